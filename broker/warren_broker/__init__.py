@@ -1,0 +1,1 @@
+"""The broker port, the topology, and the implementations: in-process and RabbitMQ."""

@@ -1,0 +1,144 @@
+"""The broker port: all that Warren relies on, and nothing that only one broker can do.
+
+Promises that every implementation keeps (`tests/contract/test_broker.py` holds them):
+
+- `publish` returns when the broker has the message and will not lose it (confirm). A publish that
+  raises `BrokerUnavailable` may have been stored all the same: consumers see twins, never gaps.
+- A message stays with its queue until it is acked. A consumer that goes away, in good order or not,
+  hands back what it did not ack; `n_deliveries` counts how often the message was handed out.
+- A message handed out more than `topology.DELIVERY_LIMIT` times goes to `dead` with the reason.
+- At most `prefetch` messages of a consumer are unacknowledged.
+- A stream reader sees each offset once and in order, also across a lost connection; ack only gives
+  back credit. Streams can't nack.
+- Events reach whoever is subscribed; they are never stored.
+- A lost connection heals by itself; callers wait, and fail only at their deadline.
+
+Left open on purpose: the position of a message that was handed back, order across consumers.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from warren_broker.topology import Address, Home, Stream, Topic, WorkQueue
+
+
+@dataclass(frozen=True, slots=True)
+class FromTime:
+    """Start at the first message that was appended at or after this Unix time."""
+
+    unix_s: float
+
+
+StreamStart = int | FromTime | Literal["first", "next"]
+"""An offset, a time, the oldest message kept, or only what comes from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A message that was given up: where it came from, why, and since when."""
+
+    id: str
+    origin: str
+    reason: str
+    first_seen_s: float
+    body: bytes
+
+
+class Delivery(Protocol):
+    """One message in a consumer's hands. Exactly one of ack, nack, dead_letter settles it.
+
+    Settling never raises for a lost connection: the message then comes again, as it may always do.
+    """
+
+    @property
+    def body(self) -> bytes: ...
+    @property
+    def message_id(self) -> str: ...
+    @property
+    def n_deliveries(self) -> int:
+        """1 at the first delivery."""
+        ...
+
+    @property
+    def offset(self) -> int | None:
+        """Position in the stream; None for queues and topics."""
+        ...
+
+    async def ack(self) -> None: ...
+    async def nack(self, *, delay_s: float = 0.0) -> None:
+        """Hand back, to come again after `delay_s`."""
+        ...
+
+    async def dead_letter(self, reason: str) -> None:
+        """Give up: the message moves to `dead` with the reason."""
+        ...
+
+
+class Consumer(Protocol):
+    """Deliveries as an async iterator, which ends after `stop`."""
+
+    def __aiter__(self) -> AsyncIterator[Delivery]: ...
+    async def __anext__(self) -> Delivery: ...
+    async def stop(self) -> None:
+        """Take no more; what was not handed out yet goes back, what is held can still be settled."""
+        ...
+
+
+class Broker(Protocol):
+    @property
+    def description(self) -> str:
+        """For people, without secrets: `in-process`, `RabbitMQ at localhost:5672`."""
+        ...
+
+    @property
+    def is_durable(self) -> bool:
+        """True where queued messages outlive this process."""
+        ...
+
+    async def declare(self, *addresses: Address) -> None:
+        """Create what is not there yet. Idempotent; fallbacks and `dead` come along."""
+        ...
+
+    async def delete(self, *addresses: Address) -> None:
+        """Remove with all messages. Deleting what is not there is no error."""
+        ...
+
+    async def publish(
+        self, address: Address, body: bytes, *, message_id: str, timeout_s: float = 90.0
+    ) -> None:
+        """Return once the broker has confirmed.
+
+        Raises `Unroutable` when nobody is behind a queue or home, `BrokerUnavailable` after
+        `timeout_s`. A full queue holds the caller back until there is room (back-pressure).
+        """
+        ...
+
+    def consume(
+        self, queue: WorkQueue | Home, *, prefetch: int
+    ) -> AbstractAsyncContextManager[Consumer]:
+        """On leaving the context everything unsettled goes back to the queue."""
+        ...
+
+    def read(
+        self, stream: Stream, *, start: StreamStart, prefetch: int = 200
+    ) -> AbstractAsyncContextManager[Consumer]: ...
+
+    def subscribe(self, topic: Topic) -> AbstractAsyncContextManager[Consumer]: ...
+
+    async def depth(self, queue: WorkQueue | Home) -> int | None:
+        """Messages that wait for a consumer; None when there is no such queue."""
+        ...
+
+    async def dead_letters(self, *, limit: int = 100) -> list[DeadLetter]:
+        """Oldest first, without removing them."""
+        ...
+
+    async def requeue_dead_letter(self, letter_id: str) -> bool:
+        """Publish it to its origin again; False when it is not there (any more)."""
+        ...
+
+    async def close(self) -> None:
+        """Hand back what is held and let go. Calls under way raise `BrokerClosed`."""
+        ...

@@ -1,0 +1,100 @@
+"""Every queue, home, stream and topic of Warren, in one place.
+
+start_episode  gateway      -> interact.<environment>       any env worker
+generate       env worker   -> generate.<base model>        any sampler
+step           sampler      -> home.<worker>                the episode's env worker;
+                               falls back to interact.<environment> when it is gone
+episode_ended  any          -> trajectories.<run>           stream; the run's coordinator
+open_model     gateway      -> trainer.<worker>             one trainer
+op             gateway      -> train.<model>.<epoch>        the trainer with the lease
+op_result      trainer      -> results.<model>              the run's coordinator
+run_event      gateway      -> events.<run>                 stream; people and TensorBoard
+heartbeat      workers      -> topic workers                gateways
+policy_published            -> topic policies               samplers
+run_ended      gateway      -> topic runs                   workers
+(dead letters)              -> dead                         people
+"""
+
+from dataclasses import dataclass
+
+DELIVERY_LIMIT = 20
+"""A message that was handed out this often without an ack is poison and goes to `dead`."""
+HOME_GRACE_S = 2.0
+"""How long the messages of a home wait for its worker before they fall back."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkQueue:
+    """Durable; competing consumers; each message is worked on until one of them acks it."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A durable queue of one consumer.
+
+    When its consumer is gone for `grace_s`, its messages, the unacknowledged ones too, move to
+    `fallback`, and publishing to it is `Unroutable` once it has been forgotten.
+    """
+
+    name: str
+    fallback: WorkQueue
+    grace_s: float = HOME_GRACE_S
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An append-only log that many readers read from any offset or time."""
+
+    name: str
+    max_age_s: float = 7 * 24 * 3600.0
+    max_size_bytes: int = 2_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """Fan-out to whoever listens at the moment; nothing is kept."""
+
+    name: str
+
+
+Address = WorkQueue | Home | Stream | Topic
+
+DEAD = WorkQueue("dead")
+WORKERS = Topic("workers")
+POLICIES = Topic("policies")
+RUNS = Topic("runs")
+
+
+def interact(environment: str) -> WorkQueue:
+    return WorkQueue(f"interact.{environment}")
+
+
+def generate(base_model: str) -> WorkQueue:
+    return WorkQueue(f"generate.{base_model}")
+
+
+def home(worker: str, environment: str) -> Home:
+    """One home for each environment that a worker hosts, so that each can fall back to its own."""
+    return Home(f"home.{worker}.{environment}", fallback=interact(environment))
+
+
+def trajectories(run: str) -> Stream:
+    return Stream(f"trajectories.{run}")
+
+
+def run_events(run: str) -> Stream:
+    return Stream(f"events.{run}")
+
+
+def trainer(worker: str) -> WorkQueue:
+    return WorkQueue(f"trainer.{worker}")
+
+
+def train(model: str, epoch: int) -> WorkQueue:
+    return WorkQueue(f"train.{model}.{epoch}")
+
+
+def results(model: str) -> WorkQueue:
+    return WorkQueue(f"results.{model}")

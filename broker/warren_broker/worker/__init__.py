@@ -1,0 +1,1 @@
+"""What every worker is made of: child processes, heartbeats, stopping in good order."""

@@ -1,0 +1,185 @@
+"""Child processes: whatever computes or may hang lives at the far end of a socket.
+
+The supervisor's event loop stays free: it sends frames, awaits frames, and may kill the child at any
+moment. A child that dies is an exception (`ChildDied`), never a hang; a supervisor that dies takes
+its children with it (the kernel kills them, and their socket ends).
+
+A frame is a u32 little-endian length and that many bytes; what they mean is up to the two ends.
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+_LENGTH = struct.Struct("<I")
+_FD_VARIABLE = "WARREN_CHILD_FD"
+_PARENT_VARIABLE = "WARREN_PARENT_PID"
+_PR_SET_PDEATHSIG = 1
+_WRITE_HIGH_WATER_BYTES = 4 * 1024 * 1024
+
+
+class ChildDied(Exception):
+    """The child is gone. `exit_code` is negative for a signal, None if not known yet."""
+
+    def __init__(self, name: str, exit_code: int | None) -> None:
+        super().__init__(name, exit_code)
+        self.name = name
+        self.exit_code = exit_code
+
+    def __str__(self) -> str:
+        if self.exit_code is not None and self.exit_code < 0:
+            return f"{self.name} was killed by {signal.Signals(-self.exit_code).name}"
+        return f"{self.name} ended with exit code {self.exit_code}"
+
+
+class Child:
+    """The supervisor's end. One task may send while another receives."""
+
+    def __init__(
+        self,
+        name: str,
+        process: "subprocess.Popen[bytes]",
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        self.name = name
+        self._process = process
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def spawn(
+        cls,
+        name: str,
+        module: str,
+        arguments: Sequence[str] = (),
+        *,
+        n_threads: int = 1,
+        environment: Mapping[str, str] | None = None,
+        log_path: Path | None = None,
+    ) -> "Child":
+        """Run `python -m module arguments` with our socket; `Channel.inherited()` is its end.
+
+        `n_threads` bounds OpenMP and friends: spinning threads cost 5 to 25 times on few cores.
+        The child's output goes to `log_path`, or where ours goes.
+        """
+        ours, theirs = socket.socketpair()
+        variables = {
+            **os.environ,
+            "OMP_NUM_THREADS": str(n_threads),
+            "MKL_NUM_THREADS": str(n_threads),
+            "TOKENIZERS_PARALLELISM": "false",
+            **(environment or {}),
+            _FD_VARIABLE: str(theirs.fileno()),
+            _PARENT_VARIABLE: str(os.getpid()),
+        }
+        try:
+            process = await asyncio.to_thread(
+                _start, [sys.executable, "-m", module, *arguments], variables, theirs, log_path
+            )
+        finally:
+            theirs.close()
+        reader, writer = await asyncio.open_connection(sock=ours, limit=1024 * 1024)
+        writer.transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER_BYTES)
+        return cls(name, process, reader, writer)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def send(self, frame: bytes) -> None:
+        """Hand over a frame; waits while the child is far behind. Raises `ChildDied`."""
+        try:
+            self._writer.write(_LENGTH.pack(len(frame)))
+            self._writer.write(frame)
+            await self._writer.drain()
+        except (ConnectionError, RuntimeError) as error:
+            raise await self._death() from error
+
+    async def receive(self) -> bytes:
+        """The next frame. Raises `ChildDied`."""
+        try:
+            (n_bytes,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
+            return await self._reader.readexactly(n_bytes)
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            raise await self._death() from error
+
+    def kill(self) -> None:
+        """End it now, and its whole process group with it."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def close(self, *, grace_s: float = 3.0) -> None:
+        """End the conversation; kill what does not leave within `grace_s`."""
+        self._writer.close()
+        try:
+            await asyncio.wait_for(self._wait(), grace_s)
+        except TimeoutError:
+            self.kill()
+            await self._wait()
+        with contextlib.suppress(ConnectionError):
+            await self._writer.wait_closed()
+
+    async def _death(self) -> ChildDied:
+        self.kill()
+        return ChildDied(self.name, await self._wait())
+
+    async def _wait(self) -> int:
+        return await asyncio.to_thread(self._process.wait)
+
+
+def _start(
+    command: list[str], variables: dict[str, str], theirs: socket.socket, log_path: Path | None
+) -> "subprocess.Popen[bytes]":
+    with contextlib.ExitStack() as stack:
+        output = stack.enter_context(log_path.open("ab")) if log_path else None
+        return subprocess.Popen(
+            command,
+            env=variables,
+            pass_fds=(theirs.fileno(),),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+
+
+class Channel:
+    """The child's end: blocking, for one thread."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._file = connection.makefile("rb")
+
+    @classmethod
+    def inherited(cls) -> "Channel":
+        """The channel to the supervisor that spawned this process; die when it dies."""
+        parent = int(os.environ.pop(_PARENT_VARIABLE))
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
+        if os.getppid() != parent:
+            os._exit(1)
+        return cls(socket.socket(fileno=int(os.environ.pop(_FD_VARIABLE))))
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def receive(self) -> bytes | None:
+        """The next frame; None when the supervisor has closed the conversation."""
+        head = self._file.read(_LENGTH.size)
+        if len(head) < _LENGTH.size:
+            return None
+        (n_bytes,) = _LENGTH.unpack(head)
+        body = self._file.read(n_bytes)
+        return body if len(body) == n_bytes else None
+
+    def send(self, frame: bytes) -> None:
+        self._socket.sendall(_LENGTH.pack(len(frame)) + frame)

@@ -1,0 +1,41 @@
+"""Heartbeats: a worker says that it is alive, what it offers and what it holds."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from warren_broker.errors import BrokerError
+from warren_broker.port import Broker
+from warren_broker.topology import WORKERS
+from warren_schemas.control import Heartbeat
+from warren_schemas.wire import encode
+
+INTERVAL_S = 2.0
+MISSED_UNTIL_GONE = 3
+"""A worker that was silent for this many of its intervals counts as gone."""
+
+log = logging.getLogger(__name__)
+
+
+async def beat(
+    broker: Broker, describe: Callable[[], Heartbeat], *, changed: asyncio.Event | None = None
+) -> None:
+    """Publish `describe()` now, every interval, and at once when `changed` is set; never returns."""
+    changed = changed or asyncio.Event()
+    while True:
+        await announce(broker, describe())
+        try:
+            await asyncio.wait_for(changed.wait(), INTERVAL_S)
+        except TimeoutError:
+            continue
+        changed.clear()
+
+
+async def announce(broker: Broker, heartbeat: Heartbeat) -> None:
+    """Publish one heartbeat; a broker that is away only means that nobody hears it."""
+    try:
+        await broker.publish(
+            WORKERS, encode([heartbeat]), message_id=heartbeat.envelope.id, timeout_s=INTERVAL_S
+        )
+    except BrokerError as error:
+        log.warning("heartbeat of %s not published: %s", heartbeat.worker, error)

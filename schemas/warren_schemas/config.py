@@ -1,0 +1,185 @@
+"""Configs: what a user writes to start a run.
+
+One model serves the YAML file, the command line, the SDK and HTTP. Every key has an effect; an
+unknown one is an error that names the nearest valid key (see `explain`).
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, JsonValue, model_validator
+
+from warren_schemas.base import Frozen
+
+PositiveInt = Annotated[int, Field(ge=1)]
+NonNegativeInt = Annotated[int, Field(ge=0)]
+PositiveFloat = Annotated[float, Field(gt=0)]
+NonNegativeFloat = Annotated[float, Field(ge=0)]
+Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")]
+
+
+class FullUpdate(Frozen):
+    """All weights of the model are trained."""
+
+    kind: Literal["full"] = "full"
+
+
+class LoraUpdate(Frozen):
+    """Low-rank adapters are trained and the base weights stay as they are (Hu et al. 2021)."""
+
+    kind: Literal["lora"] = "lora"
+    rank: PositiveInt = 16
+    alpha: PositiveFloat = 32.0
+    targets: Literal["all-linear"] | tuple[str, ...] = "all-linear"
+    """Names of the modules that get an adapter."""
+
+
+Update = Annotated[FullUpdate | LoraUpdate, Field(discriminator="kind")]
+
+
+class ModelConfig(Frozen):
+    base: Name
+    """Name of a base model that a GPU worker offers, for example `Qwen/Qwen3-0.6B`."""
+    update: Update = Field(default_factory=LoraUpdate)
+
+
+class EnvironmentConfig(Frozen):
+    name: Name
+    config: dict[str, JsonValue] = Field(default_factory=dict)
+    """Passed to the environment's constructor."""
+    split: str = "train"
+    evaluation_split: str | None = None
+    """None: evaluate on fresh tasks of `split`."""
+    weight: PositiveFloat = 1.0
+    """Share of the groups that this environment gets, relative to the others."""
+    max_turns: PositiveInt = 32
+
+
+class Sampling(Frozen):
+    """How the policy's tokens are drawn."""
+
+    temperature: NonNegativeFloat = 1.0
+    """0 takes the most probable token each time."""
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    top_k: NonNegativeInt = 0
+    """0 is off."""
+    max_tokens: PositiveInt = 256
+    """Most tokens of one turn."""
+    stop: tuple[str, ...] = ()
+
+
+class PpoLoss(Frozen):
+    """Clipped surrogate of Schulman et al. 2017, with ratio thresholds."""
+
+    kind: Literal["ppo"] = "ppo"
+    clip_low: Annotated[float, Field(gt=0, le=1)] = 0.8
+    clip_high: Annotated[float, Field(ge=1)] = 1.28
+
+
+class ImportanceSamplingLoss(Frozen):
+    """Unclipped importance-weighted policy gradient."""
+
+    kind: Literal["importance_sampling"] = "importance_sampling"
+
+
+class CrossEntropyLoss(Frozen):
+    """Weighted negative log-likelihood: supervised learning."""
+
+    kind: Literal["cross_entropy"] = "cross_entropy"
+
+
+PolicyLoss = Annotated[PpoLoss | ImportanceSamplingLoss, Field(discriminator="kind")]
+Loss = Annotated[PpoLoss | ImportanceSamplingLoss | CrossEntropyLoss, Field(discriminator="kind")]
+
+
+class AdvantageKind(StrEnum):
+    GROUP_STD = "group_std"
+    """(r - mean) / std of the group (GRPO, Shao et al. 2024)."""
+    GROUP_MEAN = "group_mean"
+    """r - mean of the group (Dr. GRPO, Liu et al. 2025)."""
+
+
+class AlgorithmConfig(Frozen):
+    loss: PolicyLoss = Field(default_factory=PpoLoss)
+    advantage: AdvantageKind = AdvantageKind.GROUP_STD
+    group_size: Annotated[int, Field(ge=2)] = 16
+    """Episodes of one task that are compared with each other."""
+    groups_per_step: PositiveInt = 4
+    """Groups in one optimizer step."""
+    max_staleness: NonNegativeInt = 2
+    """Most optimizer steps between sampling an episode and training on it; 0 is on-policy."""
+    normalize: Literal["tokens", "episodes", "none"] = "tokens"
+    """What the summed loss of a step is divided by."""
+    on_failed_member: Literal["drop_group", "train_on_rest"] = "train_on_rest"
+
+
+class OptimizerConfig(Frozen):
+    """AdamW (Loshchilov and Hutter 2019)."""
+
+    learning_rate: NonNegativeFloat = 1e-4
+    warmup_steps: NonNegativeInt = 0
+    """Steps over which the learning rate rises from 0."""
+    beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.95
+    eps: PositiveFloat = 1e-8
+    weight_decay: NonNegativeFloat = 0.0
+    clip_norm: NonNegativeFloat = 1.0
+    """Largest norm of the gradient; 0 is off."""
+
+
+class WarmupConfig(Frozen):
+    """Supervised steps on the environment's own demonstrations, before reinforcement learning."""
+
+    steps: PositiveInt = 100
+    episodes_per_step: PositiveInt = 32
+    learning_rate: PositiveFloat = 1e-3
+
+
+class EvaluationConfig(Frozen):
+    episodes: PositiveInt = 256
+    temperature: NonNegativeFloat = 0.0
+    before: bool = True
+    after: bool = True
+    every_steps: PositiveInt | None = None
+
+
+class CheckpointConfig(Frozen):
+    every_steps: PositiveInt = 100
+    keep_last: PositiveInt = 2
+
+
+class LimitsConfig(Frozen):
+    steps: PositiveInt = 100
+    """Optimizer steps of reinforcement learning."""
+    stop_at_reward: float | None = None
+    """End early once the mean reward of the last 16 batches reaches this."""
+    episode_s: PositiveFloat = 600.0
+    """An episode that has not ended by then is started again."""
+    episode_attempts: PositiveInt = 3
+    failed_groups: PositiveInt = 16
+    """The run fails after this many groups in a row without one usable episode."""
+
+
+class TrainConfig(Frozen):
+    """A reinforcement-learning run."""
+
+    name: Annotated[str, Field(min_length=1, max_length=128)] = "run"
+    model: ModelConfig
+    environments: Annotated[tuple[EnvironmentConfig, ...], Field(min_length=1)]
+    sampling: Sampling = Field(default_factory=Sampling)
+    algorithm: AlgorithmConfig = Field(default_factory=AlgorithmConfig)
+    optimizer: OptimizerConfig = Field(default_factory=OptimizerConfig)
+    warmup: WarmupConfig | None = None
+    evaluation: EvaluationConfig | None = None
+    checkpoint: CheckpointConfig = Field(default_factory=CheckpointConfig)
+    limits: LimitsConfig = Field(default_factory=LimitsConfig)
+    seed: NonNegativeInt = 0
+
+    @model_validator(mode="after")
+    def _trainable_sampling(self) -> Self:
+        if self.sampling.temperature == 0:
+            raise ValueError(
+                "sampling.temperature: 0 makes all episodes of a group alike, so nothing can be"
+                " learned; set it above 0 (evaluation.temperature may be 0)"
+            )
+        return self

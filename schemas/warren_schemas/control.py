@@ -1,0 +1,70 @@
+"""Events that everybody may hear: who is alive, which policy is newest, what was cancelled.
+
+Events are fanned out and may be missed; nothing depends on one for correctness. A worker that
+missed a `PolicyPublished` finds the policy in the next `Generate`; a gateway that missed a
+heartbeat hears the next.
+"""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from warren_schemas.base import Frozen
+from warren_schemas.config import NonNegativeInt, PositiveFloat
+from warren_schemas.envelope import Item
+from warren_schemas.ids import ModelId, RunId, WorkerId
+from warren_schemas.training import Policy
+
+
+class WorkerRole(StrEnum):
+    SAMPLER = "sampler"
+    TRAINER = "trainer"
+    ENVIRONMENT = "environment"
+
+
+class HeldModel(Frozen):
+    model: ModelId
+    epoch: Annotated[int, Field(ge=1)]
+
+
+class Heartbeat(Item):
+    """A worker is alive -> topic `workers`. Missing for 3 intervals means gone."""
+
+    kind: ClassVar[str] = "heartbeat"
+    schema_version: ClassVar[int] = 1
+    worker: WorkerId
+    role: WorkerRole
+    offers: tuple[str, ...]
+    """Base models of a sampler or trainer, environments of an env worker."""
+    interval_s: PositiveFloat
+    capacity: NonNegativeInt
+    """Most items (requests, models, episodes) held at once."""
+    in_flight: NonNegativeInt
+    n_done: NonNegativeInt = 0
+    """Items finished since the worker started."""
+    models: tuple[HeldModel, ...] = ()
+    """Leases that a trainer holds."""
+    host: str = ""
+    pid: NonNegativeInt = 0
+    is_leaving: bool = False
+    """The last heartbeat of a worker that stops in good order."""
+
+
+class PolicyPublished(Item):
+    """A new policy version can be sampled -> topic `policies`."""
+
+    kind: ClassVar[str] = "policy_published"
+    schema_version: ClassVar[int] = 1
+    model: ModelId
+    base_model: str
+    policy: Policy
+
+
+class RunEnded(Item):
+    """Nobody needs this run's episodes any more -> topic `runs`; drop what you hold of it."""
+
+    kind: ClassVar[str] = "run_ended"
+    schema_version: ClassVar[int] = 1
+    ended_run: RunId
+    model: ModelId

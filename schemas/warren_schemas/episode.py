@@ -1,0 +1,163 @@
+"""Interaction messages: the life of one episode, from `StartEpisode` to `EpisodeEnded`.
+
+StartEpisode -> interact.<environment>   (gateway to any env worker)
+Generate     -> generate.<base model>    (env worker to any sampler)
+Step         -> home of the episode      (sampler back to the env worker)
+EpisodeEnded -> trajectories.<run>       (env worker, or whoever had to give the episode up)
+
+Each item carries the episode's spec and its transcript whole: a worker that takes it needs nothing
+else. `turn` is the number of actions already taken; a consumer that has seen the turn answers with
+what it answered before, and refuses one that it can't have reached.
+"""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, JsonValue
+
+from warren_schemas.base import Frozen
+from warren_schemas.config import Sampling
+from warren_schemas.envelope import Item
+from warren_schemas.ids import GroupId, ModelId
+from warren_schemas.transcript import Transcript
+
+
+class PolicyRef(Frozen):
+    """The policy that acts: at least this version of this model.
+
+    A sampler uses the newest version it knows, and never an older one than `min_version`. `url`
+    points at the weights of `min_version`, so that a sampler that just came up can start with them.
+    With `pinned`, exactly `min_version` is used (evaluation, replay).
+    """
+
+    model: ModelId
+    base_model: str
+    min_version: int = Field(ge=0)
+    url: str | None = None
+    """Where the weights of `min_version` lie; None for the base model itself (version 0)."""
+    pinned: bool = False
+
+
+class TaskRef(Frozen):
+    """Which task of an environment: the `index`-th drawn from `split`.
+
+    The index grows without end: an environment with N tasks passes through them in a fresh order
+    each epoch, an environment without tasks takes its seed from it.
+    """
+
+    split: str = "train"
+    index: int = Field(ge=0)
+
+
+class EpisodePurpose(StrEnum):
+    TRAIN = "train"
+    EVALUATE = "evaluate"
+    DEMONSTRATE = "demonstrate"
+    """The environment's own `demonstrate()` acts and the policy's tokens are forced to match."""
+
+
+class EpisodeSpec(Frozen):
+    """All that defines an episode; constant from its start to its end."""
+
+    group: GroupId
+    member: int = Field(ge=0)
+    purpose: EpisodePurpose = EpisodePurpose.TRAIN
+    environment: str
+    environment_config: dict[str, JsonValue] = Field(default_factory=dict)
+    task: TaskRef
+    seed: int = Field(ge=0)
+    """Same for all members of a group: they start from the same state."""
+    policy: PolicyRef
+    sampling: Sampling
+    max_turns: int = Field(ge=1)
+    n_recoveries_left: int = Field(default=3, ge=0)
+
+
+class FinishReason(StrEnum):
+    STOP = "stop"
+    """The policy ended its turn with an end-of-turn token or a stop string."""
+    LENGTH = "length"
+    """The turn was cut at `max_tokens`."""
+
+
+class FailureKind(StrEnum):
+    """Why an episode has no outcome. None of these is ever turned into a reward."""
+
+    UNKNOWN_ENVIRONMENT = "unknown_environment"
+    ENVIRONMENT_CONFIG = "environment_config"
+    ENVIRONMENT_ERROR = "environment_error"
+    ENVIRONMENT_TIMEOUT = "environment_timeout"
+    ENVIRONMENT_CRASHED = "environment_crashed"
+    INVALID_REWARD = "invalid_reward"
+    NOT_REPLAYABLE = "not_replayable"
+    CONTEXT_LENGTH = "context_length"
+    SAMPLER_ERROR = "sampler_error"
+    POLICY_UNAVAILABLE = "policy_unavailable"
+    DEADLINE = "deadline"
+    CANCELLED = "cancelled"
+    LOST = "lost"
+
+
+class Completed(Frozen):
+    status: Literal["completed"] = "completed"
+    reward: float
+    truncated: bool = False
+    """True where a limit ended the episode, not the environment."""
+    metrics: dict[str, float] = Field(default_factory=dict)
+
+
+class Failed(Frozen):
+    status: Literal["failed"] = "failed"
+    kind: FailureKind
+    reason: str
+    """One sentence for a person: what went wrong and where."""
+    retryable: bool = True
+
+
+Outcome = Annotated[Completed | Failed, Field(discriminator="status")]
+
+
+class StartEpisode(Item):
+    kind: ClassVar[str] = "start_episode"
+    schema_version: ClassVar[int] = 1
+    spec: EpisodeSpec
+
+
+class Generate(Item):
+    """The policy's turn: extend the transcript by one assistant message."""
+
+    kind: ClassVar[str] = "generate"
+    schema_version: ClassVar[int] = 1
+    spec: EpisodeSpec
+    transcript: Transcript
+    turn: int = Field(ge=0)
+    home: str
+    """Worker that holds the live environment; the answer goes to its home queue."""
+    forced_action: str | None = None
+    """Set for demonstrations: these exact words become the turn and nothing is sampled."""
+
+
+class Step(Item):
+    """The environment's turn: the transcript ends with an assistant message to act on."""
+
+    kind: ClassVar[str] = "step"
+    schema_version: ClassVar[int] = 1
+    spec: EpisodeSpec
+    transcript: Transcript
+    turn: int = Field(ge=1)
+    """Number of actions in the transcript, this one included."""
+    finish: FinishReason
+
+
+class EpisodeEnded(Item):
+    """The end of one attempt at an episode: a trajectory, or a typed failure."""
+
+    kind: ClassVar[str] = "episode_ended"
+    schema_version: ClassVar[int] = 1
+    spec: EpisodeSpec
+    transcript: Transcript
+    outcome: Outcome
+    worker: str
+    """Who published this."""
+    started_s: float
+    ended_s: float

@@ -1,0 +1,104 @@
+"""What happens to a run, as facts in the past tense -> stream events.<run>.
+
+People follow them live (SSE, `warren train`), TensorBoard files are written from them, and because
+they lie in a stream they can be read again from any offset.
+"""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from warren_schemas.base import Frozen
+from warren_schemas.config import NonNegativeInt
+from warren_schemas.envelope import Item
+
+
+class RunState(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        return self in (RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED)
+
+
+class Phase(StrEnum):
+    OPENING = "opening"
+    """Waiting for a trainer to take the model."""
+    WARMUP = "warmup"
+    EVALUATION = "evaluation"
+    TRAINING = "training"
+    CLOSING = "closing"
+
+
+class StateChanged(Frozen):
+    kind: Literal["state_changed"] = "state_changed"
+    state: RunState
+    phase: Phase | None = None
+    reason: str | None = None
+    """Why a run failed or was cancelled."""
+
+
+class WaitingStarted(Frozen):
+    """The run can't go on until somebody does something."""
+
+    kind: Literal["waiting_started"] = "waiting_started"
+    reason: str
+
+
+class WaitingEnded(Frozen):
+    kind: Literal["waiting_ended"] = "waiting_ended"
+
+
+class StepCompleted(Frozen):
+    """One optimizer step was applied."""
+
+    kind: Literal["step_completed"] = "step_completed"
+    phase: Phase
+    step: NonNegativeInt
+    n_steps: NonNegativeInt
+    version: NonNegativeInt
+    n_episodes: NonNegativeInt
+    """Episodes of the run that have ended so far."""
+    metrics: dict[str, float]
+    """TensorBoard tag to value, for example `reward/mean`."""
+
+
+class EvaluationCompleted(Frozen):
+    kind: Literal["evaluation_completed"] = "evaluation_completed"
+    when: Literal["before", "during", "after"]
+    step: NonNegativeInt
+    version: NonNegativeInt
+    n_episodes: NonNegativeInt
+    reward_mean: float
+    metrics: dict[str, float]
+
+
+class WarningRaised(Frozen):
+    """Something a person should look at; the run goes on."""
+
+    kind: Literal["warning_raised"] = "warning_raised"
+    message: str
+
+
+RunEventBody = Annotated[
+    StateChanged
+    | WaitingStarted
+    | WaitingEnded
+    | StepCompleted
+    | EvaluationCompleted
+    | WarningRaised,
+    Field(discriminator="kind"),
+]
+
+
+class RunEvent(Item):
+    kind: ClassVar[str] = "run_event"
+    schema_version: ClassVar[int] = 1
+    at_s: float
+    """Unix time."""
+    body: RunEventBody

@@ -1,0 +1,105 @@
+"""Bodies of the HTTP API."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from warren_schemas.base import Frozen
+from warren_schemas.config import NonNegativeInt, TrainConfig
+from warren_schemas.events import Phase, RunState
+from warren_schemas.ids import RunId, WorkerId
+
+
+class Problem(Frozen):
+    """Every error answer: what was wrong, where, and what to do."""
+
+    code: str
+    """Stable word for programs, for example `invalid_config`."""
+    message: str
+    details: tuple[str, ...] = ()
+    """One line for each thing that was wrong, with the place of it."""
+    hint: str | None = None
+    """The next thing to do."""
+
+
+class SubmitRun(Frozen):
+    config: TrainConfig
+    idempotency_key: Annotated[str, Field(min_length=8, max_length=128)] | None = None
+    """The same key gives the same run, however often it is submitted."""
+
+
+class RunResult(Frozen):
+    """What a run has to show; rewards are means over evaluation episodes."""
+
+    reward_before: float | None = None
+    reward_after: float | None = None
+    episodes: NonNegativeInt = 0
+    updates: NonNegativeInt = 0
+    """Optimizer steps of reinforcement learning."""
+    tokens: NonNegativeInt = 0
+    """Tokens sampled."""
+    wall_s: float = 0.0
+    max_staleness_seen: NonNegativeInt = 0
+    failed_episodes: NonNegativeInt = 0
+    version: NonNegativeInt = 0
+    policy_url: str | None = None
+    """Where the last published weights lie."""
+    log_dir: str | None = None
+    """Folder of the TensorBoard files, on the gateway's disk."""
+
+
+class RunView(Frozen):
+    id: RunId
+    name: str
+    state: RunState
+    phase: Phase | None = None
+    waiting_for: str | None = None
+    """Why nothing moves, when nothing moves."""
+    step: NonNegativeInt = 0
+    n_steps: NonNegativeInt
+    reward: float | None = None
+    """Mean reward of the newest training batch."""
+    error: str | None = None
+    created_s: float
+    started_s: float | None = None
+    ended_s: float | None = None
+    result: RunResult | None = None
+    config: TrainConfig
+
+
+class RunList(Frozen):
+    runs: tuple[RunView, ...]
+
+
+class WorkerView(Frozen):
+    id: WorkerId
+    role: str
+    offers: tuple[str, ...]
+    capacity: NonNegativeInt
+    in_flight: NonNegativeInt
+    n_done: NonNegativeInt
+    models: tuple[str, ...]
+    host: str
+    pid: NonNegativeInt
+    last_seen_s: float
+
+
+class WorkerList(Frozen):
+    workers: tuple[WorkerView, ...]
+
+
+class QueueView(Frozen):
+    name: str
+    n_ready: NonNegativeInt
+    """Messages that wait for a consumer."""
+
+
+class QueueList(Frozen):
+    queues: tuple[QueueView, ...]
+
+
+class Health(Frozen):
+    status: str
+    version: str
+    broker: str
+    store: str

@@ -1,0 +1,46 @@
+"""Identifiers: typed strings that sort by the time of their making.
+
+An id reads `<prefix>_<28 hexadecimal digits of time and chance>`, for example
+`run_019aa3b7a1c04e5d90ab17ce21d3`. The first twelve digits are milliseconds since 1970, so ids made later sort later;
+the rest is chance, which also keeps two machines apart.
+"""
+
+import secrets
+import time
+from typing import NewType
+
+RunId = NewType("RunId", str)
+ModelId = NewType("ModelId", str)
+GroupId = NewType("GroupId", str)
+EpisodeId = NewType("EpisodeId", str)
+WorkerId = NewType("WorkerId", str)
+MessageId = NewType("MessageId", str)
+
+
+def new_id(prefix: str) -> str:
+    """A fresh id with this prefix; 64 random bits keep ids of one millisecond apart."""
+    return f"{prefix}_{time.time_ns() // 1_000_000:012x}{secrets.token_hex(8)}"
+
+
+def new_run_id() -> RunId:
+    return RunId(new_id("run"))
+
+
+def new_model_id() -> ModelId:
+    return ModelId(new_id("model"))
+
+
+def new_group_id() -> GroupId:
+    return GroupId(new_id("group"))
+
+
+def new_episode_id() -> EpisodeId:
+    return EpisodeId(new_id("ep"))
+
+
+def new_worker_id(role: str) -> WorkerId:
+    return WorkerId(new_id(role))
+
+
+def new_message_id() -> MessageId:
+    return MessageId(new_id("msg"))

@@ -1,0 +1,102 @@
+"""The transcript of an episode: what was said, and the exact tokens that the policy saw and made.
+
+The transcript travels with the message, so that any worker can take the episode over. Chat messages
+are for environments and people; the token arrays are for engines and trainers. Tokens are appended
+and never rewritten: what was sampled is what is trained on.
+"""
+
+from typing import Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from warren_schemas.arrays import Float32Array, Int32Array, UInt8Array
+from warren_schemas.base import Frozen
+
+NOT_SAMPLED = -1
+"""The policy version of a token that no policy sampled."""
+
+
+class ChatMessage(Frozen):
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str
+
+
+class Tokens(Frozen):
+    """Four aligned arrays over the T tokens of one sequence."""
+
+    ids_T: Int32Array
+    """Token ids, each at least 0."""
+    mask_T: UInt8Array
+    """1 where the policy sampled the token, 0 for everything else."""
+    logprobs_T: Float32Array
+    """Natural log of the probability with which the token was sampled; 0 where mask is 0."""
+    versions_T: Int32Array
+    """The policy version that sampled the token; -1 where mask is 0."""
+
+    @model_validator(mode="after")
+    def _aligned(self) -> Self:
+        n = self.ids_T.size
+        if not (self.mask_T.size == self.logprobs_T.size == self.versions_T.size == n):
+            raise ValueError(
+                f"arrays differ in length: {n} ids, {self.mask_T.size} mask,"
+                f" {self.logprobs_T.size} logprobs, {self.versions_T.size} versions"
+            )
+        if n == 0:
+            return self
+        if int(self.ids_T.min()) < 0:
+            raise ValueError("token ids must be at least 0")
+        if int(self.mask_T.max()) > 1:
+            raise ValueError("the mask holds only 0 and 1")
+        if int(self.versions_T.min()) < NOT_SAMPLED:
+            raise ValueError("policy versions must be at least -1")
+        if float(self.logprobs_T.max()) > 0.0:
+            raise ValueError("logprobs must be at most 0")
+        return self
+
+    def __len__(self) -> int:
+        return int(self.ids_T.size)
+
+    @property
+    def n_sampled(self) -> int:
+        return int(self.mask_T.sum())
+
+
+NO_TOKENS = Tokens(
+    ids_T=np.zeros(0, np.int32),
+    mask_T=np.zeros(0, np.uint8),
+    logprobs_T=np.zeros(0, np.float32),
+    versions_T=np.zeros(0, np.int32),
+)
+
+
+class Turn(Frozen):
+    """What the environment answered to one action."""
+
+    reward: float | None = None
+    """None where the environment gave no reward at this turn, which is not a reward of 0."""
+    digest: str
+    """Digest of the observation; a rebuilt environment must produce the same one."""
+    metrics: dict[str, float] = Field(default_factory=dict)
+
+
+class Transcript(Frozen):
+    """The whole of an episode so far."""
+
+    messages: tuple[ChatMessage, ...] = ()
+    n_rendered: int = Field(default=0, ge=0)
+    """How many of the messages are already in `tokens`; the rest is new to the engine."""
+    tokens: Tokens = NO_TOKENS
+    reset_digest: str = ""
+    """Digest of the first observation."""
+    turns: tuple[Turn, ...] = ()
+
+    @property
+    def actions(self) -> list[str]:
+        """What the policy said, turn by turn."""
+        return [m.content for m in self.messages if m.role == "assistant"]
+
+    @property
+    def reward(self) -> float:
+        """The sum of the rewards that were given."""
+        return sum(t.reward for t in self.turns if t.reward is not None)
