@@ -1,0 +1,1 @@
+"""The gateway: HTTP API, the store, the coordinator that drives runs, metrics."""

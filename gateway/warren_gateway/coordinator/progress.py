@@ -1,0 +1,78 @@
+"""What a coordinator must remember to go on where another left off.
+
+It is stored with every change. Trajectories are not part of it: those that were not consumed are
+read again from the run's stream.
+"""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from warren_schemas.events import Phase
+
+
+class PendingStep(BaseModel):
+    """A step whose ops are in the log and not all answered."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    step: int
+    phase: Phase
+    first_op: int
+    last_op: int
+    """0 where no group of the batch carried a signal and nothing was appended."""
+    metrics: dict[str, float]
+    losses: list[dict[str, float]] = Field(default_factory=list)
+    """Metrics that the trainer answered with, op by op."""
+
+
+class EvaluationProgress(BaseModel):
+    """An evaluation under way."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    when: Literal["before", "during", "after"]
+    step: int
+    version: int
+    policy_url: str | None
+    n_episodes: int
+    n_admitted: int = 0
+    n_ended: int = 0
+    n_failed: int = 0
+    reward_sum: float = 0.0
+    metric_sums: dict[str, float] = Field(default_factory=dict)
+
+    @property
+    def is_done(self) -> bool:
+        return self.n_ended + self.n_failed >= self.n_episodes
+
+
+class Progress(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    stage: int = 0
+    """Position in the run's plan."""
+    n_admitted: int = 0
+    """Groups of this stage that were admitted and not dropped."""
+    n_consumed_steps: int = 0
+    """Batches of this stage that were consumed."""
+    n_published_steps: int = 0
+    """Batches of this stage whose update, if any, is published."""
+    pending: list[PendingStep] = Field(default_factory=list[PendingStep])
+    version_issued: int = 0
+    """Optimizer steps in the op log."""
+    next_group: int = 0
+    task_cursors: dict[str, int] = Field(default_factory=dict)
+    """Next task index, by purpose and environment."""
+    evaluation: EvaluationProgress | None = None
+    n_episodes: int = 0
+    n_updates: int = 0
+    n_tokens: int = 0
+    n_failed_episodes: int = 0
+    n_stale_groups: int = 0
+    max_staleness_seen: int = 0
+    n_failed_groups_in_a_row: int = 0
+    recent_rewards: list[float] = Field(default_factory=list)
+    """Mean reward of the newest batches, for `limits.stop_at_reward`."""
+    reward_before: float | None = None
+    reward_after: float | None = None

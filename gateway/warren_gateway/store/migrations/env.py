@@ -1,0 +1,11 @@
+"""Alembic's entry: it is handed a connection by `warren_gateway.store.migrate`."""
+
+from alembic import context
+from sqlmodel import SQLModel
+
+import warren_gateway.store.tables  # noqa: F401 - fills SQLModel.metadata
+
+connection = context.config.attributes["connection"]
+context.configure(connection=connection, target_metadata=SQLModel.metadata, render_as_batch=True)
+with context.begin_transaction():
+    context.run_migrations()

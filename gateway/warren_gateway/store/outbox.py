@@ -1,0 +1,143 @@
+"""The outbox: what must be sent is stored in the transaction that made it true.
+
+Invariants: a posted message reaches the broker at least once, in the order of posting for each
+address; it leaves the table only after the broker has confirmed it. A broker that is away costs
+time and nothing else.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Coroutine, Iterable, Sequence
+
+from sqlalchemy import delete, insert
+from sqlmodel import Session, col, select
+
+from warren_broker.errors import BrokerError, Unroutable
+from warren_broker.port import Broker
+from warren_broker.topology import Address, Stream, Topic, WorkQueue
+from warren_gateway.store.store import Store, StoreUnavailable
+from warren_gateway.store.tables import OutboxRow
+from warren_schemas.envelope import Item
+from warren_schemas.ids import new_message_id
+from warren_schemas.wire import MAX_BATCH_BYTES, MAX_ITEMS, encode
+
+PAGE = 256
+"""Messages that the relay takes from the table at a time."""
+RETRY_S = 1.0
+OWNED_BY_WORKERS = ("trainer.", "train.")
+"""Queues that come and go with a worker or a lease; what can't be routed to them is obsolete."""
+
+_KINDS: dict[str, type[WorkQueue | Stream | Topic]] = {
+    "queue": WorkQueue,
+    "stream": Stream,
+    "topic": Topic,
+}
+
+log = logging.getLogger(__name__)
+
+
+def post(session: Session, address: WorkQueue | Stream | Topic, *items: Item) -> None:
+    """Store the items as messages to be sent; they leave after the commit."""
+    kind = next(name for name, cls in _KINDS.items() if isinstance(address, cls))
+    rows = [
+        {
+            "address_kind": kind,
+            "address": address.name,
+            "body": body,
+            "message_id": new_message_id(),
+        }
+        for body in _messages(items)
+    ]
+    if rows:
+        session.exec(insert(OutboxRow), params=rows)
+
+
+def _messages(items: Sequence[Item]) -> Iterable[bytes]:
+    for start in range(0, len(items), MAX_ITEMS):
+        yield from _halved(items[start : start + MAX_ITEMS])
+
+
+def _halved(items: Sequence[Item]) -> Iterable[bytes]:
+    """One message, or two of half the items each while it is over the batch size."""
+    body = encode(items)
+    if len(body) <= MAX_BATCH_BYTES or len(items) == 1:
+        yield body
+        return
+    middle = len(items) // 2
+    yield from _halved(items[:middle])
+    yield from _halved(items[middle:])
+
+
+class Relay:
+    """Publishes what lies in the outbox, oldest first."""
+
+    def __init__(self, store: Store, broker: Broker) -> None:
+        self._store = store
+        self._broker = broker
+        self._posted = asyncio.Event()
+        self._posted.set()
+
+    def notify(self) -> None:
+        """Something was posted and committed."""
+        self._posted.set()
+
+    async def run(self) -> None:
+        """Relay for ever."""
+        while True:
+            await self._posted.wait()
+            self._posted.clear()
+            try:
+                while await self._relay_page():
+                    pass
+            except (BrokerError, StoreUnavailable) as error:
+                log.warning("outbox waits: %s", error)
+                await asyncio.sleep(RETRY_S)
+                self._posted.set()
+
+    async def _relay_page(self) -> bool:
+        """Publish one page; True when there may be more."""
+        rows = await self._store.transact(_page)
+        by_address: dict[Address, list[OutboxRow]] = defaultdict(list)
+        for row in rows:
+            by_address[_KINDS[row.address_kind](row.address)].append(row)
+        sent: list[int] = []
+        try:
+            await _all(self._publish(address, page, sent) for address, page in by_address.items())
+        finally:
+            if sent:
+                await self._store.transact(lambda session: _forget(session, sent))
+        return len(rows) == PAGE
+
+    async def _publish(self, address: Address, rows: list[OutboxRow], sent: list[int]) -> None:
+        for row in rows:
+            try:
+                await self._publish_one(address, row)
+            except Unroutable:
+                log.info("nobody is behind %s any more; message dropped", address.name)
+            assert row.id is not None
+            sent.append(row.id)
+
+    async def _publish_one(self, address: Address, row: OutboxRow) -> None:
+        try:
+            await self._broker.publish(address, row.body, message_id=row.message_id)
+        except Unroutable:
+            if address.name.startswith(OWNED_BY_WORKERS):
+                raise
+            await self._broker.declare(address)
+            await self._broker.publish(address, row.body, message_id=row.message_id)
+
+
+async def _all(publishing: Iterable[Coroutine[None, None, None]]) -> None:
+    """Await all, then raise the first error: one address that fails holds no other back."""
+    for outcome in await asyncio.gather(*publishing, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+
+def _page(session: Session) -> list[OutboxRow]:
+    return list(session.exec(select(OutboxRow).order_by(col(OutboxRow.id)).limit(PAGE)))
+
+
+def _forget(session: Session, ids: list[int]) -> None:
+    session.exec(delete(OutboxRow).where(col(OutboxRow.id).in_(ids)))

@@ -1,0 +1,99 @@
+"""The store's door: transactions in threads, so that the event loop stays free.
+
+SQLite (in WAL mode) has one thread and so one writer; PostgreSQL has a small pool. Work that fails
+because the database is away raises `StoreUnavailable`; the transaction then had no effect.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from sqlalchemy import Engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlmodel import Session, create_engine
+
+from warren_gateway.store.migrate import upgrade
+
+T = TypeVar("T")
+
+POSTGRES_THREADS = 4
+
+
+class StoreUnavailable(Exception):
+    """The database can't be reached or did not answer; nothing was changed."""
+
+
+class Store:
+    """Hand `transact` a function of a session; it runs in a thread, in one transaction."""
+
+    def __init__(self, engine: Engine, n_threads: int) -> None:
+        self._engine = engine
+        self._threads = ThreadPoolExecutor(n_threads, thread_name_prefix="store")
+
+    @classmethod
+    async def open(cls, url: str) -> "Store":
+        """Connect and bring the schema up to date. Raises `StoreUnavailable`."""
+        is_sqlite = make_url(url).get_backend_name() == "sqlite"
+        engine = _sqlite(url) if is_sqlite else create_engine(url, pool_pre_ping=True)
+        store = cls(engine, 1 if is_sqlite else POSTGRES_THREADS)
+        try:
+            await store._in_thread(lambda: upgrade(engine))
+        except (OperationalError, InterfaceError) as error:
+            await store.close()
+            raise StoreUnavailable(
+                f"can't open the store at {describe(url)}: {error.orig}"
+            ) from error
+        return store
+
+    @property
+    def description(self) -> str:
+        return describe(self._engine.url.render_as_string(hide_password=False))
+
+    async def transact(self, work: Callable[[Session], T]) -> T:
+        """Run `work` in one transaction; commit when it returns, roll back when it raises.
+
+        Raises `StoreUnavailable` when the database is away.
+        """
+        try:
+            return await self._in_thread(lambda: self._transact(work))
+        except (OperationalError, InterfaceError) as error:
+            raise StoreUnavailable(str(error.orig)) from error
+
+    def _transact(self, work: Callable[[Session], T]) -> T:
+        with Session(self._engine, expire_on_commit=False) as session, session.begin():
+            return work(session)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        future = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        # A transaction that has begun can't be called back: wait for it even when cancelled, so
+        # that nobody acts on a half-known outcome.
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            await asyncio.wait([future])
+            raise
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._threads.shutdown)
+        self._engine.dispose()
+
+
+def describe(url: str) -> str:
+    """The URL without its password."""
+    return make_url(url).render_as_string(hide_password=True)
+
+
+def _sqlite(url: str) -> Engine:
+    engine = create_engine(url, connect_args={"check_same_thread": False})
+
+    def configure(connection: Any, _record: object) -> None:
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute("PRAGMA synchronous=NORMAL")
+        cursor.execute("PRAGMA foreign_keys=ON")
+        cursor.close()
+
+    event.listen(engine, "connect", configure)
+    return engine

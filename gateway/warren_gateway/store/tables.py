@@ -1,0 +1,125 @@
+"""Tables. Times are Unix seconds, sizes bytes, JSON columns hold dumped schemas.
+
+Invariants
+- A change of state and the messages that announce it (rows of `outbox`) are one transaction.
+- `op` is append-only: numbers of a model run 1, 2, 3 and so on, and a body never changes.
+- `model.epoch` only rises; whoever acts for an older epoch is ignored.
+- `run.stream_offset` is the first trajectory message that may hold an episode not yet consumed.
+"""
+
+from typing import Any, ClassVar
+
+from sqlalchemy import JSON, Column, Index, LargeBinary, UniqueConstraint
+from sqlmodel import Field, SQLModel
+
+
+class ApiKey(SQLModel, table=True):
+    """A key as its hash; the key itself is shown once and kept nowhere."""
+
+    __tablename__: ClassVar[Any] = "api_key"
+
+    id: str = Field(primary_key=True)
+    """The key's public half: what a person sees in lists."""
+    owner: str = Field(index=True)
+    hash: str
+    created_s: float
+    revoked_s: float | None = None
+
+
+class Run(SQLModel, table=True):
+    __tablename__: ClassVar[Any] = "run"
+    __table_args__ = (UniqueConstraint("owner", "idempotency_key"),)
+
+    id: str = Field(primary_key=True)
+    owner: str = Field(index=True)
+    name: str
+    idempotency_key: str | None = None
+    config: dict[str, Any] = Field(sa_column=Column(JSON, nullable=False))
+    state: str = Field(index=True)
+    phase: str | None = None
+    waiting_for: str | None = None
+    is_cancel_requested: bool = False
+    step: int = 0
+    n_steps: int
+    reward: float | None = None
+    error: str | None = None
+    created_s: float = Field(index=True)
+    started_s: float | None = None
+    ended_s: float | None = None
+    result: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON))
+    progress: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON))
+    """The coordinator's own counters; see `coordinator.progress`."""
+    stream_offset: int = 0
+
+
+class Model(SQLModel, table=True):
+    """A model and its lease."""
+
+    __tablename__: ClassVar[Any] = "model"
+
+    id: str = Field(primary_key=True)
+    run_id: str = Field(index=True, foreign_key="run.id")
+    base_model: str
+    spec: dict[str, Any] = Field(sa_column=Column(JSON, nullable=False))
+    is_closed: bool = False
+    epoch: int = 0
+    holder: str | None = None
+    """Worker that holds the lease of `epoch`."""
+    granted_s: float | None = None
+    is_opened: bool = False
+    """The holder has answered that it has the model."""
+    last_op: int = 0
+    """Number of the newest op in the log."""
+    done_op: int = 0
+    """All ops up to this one are answered."""
+    version: int = 0
+    policy_version: int = 0
+    policy_url: str | None = None
+    checkpoint_op: int = 0
+    checkpoint_url: str | None = None
+
+
+class OpRow(SQLModel, table=True):
+    __tablename__: ClassVar[Any] = "op"
+
+    model_id: str = Field(primary_key=True, foreign_key="model.id")
+    number: int = Field(primary_key=True)
+    kind: str
+    body: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    """The op as a wire message of one item."""
+    outcome: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON))
+
+
+class GroupRow(SQLModel, table=True):
+    """A group of episodes; the id of a member is `<group>.<member>`."""
+
+    __tablename__: ClassVar[Any] = "episode_group"
+    __table_args__ = (Index("ix_group_open", "run_id", "is_open"),)
+
+    id: str = Field(primary_key=True)
+    run_id: str = Field(foreign_key="run.id")
+    number: int
+    purpose: str
+    environment: int
+    """Index into the config's environments."""
+    task_index: int
+    n_members: int
+    min_version: int
+    deadline_s: float
+    is_open: bool = True
+    """Some member has not ended, or the group waits to be consumed."""
+    attempts: list[int] = Field(sa_column=Column(JSON, nullable=False))
+    outcomes: list[dict[str, Any]] | None = Field(default=None, sa_column=Column(JSON))
+    """What became of each member, written when the group is consumed."""
+
+
+class OutboxRow(SQLModel, table=True):
+    """A message that must reach the broker; deleted once the broker has confirmed it."""
+
+    __tablename__: ClassVar[Any] = "outbox"
+
+    id: int | None = Field(default=None, primary_key=True)
+    address_kind: str
+    address: str
+    body: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    message_id: str
