@@ -12,6 +12,7 @@ Promises that every implementation keeps (`tests/contract/test_broker.py` holds 
   back credit. Streams can't nack.
 - Events reach whoever is subscribed; they are never stored.
 - A lost connection heals by itself; callers wait, and fail only at their deadline.
+- `consume` and `read` declare what they take from; only publishing needs a `declare` before it.
 
 Left open on purpose: the position of a message that was handed back, order across consumers.
 """
@@ -41,6 +42,7 @@ class DeadLetter:
 
     id: str
     origin: str
+    """Name of the queue that it goes back to; of a home, its fallback, which outlives it."""
     reason: str
     first_seen_s: float
     body: bytes
@@ -77,7 +79,11 @@ class Delivery(Protocol):
 
 
 class Consumer(Protocol):
-    """Deliveries as an async iterator, which ends after `stop`."""
+    """Deliveries as an async iterator for one task.
+
+    It ends after `stop`, and when the queue or stream is deleted; it raises `BrokerClosed` when the
+    broker was closed.
+    """
 
     def __aiter__(self) -> AsyncIterator[Delivery]: ...
     async def __anext__(self) -> Delivery: ...
@@ -135,8 +141,17 @@ class Broker(Protocol):
         """Oldest first, without removing them."""
         ...
 
+    async def dead_letter(
+        self, body: bytes, *, origin: WorkQueue | Home, reason: str, message_id: str
+    ) -> None:
+        """Give up a part of a message: put `body` into `dead`, confirmed, as if it came from `origin`."""
+        ...
+
     async def requeue_dead_letter(self, letter_id: str) -> bool:
-        """Publish it to its origin again; False when it is not there (any more)."""
+        """Publish it to its origin again; False when it is not there (any more).
+
+        Raises `Unroutable` when the origin is gone; the letter then stays in `dead`.
+        """
         ...
 
     async def close(self) -> None:

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 
 DELIVERY_LIMIT = 20
 """A message that was handed out this often without an ack is poison and goes to `dead`."""
+MAX_MESSAGES = 100_000
+"""A queue that holds this many holds its publishers back; `dead` drops its oldest instead."""
 HOME_GRACE_S = 2.0
 """How long the messages of a home wait for its worker before they fall back."""
 
@@ -28,6 +30,7 @@ class WorkQueue:
     """Durable; competing consumers; each message is worked on until one of them acks it."""
 
     name: str
+    max_messages: int = MAX_MESSAGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,7 @@ class Home:
     name: str
     fallback: WorkQueue
     grace_s: float = HOME_GRACE_S
+    max_messages: int = MAX_MESSAGES
 
 
 @dataclass(frozen=True, slots=True)
