@@ -1,0 +1,9 @@
+"""Base models: which ones this worker offers, where they lie, how they are loaded.
+
+Importing this package loads neither torch nor transformers.
+"""
+
+from warren_gpu_worker.base_models.loading import load_base, load_tokenizer
+from warren_gpu_worker.base_models.registry import UnknownBaseModel, resolve_base_models
+
+__all__ = ["UnknownBaseModel", "load_base", "load_tokenizer", "resolve_base_models"]

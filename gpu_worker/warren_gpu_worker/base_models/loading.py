@@ -1,0 +1,33 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# (transformers leaves parts of its interface untyped)
+"""A base model's folder -> modules, the same way for samplers and trainers.
+
+Both sides of a run must load one folder alike, or the trainer's logprobs differ from the sampler's.
+"""
+
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+def load_base(folder: str, dtype: str = "float32") -> "PreTrainedModel":
+    """The model in `folder` with weights of `dtype` (`float32`, `bfloat16`, …), in eval mode.
+
+    Raises `OSError` or `ValueError` (from transformers) when the folder holds no such model.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=getattr(torch, dtype), attn_implementation="sdpa", local_files_only=True
+    )
+    return cast("PreTrainedModel", model.eval())
+
+
+def load_tokenizer(folder: str) -> "PreTrainedTokenizerBase":
+    """The tokenizer in `folder`, with its chat template if it has one."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    return cast("PreTrainedTokenizerBase", tokenizer)
