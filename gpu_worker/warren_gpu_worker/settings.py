@@ -1,0 +1,47 @@
+"""Settings of one GPU worker: what it offers, which roles it plays, how much it may use."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from warren_schemas.base import Frozen
+from warren_schemas.config import NonNegativeInt, PositiveFloat, PositiveInt
+
+Role = Literal["sampler", "trainer"]
+
+
+def warren_home() -> Path:
+    """Where Warren keeps its files: `WARREN_HOME`, or `~/.warren`."""
+    return Path(os.environ.get("WARREN_HOME") or "~/.warren").expanduser().absolute()
+
+
+def default_checkpoint_url() -> str:
+    return (warren_home() / "checkpoints").as_uri()
+
+
+class GpuWorkerSettings(Frozen):
+    base_models: Annotated[dict[str, str], Field(min_length=1)]
+    """Name -> local folder (see `base_models.resolve_base_models`)."""
+    checkpoint_url: str = Field(default_factory=default_checkpoint_url)
+    """fsspec URL of the folder for policies and checkpoints; samplers read where trainers write."""
+    roles: Annotated[frozenset[Role], Field(min_length=1)] = frozenset({"sampler", "trainer"})
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Of the weights, in samplers and trainers alike."""
+    device: str = "auto"
+    """`cpu`, `cuda`, `cuda:1`, …; `auto` takes a GPU if there is one."""
+    n_threads: PositiveInt = 1
+    """CPU threads of each child process."""
+    seed: NonNegativeInt = 0
+    """Of the sampler's random numbers."""
+    max_batch: PositiveInt = 256
+    """Most sequences that one sampler decodes at once."""
+    max_batch_tokens: PositiveInt = 262_144
+    """Most cached tokens at once, padding included."""
+    policy_memory_bytes: PositiveInt = 8 * 1024**3
+    """Weights of policies kept loaded beside the base model; the least recently used one goes."""
+    hang_s: PositiveFloat = 300.0
+    """A sampler's child that holds work and says nothing for this long is killed."""
+    log_dir: Path | None = None
+    """Folder for the output of the child processes; None: where this process writes."""
