@@ -1,0 +1,211 @@
+"""Sealed folders: a folder of files that is either whole or counts as not there.
+
+Policies and checkpoints are sealed folders on any fsspec URL (a plain path is one too). The seal is
+the file `SHA256SUMS`, in the format of `sha256sum -c`. It names every file and is in place last.
+
+Invariants:
+- A folder without a seal is not there for any reader; one whose files differ from the seal is
+  refused. So a writer may die at any line.
+- What a new folder replaces is set aside first, as `<name>.previous`, and only removed once the new
+  one is sealed; readers fall back to it. So one of the two is whole at every moment.
+- On a local disk the folder appears under its name by one rename, already sealed.
+"""
+
+import hashlib
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Protocol, cast
+
+from fsspec.core import (  # pyright: ignore[reportMissingTypeStubs]
+    url_to_fs,  # pyright: ignore[reportUnknownVariableType]
+)
+from fsspec.implementations.local import (  # pyright: ignore[reportMissingTypeStubs]
+    LocalFileSystem,
+)
+
+SEAL = "SHA256SUMS"
+_PREVIOUS = ".previous"
+_PARTIAL = ".partial-"
+
+
+class _FileSystem(Protocol):
+    """What is used of `fsspec.AbstractFileSystem`, which has no types."""
+
+    def exists(self, path: str) -> bool: ...
+    def glob(self, path: str) -> list[str]: ...
+    def ls(self, path: str, detail: bool) -> list[str]: ...
+    def makedirs(self, path: str, exist_ok: bool) -> None: ...
+    def mv(self, path1: str, path2: str, *, recursive: bool) -> None: ...
+    def rm(self, path: str, *, recursive: bool) -> None: ...
+    def put_file(self, lpath: str, rpath: str) -> None: ...
+    def get_file(self, rpath: str, lpath: str) -> None: ...
+
+
+class FolderUnreadable(Exception):
+    """The folder is not there, not whole, or its files are not what was written."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(url, reason)
+        self.url = url
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.url} {self.reason}"
+
+
+def join_url(url: str, *parts: str) -> str:
+    """A URL below another one."""
+    return "/".join((url.rstrip("/"), *parts))
+
+
+def write_folder(url: str, write: Callable[[Path], None], *, durable: bool = False) -> int:
+    """Let `write` fill an empty local folder, seal it and put it at `url`; its size in bytes.
+
+    `durable` also waits until a local disk has it. Raises `OSError`.
+    """
+    fs, path = _open(url)
+    is_local = _is_local(fs)
+    stage = _stage_beside(Path(path)) if is_local else Path(tempfile.mkdtemp())
+    try:
+        write(stage)
+        size_bytes = _seal(stage)
+        if is_local and durable:
+            _sync(stage)
+        _set_aside(fs, path)
+        if is_local:
+            os.rename(stage, path)
+        else:
+            _upload(fs, stage, path)
+        _remove(fs, path + _PREVIOUS)
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+    return size_bytes
+
+
+@contextmanager
+def open_folder(url: str) -> Generator[Path]:
+    """The verified files in a local folder, to be read while the context lasts.
+
+    Raises `FolderUnreadable`, and `OSError` when the place itself can't be reached.
+    """
+    fs, path = _open(url)
+    whole = next((p for p in (path, path + _PREVIOUS) if fs.exists(f"{p}/{SEAL}")), None)
+    if whole is None:
+        raise FolderUnreadable(url, "is not there, or was never finished")
+    if _is_local(fs):
+        _verify(url, Path(whole))
+        yield Path(whole)
+        return
+    with tempfile.TemporaryDirectory() as local:
+        _download(fs, whole, Path(local))
+        _verify(url, Path(local))
+        yield Path(local)
+
+
+def delete_folder(url: str) -> None:
+    """Remove the folder; no error when it is not there."""
+    fs, path = _open(url)
+    _remove(fs, path)
+
+
+def list_folders(url: str) -> list[str]:
+    """The names of the sealed folders below `url`; empty when there is nothing."""
+    fs, path = _open(url)
+    names = [PurePosixPath(p).parent.name for p in fs.glob(f"{path}/*/{SEAL}")]
+    return sorted(name for name in names if not _is_leftover(name))
+
+
+def sweep(url: str) -> None:
+    """Remove what writers that died below `url` left behind; nobody else may be writing there."""
+    fs, path = _open(url)
+    if not _is_local(fs) or not fs.exists(path):
+        return
+    for entry in Path(path).iterdir():
+        if _PARTIAL in entry.name:
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def _is_leftover(name: str) -> bool:
+    return name.endswith(_PREVIOUS) or _PARTIAL in name
+
+
+def _open(url: str) -> tuple[_FileSystem, str]:
+    fs, path = cast("tuple[_FileSystem, str]", url_to_fs(url))
+    return fs, path.rstrip("/")
+
+
+def _is_local(fs: _FileSystem) -> bool:
+    return isinstance(fs, LocalFileSystem)
+
+
+def _stage_beside(path: Path) -> Path:
+    """On the same disk, so that a rename can move it."""
+    stage = path.with_name(f".{path.name}{_PARTIAL}{secrets.token_hex(4)}")
+    stage.mkdir(parents=True)
+    return stage
+
+
+def _seal(folder: Path) -> int:
+    lines: list[str] = []
+    size_bytes = 0
+    for file in sorted(folder.iterdir()):
+        lines.append(f"{_digest(file)}  {file.name}\n")
+        size_bytes += file.stat().st_size
+    (folder / SEAL).write_text("".join(lines))
+    return size_bytes
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _verify(url: str, folder: Path) -> None:
+    try:
+        for line in (folder / SEAL).read_text().splitlines():
+            digest, _, name = line.partition("  ")
+            if _digest(folder / name) != digest:
+                raise FolderUnreadable(url, f"is damaged: {name} is not what was written")
+    except (FileNotFoundError, IsADirectoryError, UnicodeDecodeError) as error:
+        raise FolderUnreadable(url, f"is damaged: {error}") from error
+
+
+def _sync(folder: Path) -> None:
+    for path in (*folder.iterdir(), folder, folder.parent):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _set_aside(fs: _FileSystem, path: str) -> None:
+    """Make the name free; what was whole under it stays readable."""
+    if fs.exists(f"{path}/{SEAL}"):
+        _remove(fs, path + _PREVIOUS)
+        fs.mv(path, path + _PREVIOUS, recursive=True)
+    else:
+        _remove(fs, path)
+
+
+def _upload(fs: _FileSystem, stage: Path, path: str) -> None:
+    fs.makedirs(path, exist_ok=True)
+    files = sorted(stage.iterdir(), key=lambda file: (file.name == SEAL, file.name))
+    for file in files:
+        fs.put_file(str(file), f"{path}/{file.name}")
+
+
+def _download(fs: _FileSystem, path: str, folder: Path) -> None:
+    for remote in fs.ls(path, detail=False):
+        name = PurePosixPath(remote).name
+        fs.get_file(remote, str(folder / name))
+
+
+def _remove(fs: _FileSystem, path: str) -> None:
+    if fs.exists(path):
+        fs.rm(path, recursive=True)
