@@ -1,0 +1,6 @@
+"""Servers that all suites share: one node and one database server for each test session."""
+
+from tests.support.private_postgres import postgres_server, private_postgres
+from tests.support.private_rabbit import private_rabbit
+
+__all__ = ["postgres_server", "private_postgres", "private_rabbit"]

@@ -1,0 +1,134 @@
+"""A PostgreSQL server of our own: its own port and folder, trusted logins from loopback only."""
+
+import glob
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.processes import (
+    children,
+    end,
+    free_port,
+    kill_and_wait,
+    run,
+    signal_group,
+    spawn,
+    wait_until,
+)
+
+BOOT_DEADLINE_S = 60.0
+STOP_GRACE_S = 20.0
+USER = "warren"
+
+
+class PrivatePostgres:
+    """One server, with the same data and address across `kill`, `stop` and `start`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self._programs = _programs()
+        self._user = _unprivileged_user()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def process(self) -> "subprocess.Popen[bytes]":
+        if self._process is None:
+            raise RuntimeError("the server is not running")
+        return self._process
+
+    def create(self) -> None:
+        """Make the data folder."""
+        if self._user is not None:
+            shutil.chown(self.folder, self._user, self._user)
+        command = [str(self._programs / "initdb"), "--pgdata", str(self._data), "--username", USER]
+        command += ["--auth", "trust", "--encoding", "UTF8", "--no-locale", "--no-sync"]
+        run(command, folder=self.folder, user=self._user)
+
+    def start(self) -> None:
+        """Return when it answers."""
+        command = [str(self._programs / "postgres"), "-D", str(self._data), "-p", str(self.port)]
+        command += ["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]
+        log_path = self.folder / "console.log"
+        self._process = spawn(command, log_path=log_path, folder=self.folder, user=self._user)
+        wait_until(self._is_ready, self.process, deadline_s=BOOT_DEADLINE_S, log_path=log_path)
+
+    def new_database(self) -> str:
+        """An empty database; its URL for SQLAlchemy with the psycopg 3 driver."""
+        name = f"test_{secrets.token_hex(6)}"
+        command = [str(self._programs / "createdb"), *self._address, "--username", USER, name]
+        run(command, folder=self.folder)
+        return f"postgresql+psycopg://{USER}@127.0.0.1:{self.port}/{name}"
+
+    def stop(self) -> None:
+        """Shut down, without waiting for the clients."""
+        end(self.process, signal.SIGINT, grace_s=STOP_GRACE_S)
+        self._process = None
+
+    def kill(self) -> None:
+        """`kill -9` for the server and all its processes, which share its memory."""
+        workers = children(self.process.pid)
+        signal_group(self.process, signal.SIGKILL)
+        self.process.wait()
+        kill_and_wait(workers)
+        self._process = None
+
+    def close(self) -> None:
+        """Kill what runs and forget the data."""
+        if self._process is not None:
+            self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def _data(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def _address(self) -> list[str]:
+        return ["--host", "127.0.0.1", "--port", str(self.port)]
+
+    def _is_ready(self) -> bool:
+        command = [
+            str(self._programs / "pg_isready"),
+            "--quiet",
+            *self._address,
+            "--username",
+            USER,
+        ]
+        return subprocess.run(command, check=False, cwd=self.folder).returncode == 0
+
+
+def _programs() -> Path:
+    found = sorted(glob.glob("/usr/lib/postgresql/*/bin"))
+    if not found:
+        pytest.fail("PostgreSQL is not installed: apt-get install postgresql")
+    return Path(found[-1])
+
+
+def _unprivileged_user() -> str | None:
+    """PostgreSQL refuses to run as root."""
+    return "postgres" if os.geteuid() == 0 else None
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PrivatePostgres]:
+    """One running server for the whole session."""
+    server = PrivatePostgres(Path(tempfile.mkdtemp(prefix="warren-postgres-")))
+    try:
+        server.create()
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture
+def private_postgres(postgres_server: PrivatePostgres) -> str:
+    """The SQLAlchemy URL of an empty database, one for each test."""
+    return postgres_server.new_database()

@@ -1,0 +1,108 @@
+"""Server processes that belong to the test run: own port, own folder, and they die with it."""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+
+def free_port() -> int:
+    """A TCP port on loopback that nobody listens on at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def spawn(
+    command: Sequence[str],
+    *,
+    log_path: Path,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    user: str | None = None,
+) -> "subprocess.Popen[bytes]":
+    """Start a server in a session of its own; the kernel kills it when the calling thread ends."""
+    with log_path.open("ab") as log:
+        return subprocess.Popen(
+            ["setpriv", "--pdeathsig=KILL", *_as_user(user), *command],
+            env=environment,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def run(command: Sequence[str], *, folder: Path, user: str | None = None) -> None:
+    """Run a program to its end. Raises with its output when it fails."""
+    full = ["setpriv", *_as_user(user), *command] if user else command
+    done = subprocess.run(full, capture_output=True, text=True, check=False, cwd=folder)
+    if done.returncode:
+        raise RuntimeError(f"{command[0]} failed:\n{done.stdout}{done.stderr}")
+
+
+def signal_group(process: "subprocess.Popen[bytes]", signum: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signum)
+
+
+def end(process: "subprocess.Popen[bytes]", signum: signal.Signals, *, grace_s: float) -> None:
+    """Ask with `signum`; kill what is still there after `grace_s`."""
+    process.send_signal(signum)
+    try:
+        process.wait(grace_s)
+    except subprocess.TimeoutExpired:
+        signal_group(process, signal.SIGKILL)
+        process.wait()
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def kill_and_wait(pids: Sequence[int]) -> None:
+    """Kill processes that are not our own children, and return when they are gone."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError), _pidfd(pid) as process:
+            signal.pidfd_send_signal(process, signal.SIGKILL)
+            select.select([process], [], [])
+
+
+@contextlib.contextmanager
+def _pidfd(pid: int) -> Iterator[int]:
+    descriptor = os.pidfd_open(pid)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def wait_until(
+    is_ready: Callable[[], bool],
+    process: "subprocess.Popen[bytes]",
+    *,
+    deadline_s: float,
+    log_path: Path,
+) -> None:
+    """Ask until the server is ready. Raises with the end of its log when it ends or takes too long."""
+    end_s = time.monotonic() + deadline_s
+    while not is_ready():
+        if process.poll() is not None:
+            raise RuntimeError(f"the server ended with {process.returncode}:\n{_tail(log_path)}")
+        if time.monotonic() > end_s:
+            raise TimeoutError(f"not ready within {deadline_s} s:\n{_tail(log_path)}")
+        time.sleep(0.05)
+
+
+def _as_user(user: str | None) -> list[str]:
+    return [f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
+
+
+def _tail(log_path: Path) -> str:
+    return log_path.read_text(errors="replace")[-3000:]
