@@ -88,6 +88,8 @@ class SaveState(Frozen):
 
     kind: Literal["save_state"] = "save_state"
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+    keep_last: Annotated[int, Field(ge=1)] | None = None
+    """Delete older checkpoints of the model beyond this many; None keeps all."""
 
 
 OpBody = Annotated[

@@ -24,6 +24,7 @@ class Group:
     failures: dict[int, Failed] = field(default_factory=dict[int, Failed])
     first_offset: int | None = None
     """Offset of the first stream message that holds one of its endings."""
+    _oldest_version: int | None = None
 
     @property
     def n_members(self) -> int:
@@ -51,14 +52,19 @@ class Group:
 
     @property
     def oldest_version(self) -> int:
-        """The oldest policy version that sampled a token of any member."""
-        oldest = self.min_version
+        """The oldest policy version that sampled a token of any member of a complete group."""
+        if self._oldest_version is None:
+            self._oldest_version = self._find_oldest_version()
+        return self._oldest_version
+
+    def _find_oldest_version(self) -> int:
+        versions: list[int] = []
         for item in self.ended.values():
             tokens = item.transcript.tokens
             sampled = tokens.versions_T[tokens.mask_T == 1]
             if sampled.size:
-                oldest = min(oldest, int(sampled.min()))
-        return oldest
+                versions.append(int(sampled.min()))
+        return min(versions, default=self.min_version)
 
     def expects(self, item: EpisodeEnded) -> bool:
         """Whether this ending is news."""

@@ -22,7 +22,7 @@ class PendingStep(BaseModel):
     last_op: int
     """0 where no group of the batch carried a signal and nothing was appended."""
     metrics: dict[str, float]
-    losses: list[dict[str, float]] = Field(default_factory=list)
+    answers: list[dict[str, float]] = Field(default_factory=list[dict[str, float]])
     """Metrics that the trainer answered with, op by op."""
 
 
@@ -65,6 +65,7 @@ class Progress(BaseModel):
     task_cursors: dict[str, int] = Field(default_factory=dict)
     """Next task index, by purpose and environment."""
     evaluation: EvaluationProgress | None = None
+    last_evaluated_step: int = 0
     n_episodes: int = 0
     n_updates: int = 0
     n_tokens: int = 0
@@ -72,7 +73,8 @@ class Progress(BaseModel):
     n_stale_groups: int = 0
     max_staleness_seen: int = 0
     n_failed_groups_in_a_row: int = 0
-    recent_rewards: list[float] = Field(default_factory=list)
+    is_final_checkpoint_issued: bool = False
+    recent_rewards: list[float] = Field(default_factory=list[float])
     """Mean reward of the newest batches, for `limits.stop_at_reward`."""
     reward_before: float | None = None
     reward_after: float | None = None

@@ -1,9 +1,8 @@
 """Alembic's entry: it is handed a connection by `warren_gateway.store.migrate`."""
 
 from alembic import context
-from sqlmodel import SQLModel
 
-import warren_gateway.store.tables  # noqa: F401 - fills SQLModel.metadata
+from warren_gateway.store.tables import SQLModel
 
 connection = context.config.attributes["connection"]
 context.configure(connection=connection, target_metadata=SQLModel.metadata, render_as_batch=True)

@@ -1,0 +1,204 @@
+"""The actor of one run: reads what comes in, decides, commits, and only then lets go.
+
+Invariants
+- One task decides and commits, one decision at a time; readers only hand over.
+- Claims are settled after the change that they led to is committed, so a crash repeats and never
+  loses; twins are recognised by `logic`.
+- A store that is away stops the run where it is; it goes on when the store is back.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from sqlmodel import Session
+
+from warren_broker.errors import BrokerUnavailable
+from warren_broker.inbox import Claim, Inbox, follow, receive
+from warren_broker.port import Broker
+from warren_broker.topology import Address, interact, results, train, trajectories
+from warren_gateway.coordinator import ending, leases, logic, records
+from warren_gateway.coordinator.change import Change
+from warren_gateway.coordinator.mailbox import Mail, Mailbox
+from warren_gateway.coordinator.memory import Memory
+from warren_gateway.registry import Registry
+from warren_gateway.store.outbox import Relay
+from warren_gateway.store.store import Store, StoreUnavailable
+from warren_schemas.control import WorkerRole
+from warren_schemas.envelope import Item
+from warren_schemas.episode import EpisodeEnded
+from warren_schemas.events import RunState
+from warren_schemas.training import OpResult
+
+RETRY_S = 1.0
+LONGEST_NAP_S = 60.0
+RESULTS_PREFETCH = 64
+RESTART_GRACE_S = 5.0
+"""After a restart with a broker that forgets, episodes in the air are started again after this."""
+
+ItemT = TypeVar("ItemT", bound=Item)
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+class RunActor:
+    """Drives one run until it is over."""
+
+    def __init__(
+        self, memory: Memory, store: Store, broker: Broker, registry: Registry, relay: Relay
+    ) -> None:
+        self._memory = memory
+        self._store = store
+        self._broker = broker
+        self._registry = registry
+        self._relay = relay
+        self._mailbox = Mailbox()
+
+    def notify(self) -> None:
+        """The run's row has changed (somebody wants it cancelled)."""
+        self._mailbox.wake(is_control_changed=True)
+
+    async def run(self) -> None:
+        memory = self._memory
+        await self._prepare()
+        reading = (
+            follow(
+                self._broker, trajectories(memory.run), EpisodeEnded, start=memory.stream_offset
+            ),
+            receive(self._broker, results(memory.model), OpResult, prefetch=RESULTS_PREFETCH),
+        )
+        async with reading[0] as endings, reading[1] as answers, asyncio.TaskGroup() as tasks:
+            name = memory.run
+            readers = [
+                tasks.create_task(
+                    _hand_over(endings, self._mailbox.put_endings), name=f"{name} endings"
+                ),
+                tasks.create_task(
+                    _hand_over(answers, self._mailbox.put_answers), name=f"{name} answers"
+                ),
+                tasks.create_task(self._watch_workers(), name=f"{name} workers"),
+            ]
+            await self._drive()
+            for reader in readers:
+                reader.cancel()
+        await self._clean_up()
+
+    async def _prepare(self) -> None:
+        memory = self._memory
+        environments = [interact(e.name) for e in memory.config.environments]
+        await self._broker.declare(trajectories(memory.run), results(memory.model), *environments)
+        if memory.lease.holder is not None:
+            await self._broker.declare(train(memory.model, memory.lease.epoch))
+        if not self._broker.is_durable:
+            for group in memory.groups.values():
+                group.deadline_s = min(group.deadline_s, memory.now_s + RESTART_GRACE_S)
+
+    async def _drive(self) -> None:
+        while not self._memory.is_over:
+            self._memory.now_s = time.time()
+            if logic.wants_trainer(self._memory, self._registry.alive):
+                await self._seek_trainer()
+            logic.decide(self._memory, self._registry.alive)
+            await self._commit()
+            if not self._memory.is_over:
+                await self._take_mail()
+
+    async def _take_mail(self) -> None:
+        nap_s = min(logic.next_deadline_s(self._memory) - time.time(), LONGEST_NAP_S)
+        mail = await self._mailbox.take(nap_s)
+        self._memory.now_s = time.time()
+        if mail.is_control_changed:
+            await self._look_for_wishes()
+        self._absorb(mail)
+        logic.decide(self._memory, self._registry.alive)
+        await self._commit()
+        for claim in (*mail.endings, *mail.answers):
+            claim.done()
+
+    def _absorb(self, mail: Mail) -> None:
+        memory = self._memory
+        for ended in mail.endings:
+            assert ended.offset is not None
+            if ended.item.envelope.run == memory.run:
+                logic.absorb_ending(memory, ended.item, ended.offset)
+            memory.stream_offset = max(memory.stream_offset, ended.offset + 1)
+        for answer in mail.answers:
+            logic.absorb_answer(memory, answer.item)
+
+    async def _look_for_wishes(self) -> None:
+        memory = self._memory
+        memory.is_cancel_requested = await self._patiently(
+            lambda session: records.is_cancel_requested(session, memory.run)
+        )
+
+    async def _seek_trainer(self) -> None:
+        memory = self._memory
+        worker = leases.choose(memory, self._registry.alive(WorkerRole.TRAINER))
+        if worker is None:
+            return
+        await self._declare(train(memory.model, memory.lease.epoch + 1))
+        leases.grant(memory, worker)
+        change = memory.take_change()
+        await self._patiently(lambda session: records.save_grant(session, memory, change))
+        self._relay.notify()
+        log.info(
+            "%s: %s trains %s (epoch %d)", memory.run, worker, memory.model, memory.lease.epoch
+        )
+
+    async def _commit(self) -> None:
+        change = self._memory.take_change()
+        if change.is_empty:
+            return
+        await self._patiently(lambda session: records.save(session, self._memory, change))
+        if change.posts:
+            self._relay.notify()
+
+    async def _patiently(self, work: Callable[[Session], T]) -> T:
+        """The transaction, tried again until the store is there."""
+        while True:
+            try:
+                return await self._store.transact(work)
+            except StoreUnavailable as error:
+                log.warning("%s waits for the store: %s", self._memory.run, error)
+                await asyncio.sleep(RETRY_S)
+
+    async def _declare(self, *addresses: Address) -> None:
+        """Declare, tried again until the broker is there."""
+        while True:
+            try:
+                return await self._broker.declare(*addresses)
+            except BrokerUnavailable as error:
+                log.warning("%s waits for the broker: %s", self._memory.run, error)
+                await asyncio.sleep(RETRY_S)
+
+    async def _watch_workers(self) -> None:
+        while True:
+            await self._registry.changed()
+            self._mailbox.wake()
+
+    async def fail(self, reason: str) -> None:
+        """End the run as failed, whatever state it is in."""
+        self._memory.now_s = time.time()
+        self._memory.change = Change()  # what the failed decision had begun is void
+        ending.end(self._memory, RunState.FAILED, reason)
+        await self._commit()
+
+    async def _clean_up(self) -> None:
+        """The run's queues have done their work; its streams stay to be replayed."""
+        memory = self._memory
+        epochs = range(1, memory.lease.epoch + 1)
+        queues = [results(memory.model), *(train(memory.model, epoch) for epoch in epochs)]
+        try:
+            await self._broker.delete(*queues)
+        except BrokerUnavailable as error:
+            log.warning("%s leaves its queues behind: %s", memory.run, error)
+
+
+async def _hand_over(
+    inbox: Inbox[ItemT], put: "Callable[[list[Claim[ItemT]]], Awaitable[None]]"
+) -> None:
+    async for claims in inbox:
+        await put(list(claims))

@@ -1,0 +1,132 @@
+"""A change: everything that one decision does, applied in one transaction.
+
+Invariant: applying a change is all or nothing, messages included (they go to the outbox).
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import delete, insert, update
+from sqlmodel import Session, col
+
+from warren_broker.topology import Stream, Topic, WorkQueue
+from warren_gateway.coordinator.groups import Group
+from warren_gateway.store.outbox import post
+from warren_gateway.store.tables import GroupRow, Model, OpRow, Run
+from warren_schemas.envelope import Item
+from warren_schemas.wire import encode
+
+
+@dataclass(slots=True)
+class Change:
+    run: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Columns of the run's row that change."""
+    model: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Columns of the model's row that change."""
+    admitted: list[Group] = field(default_factory=list[Group])
+    restarted: dict[str, Group] = field(default_factory=dict[str, Group])
+    """Groups whose attempts or deadline changed."""
+    closed: list[tuple[Group, list[dict[str, Any]]]] = field(
+        default_factory=list[tuple[Group, list[dict[str, Any]]]]
+    )
+    """Groups that need nothing more, and what became of each member."""
+    ops: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """Rows of ops appended to the log."""
+    answers: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
+    """Outcomes of ops by number."""
+    prune_ops_to: int = 0
+    """Ops up to this number lie under a checkpoint and are forgotten."""
+    posts: dict[WorkQueue | Stream | Topic, list[Item]] = field(
+        default_factory=lambda: defaultdict[WorkQueue | Stream | Topic, list[Item]](list)
+    )
+
+    def send(self, address: WorkQueue | Stream | Topic, *items: Item) -> None:
+        self.posts[address].extend(items)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (
+            self.run or self.model or self.admitted or self.restarted or self.closed
+            or self.ops or self.answers or self.prune_ops_to or self.posts
+        )  # fmt: skip
+
+    def apply(self, session: Session, run_id: str, model_id: str) -> None:
+        if self.run:
+            session.exec(update(Run).where(col(Run.id) == run_id).values(**self.run))
+        if self.model:
+            session.exec(update(Model).where(col(Model.id) == model_id).values(**self.model))
+        self._apply_groups(session, run_id)
+        self._apply_ops(session, model_id)
+        for address, items in self.posts.items():
+            for same_kind in _by_kind(items):
+                post(session, address, *same_kind)
+
+    def _apply_groups(self, session: Session, run_id: str) -> None:
+        if self.admitted:
+            rows = [_group_row(group, run_id) for group in self.admitted]
+            session.exec(insert(GroupRow), params=rows)
+        for group in self.restarted.values():
+            values = {"attempts": list(group.attempts), "deadline_s": group.deadline_s}
+            session.exec(update(GroupRow).where(col(GroupRow.id) == group.id).values(**values))
+        if self.closed:
+            session.exec(
+                update(GroupRow),
+                params=[
+                    {"id": group.id, "is_open": False, "outcomes": outcomes}
+                    for group, outcomes in self.closed
+                ],
+            )
+
+    def _apply_ops(self, session: Session, model_id: str) -> None:
+        if self.ops:
+            session.exec(insert(OpRow), params=self.ops)
+        if self.answers:
+            session.exec(
+                update(OpRow),
+                params=[
+                    {"model_id": model_id, "number": number, "outcome": outcome}
+                    for number, outcome in self.answers.items()
+                ],
+            )
+        if self.prune_ops_to:
+            old = (col(OpRow.model_id) == model_id) & (col(OpRow.number) <= self.prune_ops_to)
+            session.exec(delete(OpRow).where(old))
+
+
+def _by_kind(items: list[Item]) -> list[list[Item]]:
+    """Runs of items of one kind, in order: a message carries one kind only."""
+    runs: list[list[Item]] = []
+    for item in items:
+        if runs and type(runs[-1][0]) is type(item):
+            runs[-1].append(item)
+        else:
+            runs.append([item])
+    return runs
+
+
+def _group_row(group: Group, run_id: str) -> dict[str, Any]:
+    return {
+        "id": group.id,
+        "run_id": run_id,
+        "number": group.number,
+        "purpose": group.purpose.value,
+        "environment": group.environment,
+        "task_index": group.task_index,
+        "n_members": group.n_members,
+        "min_version": group.min_version,
+        "deadline_s": group.deadline_s,
+        "is_open": True,
+        "attempts": list(group.attempts),
+        "outcomes": None,
+    }
+
+
+def op_row(model_id: str, number: int, kind: str, item: Item) -> dict[str, Any]:
+    return {
+        "model_id": model_id,
+        "number": number,
+        "kind": kind,
+        "body": encode([item]),
+        "outcome": None,
+    }

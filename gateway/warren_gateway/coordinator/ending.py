@@ -1,0 +1,49 @@
+"""The end of a run: completed, failed or cancelled; every worker may let go of what it holds."""
+
+from warren_broker.topology import RUNS
+from warren_gateway.coordinator import episodes, leases
+from warren_gateway.coordinator.memory import Memory
+from warren_schemas.control import RunEnded
+from warren_schemas.envelope import Envelope
+from warren_schemas.events import RunState, StateChanged
+from warren_schemas.http import RunResult
+
+
+def end(memory: Memory, state: RunState, reason: str | None = None) -> None:
+    """Bring the run to its final state; a run that is over stays as it is."""
+    if memory.is_over:
+        return
+    memory.state = state
+    memory.ready.clear()
+    for group in list(memory.groups.values()):
+        episodes.close(memory, group, "abandoned")
+    leases.give_up(memory)
+    memory.change.send(
+        RUNS,
+        RunEnded(envelope=Envelope(run=memory.run), ended_run=memory.run, model=memory.model),
+    )
+    memory.change.run |= {
+        "state": state.value,
+        "phase": None,
+        "waiting_for": None,
+        "ended_s": memory.now_s,
+        "error": reason,
+        "result": result(memory).model_dump(),
+    }
+    memory.emit(StateChanged(state=state, reason=reason))
+
+
+def result(memory: Memory) -> RunResult:
+    progress = memory.progress
+    return RunResult(
+        reward_before=progress.reward_before,
+        reward_after=progress.reward_after,
+        episodes=progress.n_episodes,
+        updates=progress.n_updates,
+        tokens=progress.n_tokens,
+        wall_s=memory.now_s - (memory.started_s or memory.created_s),
+        max_staleness_seen=progress.max_staleness_seen,
+        failed_episodes=progress.n_failed_episodes,
+        version=memory.policy_version,
+        policy_url=memory.policy_url,
+    )

@@ -1,0 +1,208 @@
+"""Episodes out and their endings in.
+
+Invariants: an admitted group is stored with the messages that start it; every member ends exactly
+once (`groups.Group.expects`); a member that is silent past the deadline, or failed in a way that
+trying again can help, is started again with the next attempt number until its attempts are used up.
+"""
+
+import hashlib
+from typing import Any
+
+from warren_broker.topology import interact
+from warren_gateway.coordinator.groups import Group, timed_out
+from warren_gateway.coordinator.memory import Memory
+from warren_schemas.config import EnvironmentConfig, Sampling
+from warren_schemas.envelope import Envelope
+from warren_schemas.episode import (
+    Completed,
+    EpisodeEnded,
+    EpisodePurpose,
+    EpisodeSpec,
+    PolicyRef,
+    StartEpisode,
+    TaskRef,
+)
+from warren_schemas.ids import new_group_id
+
+
+def admit(memory: Memory, purpose: EpisodePurpose, n_groups: int, n_members: int) -> None:
+    """Start this many groups."""
+    for _ in range(n_groups):
+        environment = _next_environment(memory, purpose)
+        group = Group(
+            id=new_group_id(),
+            number=memory.progress.next_group,
+            purpose=purpose,
+            environment=environment,
+            task_index=_take_task(memory, purpose, environment),
+            min_version=_policy(memory, purpose).min_version,
+            deadline_s=memory.now_s + memory.config.limits.episode_s,
+            attempts=[1] * n_members,
+        )
+        memory.progress.next_group += 1
+        memory.groups[group.id] = group
+        memory.change.admitted.append(group)
+        _start(memory, group, range(n_members))
+
+
+def absorb(memory: Memory, item: EpisodeEnded, offset: int) -> Group | None:
+    """Note the end of an episode; the group if that completes it."""
+    group = memory.groups.get(item.spec.group)
+    if group is None or not group.expects(item):
+        return None
+    _count(memory, item)
+    again = group.take(item, offset, max_attempts=memory.config.limits.episode_attempts)
+    if again:
+        _restart(memory, group, [item.spec.member])
+    return group if group.is_complete else None
+
+
+def expire(memory: Memory) -> list[Group]:
+    """Start members again that are past their deadline; the groups that this completes."""
+    limits = memory.config.limits
+    completed: list[Group] = []
+    for group in memory.groups.values():
+        if group.is_complete or group.deadline_s > memory.now_s:
+            continue
+        failure = timed_out(limits.episode_s)
+        memory.progress.n_failed_episodes += len(group.missing)
+        again = [
+            member
+            for member in group.missing
+            if group.fail(member, failure, max_attempts=limits.episode_attempts)
+        ]
+        if again:
+            _restart(memory, group, again)
+        if group.is_complete:
+            completed.append(group)
+    return completed
+
+
+def close(memory: Memory, group: Group, fate: str) -> None:
+    """The group needs nothing more; `fate` says what it was good for."""
+    del memory.groups[group.id]
+    memory.change.closed.append((group, [_outcome(group, m, fate) for m in range(group.n_members)]))
+
+
+def next_deadline_s(memory: Memory) -> float | None:
+    open_groups = (g.deadline_s for g in memory.groups.values() if not g.is_complete)
+    return min(open_groups, default=None)
+
+
+def _restart(memory: Memory, group: Group, members: list[int]) -> None:
+    group.deadline_s = memory.now_s + memory.config.limits.episode_s
+    memory.change.restarted[group.id] = group
+    _start(memory, group, members)
+
+
+def _start(memory: Memory, group: Group, members: "range | list[int]") -> None:
+    environment = memory.config.environments[group.environment]
+    items = [_start_item(memory, group, environment, member) for member in members]
+    memory.change.send(interact(environment.name), *items)
+
+
+def _start_item(
+    memory: Memory, group: Group, environment: EnvironmentConfig, member: int
+) -> StartEpisode:
+    return StartEpisode(
+        envelope=Envelope(
+            run=memory.run,
+            episode=group.episode(member),
+            attempt=group.attempts[member],
+            deadline_s=group.deadline_s,
+        ),
+        spec=EpisodeSpec(
+            group=group.id,
+            member=member,
+            purpose=group.purpose,
+            environment=environment.name,
+            environment_config=environment.config,
+            task=TaskRef(split=_split(environment, group.purpose), index=group.task_index),
+            seed=_seed(memory.config.seed, group),
+            policy=_policy(memory, group.purpose),
+            sampling=_sampling(memory, group.purpose),
+            max_turns=environment.max_turns,
+        ),
+    )
+
+
+def _policy(memory: Memory, purpose: EpisodePurpose) -> PolicyRef:
+    evaluation = memory.progress.evaluation
+    if purpose is EpisodePurpose.EVALUATE and evaluation is not None:
+        version, url, pinned = evaluation.version, evaluation.policy_url, True
+    else:
+        version, url, pinned = memory.policy_version, memory.policy_url, False
+    return PolicyRef(
+        model=memory.model,
+        base_model=memory.spec.base_model,
+        min_version=version,
+        url=url,
+        pinned=pinned,
+    )
+
+
+def _sampling(memory: Memory, purpose: EpisodePurpose) -> Sampling:
+    sampling = memory.config.sampling
+    if purpose is EpisodePurpose.EVALUATE and memory.config.evaluation:
+        temperature = memory.config.evaluation.temperature
+        return sampling.model_copy(update={"temperature": temperature})
+    return sampling
+
+
+def _split(environment: EnvironmentConfig, purpose: EpisodePurpose) -> str:
+    if purpose is EpisodePurpose.EVALUATE and environment.evaluation_split:
+        return environment.evaluation_split
+    return environment.split
+
+
+def _seed(run_seed: int, group: Group) -> int:
+    """The same for all members of a group, and for the same task of the same run config."""
+    what = f"{run_seed}/{group.purpose}/{group.environment}/{group.task_index}"
+    return int.from_bytes(hashlib.blake2b(what.encode(), digest_size=7).digest())
+
+
+def _cursor(purpose: EpisodePurpose, environment: int) -> str:
+    return f"{purpose}/{environment}"
+
+
+def _next_environment(memory: Memory, purpose: EpisodePurpose) -> int:
+    """The environment that is furthest behind its share."""
+    cursors = memory.progress.task_cursors
+    environments = memory.config.environments
+
+    def served(i: int) -> float:
+        return (cursors.get(_cursor(purpose, i), 0) + 1) / environments[i].weight
+
+    return min(range(len(environments)), key=served)
+
+
+def _take_task(memory: Memory, purpose: EpisodePurpose, environment: int) -> int:
+    cursors, key = memory.progress.task_cursors, _cursor(purpose, environment)
+    index = cursors.get(key, 0)
+    cursors[key] = index + 1
+    return index
+
+
+def rewind_tasks(memory: Memory, purpose: EpisodePurpose) -> None:
+    """Begin again with the first task: every evaluation sees the same tasks."""
+    for environment in range(len(memory.config.environments)):
+        memory.progress.task_cursors.pop(_cursor(purpose, environment), None)
+
+
+def _count(memory: Memory, item: EpisodeEnded) -> None:
+    if isinstance(item.outcome, Completed):
+        memory.progress.n_episodes += 1
+        if item.spec.purpose is not EpisodePurpose.DEMONSTRATE:
+            memory.progress.n_tokens += item.transcript.tokens.n_sampled
+    else:
+        memory.progress.n_failed_episodes += 1
+
+
+def _outcome(group: Group, member: int, fate: str) -> dict[str, Any]:
+    outcome: dict[str, Any] = {"fate": fate}
+    ended, failure = group.ended.get(member), group.failures.get(member)
+    if ended is not None and isinstance(ended.outcome, Completed):
+        outcome["reward"] = ended.outcome.reward
+    elif failure is not None:
+        outcome |= {"failure": failure.kind.value, "reason": failure.reason}
+    return outcome

@@ -1,0 +1,88 @@
+"""Evaluation: fresh episodes with one pinned policy version, always on the same tasks."""
+
+from typing import Literal
+
+from warren_gateway.coordinator import episodes
+from warren_gateway.coordinator.groups import Group
+from warren_gateway.coordinator.memory import Memory
+from warren_gateway.coordinator.progress import EvaluationProgress
+from warren_gateway.coordinator.statistics import environment_sums
+from warren_schemas.config import EvaluationConfig
+from warren_schemas.episode import EpisodePurpose
+from warren_schemas.events import EvaluationCompleted
+
+MOST_IN_THE_AIR = 1024
+"""Evaluation episodes admitted at a time."""
+
+
+def start(
+    memory: Memory, config: EvaluationConfig, when: Literal["before", "during", "after"]
+) -> None:
+    episodes.rewind_tasks(memory, EpisodePurpose.EVALUATE)
+    memory.progress.evaluation = EvaluationProgress(
+        when=when,
+        step=memory.progress.n_published_steps if when == "during" else memory.progress.n_updates,
+        version=memory.policy_version,
+        policy_url=memory.policy_url,
+        n_episodes=config.episodes,
+    )
+
+
+def start_if_due(memory: Memory) -> None:
+    """Evaluate every so many steps, if the run says so and no evaluation is under way."""
+    config, step = memory.config.evaluation, memory.progress.n_published_steps
+    if config is None or config.every_steps is None or memory.progress.evaluation is not None:
+        return
+    due = step > 0 and step % config.every_steps == 0 and step < memory.stage.n_steps
+    if due and memory.progress.last_evaluated_step != step:
+        memory.progress.last_evaluated_step = step
+        start(memory, config, "during")
+
+
+def advance(memory: Memory) -> None:
+    """Admit what may be in the air."""
+    evaluation = memory.progress.evaluation
+    if evaluation is None:
+        return
+    in_the_air = evaluation.n_admitted - evaluation.n_ended - evaluation.n_failed
+    left = evaluation.n_episodes - evaluation.n_admitted
+    wanted = min(left, MOST_IN_THE_AIR - in_the_air)
+    if wanted > 0:
+        episodes.admit(memory, EpisodePurpose.EVALUATE, wanted, n_members=1)
+        evaluation.n_admitted += wanted
+
+
+def absorb(memory: Memory, group: Group) -> None:
+    """Count a complete evaluation group; report when it was the last."""
+    evaluation = memory.progress.evaluation
+    episodes.close(memory, group, "evaluated")
+    if evaluation is None:
+        return
+    outcomes = [outcome for _, outcome in group.completed]
+    evaluation.n_ended += len(outcomes)
+    evaluation.n_failed += len(group.failures)
+    evaluation.reward_sum += sum(outcome.reward for outcome in outcomes)
+    for name, total in environment_sums(outcomes).items():
+        evaluation.metric_sums[name] = evaluation.metric_sums.get(name, 0.0) + total
+    if evaluation.is_done and evaluation.n_ended:
+        _report(memory, evaluation)
+
+
+def _report(memory: Memory, evaluation: EvaluationProgress) -> None:
+    reward = evaluation.reward_sum / evaluation.n_ended
+    if evaluation.when == "before":
+        memory.progress.reward_before = reward
+    elif evaluation.when == "after":
+        memory.progress.reward_after = reward
+    means = {n: total / evaluation.n_ended for n, total in evaluation.metric_sums.items()}
+    memory.progress.evaluation = None
+    memory.emit(
+        EvaluationCompleted(
+            when=evaluation.when,
+            step=evaluation.step,
+            version=evaluation.version,
+            n_episodes=evaluation.n_ended,
+            reward_mean=reward,
+            metrics={f"env/{name}": value for name, value in means.items()},
+        )
+    )

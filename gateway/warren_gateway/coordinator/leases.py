@@ -1,0 +1,100 @@
+"""The lease of the run's model: which trainer applies its ops.
+
+Invariants: one holder per epoch; the epoch rises with every grant; a holder that is gone, says that
+it no longer has the model, or does not open it in time loses the lease, and the next one gets the
+newest checkpoint and every op after it. Whatever an old holder still says carries an old epoch.
+"""
+
+import math
+from collections.abc import Sequence
+
+from warren_broker.topology import trainer
+from warren_gateway.coordinator.memory import Lease, Memory
+from warren_schemas.control import Heartbeat, HeldModel
+from warren_schemas.envelope import Envelope
+from warren_schemas.ids import WorkerId
+from warren_schemas.training import CloseModel, OpenModel
+
+SILENCE_S = 10.0
+"""A holder that nobody has heard of for this long has lost the lease."""
+LOOK_S = 2.0
+"""Least time between two looks at a holder that is still opening the model."""
+OPENING_S = 600.0
+"""A holder has this long to open a model (a large one must be read from disk)."""
+
+
+def watch(memory: Memory, trainers: Sequence[Heartbeat]) -> bool:
+    """Take the lease back from a holder that lost it; True when somebody needs it now."""
+    lease = memory.lease
+    if lease.holder is None:
+        return True
+    beat = next((t for t in trainers if t.worker == lease.holder), None)
+    held = HeldModel(model=memory.model, epoch=max(1, lease.epoch))
+    if beat is not None and held in beat.models:
+        lease.seen_s, lease.was_listed = memory.now_s, True
+        return False
+    if beat is not None and lease.was_listed:
+        return revoke(memory)
+    patience_s = OPENING_S if beat is not None else SILENCE_S
+    return revoke(memory) if memory.now_s - lease.seen_s > patience_s else False
+
+
+def revoke(memory: Memory) -> bool:
+    memory.lease.holder, memory.lease.is_opened = None, False
+    memory.change.model |= {"holder": None, "is_opened": False}
+    return True
+
+
+def choose(memory: Memory, trainers: Sequence[Heartbeat]) -> WorkerId | None:
+    """The trainer with most room that offers the base model."""
+    able = [t for t in trainers if memory.spec.base_model in t.offers and t.in_flight < t.capacity]
+    return min(able, key=lambda t: (t.in_flight / t.capacity, t.worker)).worker if able else None
+
+
+def grant(memory: Memory, worker: WorkerId) -> None:
+    """Give the lease of the next epoch to this worker.
+
+    The ops after the checkpoint are sent again by the actor, which reads them from the store.
+    """
+    memory.lease = Lease(memory.lease.epoch + 1, worker, is_opened=False, seen_s=memory.now_s)
+    memory.done_op = memory.checkpoint_op
+    memory.early_answers.clear()
+    memory.change.model |= {
+        "epoch": memory.lease.epoch,
+        "holder": worker,
+        "granted_s": memory.now_s,
+        "is_opened": False,
+        "done_op": memory.done_op,
+    }
+    item = OpenModel(
+        envelope=Envelope(run=memory.run),
+        model=memory.model,
+        epoch=memory.lease.epoch,
+        spec=memory.spec,
+        checkpoint_url=memory.checkpoint_url,
+        next_op=memory.checkpoint_op + 1,
+    )
+    memory.change.send(trainer(worker), item)
+
+
+def opened(memory: Memory) -> None:
+    """The holder has answered that it has the model."""
+    memory.lease.is_opened, memory.lease.seen_s = True, memory.now_s
+    memory.change.model["is_opened"] = True
+
+
+def give_up(memory: Memory) -> None:
+    """The run is over: the holder may let go of the model."""
+    memory.change.model["is_closed"] = True
+    if memory.lease.holder is not None:
+        item = CloseModel(
+            envelope=Envelope(run=memory.run), model=memory.model, epoch=memory.lease.epoch
+        )
+        memory.change.send(trainer(memory.lease.holder), item)
+
+
+def next_check_s(memory: Memory) -> float:
+    """When to look again whether the holder has fallen silent."""
+    if memory.lease.holder is None:
+        return math.inf
+    return max(memory.lease.seen_s + SILENCE_S, memory.now_s + LOOK_S)

@@ -1,0 +1,203 @@
+"""The decisions of a coordinator: what to do about what has come in.
+
+Pure: everything a decision does is in `memory.change`. Each stage of the plan has an `advance`,
+which may be called at any time and does what is possible now.
+"""
+
+from warren_gateway.coordinator import (
+    ending,
+    episodes,
+    evaluation,
+    leases,
+    oplog,
+    steps,
+    training,
+    waiting,
+    warmup,
+)
+from warren_gateway.coordinator.groups import Group
+from warren_gateway.coordinator.memory import Memory
+from warren_gateway.coordinator.waiting import Alive
+from warren_schemas.control import WorkerRole
+from warren_schemas.episode import EpisodeEnded, EpisodePurpose, Failed
+from warren_schemas.events import Phase, RunState, StateChanged
+from warren_schemas.training import OpDone, OpFailed, OpResult
+
+
+def absorb_ending(memory: Memory, item: EpisodeEnded, offset: int) -> None:
+    """An episode has ended."""
+    if memory.is_over:
+        return
+    group = episodes.absorb(memory, item, offset)
+    if group is not None:
+        _complete(memory, group)
+
+
+def absorb_answer(memory: Memory, result: OpResult) -> None:
+    """The trainer has answered an op."""
+    if memory.is_over or result.epoch != memory.lease.epoch:
+        return
+    if result.number == 0:
+        return _absorb_opening(memory, result)
+    for answer in oplog.take_answer(memory, result):
+        steps.note_answer(memory, answer)
+        if isinstance(answer.outcome, OpFailed):
+            ending.end(
+                memory, RunState.FAILED, f"training op {answer.number}: {answer.outcome.reason}"
+            )
+            return
+    steps.settle(memory)
+
+
+def decide(memory: Memory, alive: Alive) -> None:
+    """Do what can be done now."""
+    if memory.is_over:
+        return
+    if memory.is_cancel_requested:
+        return ending.end(memory, RunState.CANCELLED, "cancelled by its owner")
+    for group in episodes.expire(memory):
+        _complete(memory, group)
+    waiting.report(memory, alive)
+    while not memory.is_over and _advance(memory):
+        pass
+
+
+def wants_trainer(memory: Memory, alive: Alive) -> bool:
+    """Whether somebody must be given the lease of the model."""
+    return not memory.is_over and leases.watch(memory, alive(WorkerRole.TRAINER))
+
+
+def next_deadline_s(memory: Memory) -> float:
+    """When a decision is due even if nothing comes in."""
+    times = (
+        episodes.next_deadline_s(memory),
+        waiting.next_check_s(memory),
+        leases.next_check_s(memory),
+    )
+    return min(time for time in times if time is not None)
+
+
+def _absorb_opening(memory: Memory, result: OpResult) -> None:
+    if isinstance(result.outcome, OpDone):
+        leases.opened(memory)
+    else:
+        ending.end(memory, RunState.FAILED, f"the model can't be opened: {result.outcome.reason}")
+
+
+def _complete(memory: Memory, group: Group) -> None:
+    """All members of a group have ended."""
+    if group.purpose is EpisodePurpose.EVALUATE:
+        evaluation.absorb(memory, group)
+    elif _is_usable(memory, group):
+        memory.progress.n_failed_groups_in_a_row = 0
+        memory.ready.append(group)
+        return
+    else:
+        memory.progress.n_admitted -= 1
+        episodes.close(memory, group, "failed")
+    _count_failed_group(memory, group)
+
+
+def _is_usable(memory: Memory, group: Group) -> bool:
+    if group.failures and memory.config.algorithm.on_failed_member == "drop_group":
+        return False
+    n_needed = 2 if group.purpose is EpisodePurpose.TRAIN else 1
+    return len(group.completed) >= n_needed
+
+
+def _count_failed_group(memory: Memory, group: Group) -> None:
+    """End a run in which nothing works any more, with the reason that was seen last."""
+    progress, limit = memory.progress, memory.config.limits.failed_groups
+    if not group.failures or group.completed:
+        progress.n_failed_groups_in_a_row = 0
+        return
+    progress.n_failed_groups_in_a_row += 1
+    last = next(reversed(group.failures.values()))
+    if progress.n_failed_groups_in_a_row >= limit or _is_hopeless(last):
+        ending.end(memory, RunState.FAILED, f"episodes fail: {last.reason}")
+
+
+def _is_hopeless(failure: Failed) -> bool:
+    """A failure that every episode of the run would meet: the config itself is wrong."""
+    return not failure.retryable and failure.kind in (
+        "unknown_environment",
+        "environment_config",
+    )
+
+
+def _advance(memory: Memory) -> bool:
+    """Do what this stage allows; True when the next stage began."""
+    match memory.stage.phase:
+        case Phase.OPENING:
+            is_done = memory.lease.is_opened
+        case Phase.WARMUP:
+            is_done = _advance_warmup(memory)
+        case Phase.EVALUATION:
+            is_done = _advance_evaluation(memory)
+        case Phase.TRAINING:
+            is_done = _advance_training(memory)
+        case Phase.CLOSING:
+            return _advance_closing(memory)
+    if is_done:
+        _next_stage(memory)
+    return is_done
+
+
+def _advance_warmup(memory: Memory) -> bool:
+    assert memory.config.warmup is not None
+    warmup.advance(memory, memory.config.warmup)
+    return _all_published(memory)
+
+
+def _advance_evaluation(memory: Memory) -> bool:
+    evaluation.advance(memory)
+    return memory.progress.evaluation is None
+
+
+def _advance_training(memory: Memory) -> bool:
+    training.advance(memory)
+    evaluation.advance(memory)
+    return not training.steps_left(memory) and _is_quiet(memory)
+
+
+def _advance_closing(memory: Memory) -> bool:
+    if memory.checkpoint_op < memory.last_op:
+        if not memory.progress.is_final_checkpoint_issued:
+            memory.progress.is_final_checkpoint_issued = True
+            steps.checkpoint(memory)
+        return False
+    ending.end(memory, RunState.COMPLETED)
+    return False
+
+
+def _all_published(memory: Memory) -> bool:
+    return memory.progress.n_published_steps >= memory.stage.n_steps
+
+
+def _is_quiet(memory: Memory) -> bool:
+    return not memory.progress.pending and memory.progress.evaluation is None
+
+
+def _next_stage(memory: Memory) -> None:
+    """Leave this stage: what is still in the air of it is of no use."""
+    for group in list(memory.groups.values()):
+        episodes.close(memory, group, "abandoned")
+    memory.ready.clear()
+    progress = memory.progress
+    progress.stage += 1
+    progress.n_admitted = progress.n_consumed_steps = progress.n_published_steps = 0
+    _enter(memory)
+
+
+def _enter(memory: Memory) -> None:
+    stage = memory.stage
+    if memory.state is RunState.QUEUED:
+        memory.state = RunState.RUNNING
+        memory.started_s = memory.now_s
+        memory.change.run |= {"state": memory.state.value, "started_s": memory.now_s}
+    memory.change.run["phase"] = stage.phase.value
+    if stage.n_steps:
+        memory.change.run["n_steps"] = stage.n_steps
+    memory.emit(StateChanged(state=memory.state, phase=stage.phase))
+    if stage.phase is Phase.EVALUATION and memory.config.evaluation and stage.when:
+        evaluation.start(memory, memory.config.evaluation, stage.when)

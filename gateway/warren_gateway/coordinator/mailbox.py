@@ -1,0 +1,64 @@
+"""The mailbox of a run's coordinator: everything that may wake it, taken out all at once.
+
+Bounded: who puts endings or answers in waits while too many lie there.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from warren_broker.inbox import Claim
+from warren_schemas.episode import EpisodeEnded
+from warren_schemas.training import OpResult
+
+MOST_ITEMS = 4096
+
+
+@dataclass(slots=True)
+class Mail:
+    endings: list[Claim[EpisodeEnded]] = field(default_factory=list[Claim[EpisodeEnded]])
+    answers: list[Claim[OpResult]] = field(default_factory=list[Claim[OpResult]])
+    is_control_changed: bool = False
+    """The run's row may hold a new wish (cancellation)."""
+
+    @property
+    def n_items(self) -> int:
+        return len(self.endings) + len(self.answers)
+
+
+class Mailbox:
+    def __init__(self) -> None:
+        self._mail = Mail()
+        self._arrived = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+
+    async def put_endings(self, claims: "list[Claim[EpisodeEnded]]") -> None:
+        await self._room.wait()
+        self._mail.endings.extend(claims)
+        self._notify()
+
+    async def put_answers(self, claims: "list[Claim[OpResult]]") -> None:
+        await self._room.wait()
+        self._mail.answers.extend(claims)
+        self._notify()
+
+    def wake(self, *, is_control_changed: bool = False) -> None:
+        self._mail.is_control_changed |= is_control_changed
+        self._arrived.set()
+
+    async def take(self, timeout_s: float) -> Mail:
+        """All that has come in; waits for something, at most `timeout_s`."""
+        try:
+            async with asyncio.timeout(max(0.0, timeout_s)):
+                await self._arrived.wait()
+        except TimeoutError:
+            pass
+        mail, self._mail = self._mail, Mail()
+        self._arrived.clear()
+        self._room.set()
+        return mail
+
+    def _notify(self) -> None:
+        if self._mail.n_items >= MOST_ITEMS:
+            self._room.clear()
+        self._arrived.set()

@@ -1,0 +1,143 @@
+"""What the coordinator of one run knows, and the change that it is building.
+
+The modules of this package are functions of a `Memory`: they read it, change it, and write down in
+`memory.change` what must become true in the store. The actor commits the change and starts a new one.
+"""
+
+from dataclasses import dataclass, field
+
+from warren_broker.topology import run_events
+from warren_gateway.coordinator.change import Change
+from warren_gateway.coordinator.groups import Group
+from warren_gateway.coordinator.plan import Stage, plan
+from warren_gateway.coordinator.progress import Progress
+from warren_gateway.store.tables import GroupRow, Model, Run
+from warren_schemas.config import TrainConfig
+from warren_schemas.envelope import Envelope
+from warren_schemas.episode import EpisodePurpose
+from warren_schemas.events import RunEvent, RunEventBody, RunState
+from warren_schemas.ids import GroupId, ModelId, RunId
+from warren_schemas.training import ModelSpec, OpResult
+
+
+@dataclass(slots=True)
+class Lease:
+    """Who trains the model; see `leases`."""
+
+    epoch: int
+    holder: str | None
+    is_opened: bool
+    seen_s: float
+    """When the holder was last known to hold the lease (or was granted it)."""
+    was_listed: bool = False
+    """The holder's heartbeat has named this lease."""
+
+
+@dataclass(slots=True)
+class Memory:
+    run: RunId
+    model: ModelId
+    config: TrainConfig
+    spec: ModelSpec
+    state: RunState
+    progress: Progress
+    lease: Lease
+    created_s: float
+    started_s: float | None
+    now_s: float
+    """Unix time of the decision under way."""
+    last_op: int = 0
+    done_op: int = 0
+    policy_version: int = 0
+    policy_url: str | None = None
+    checkpoint_op: int = 0
+    checkpoint_url: str | None = None
+    early_answers: dict[int, OpResult] = field(default_factory=dict[int, OpResult])
+    """Answers that came before those of smaller numbers."""
+    groups: dict[GroupId, Group] = field(default_factory=dict[GroupId, Group])
+    """Open groups."""
+    ready: list[Group] = field(default_factory=list[Group])
+    """Complete groups that wait to be trained on, in the order of their completion."""
+    stream_offset: int = 0
+    """The next trajectory message to be read."""
+    waiting_for: str | None = None
+    missing_since_s: float | None = None
+    rate_mark: tuple[float, int, int] = (0.0, 0, 0)
+    """Time, episodes and tokens at the last step: for rates."""
+    is_cancel_requested: bool = False
+    change: Change = field(default_factory=Change)
+
+    @property
+    def stages(self) -> list[Stage]:
+        return plan(self.config)
+
+    @property
+    def stage(self) -> Stage:
+        return self.stages[self.progress.stage]
+
+    @property
+    def is_over(self) -> bool:
+        return self.state.is_final
+
+    def emit(self, body: RunEventBody) -> None:
+        """Tell everybody who follows the run."""
+        event = RunEvent(envelope=Envelope(run=self.run), at_s=self.now_s, body=body)
+        self.change.send(run_events(self.run), event)
+
+    def take_change(self) -> Change:
+        """The change built so far, with the progress that goes with it; a new one begins."""
+        change = self.change
+        self.change = Change()
+        if not change.is_empty:
+            change.run["progress"] = self.progress.model_dump()
+            change.run["stream_offset"] = self.resume_offset
+            if self.stage.n_steps:
+                change.run["step"] = self.progress.n_published_steps
+        return change
+
+    @property
+    def resume_offset(self) -> int:
+        """Where another coordinator must begin to read to see every ending still of use."""
+        held = [g.first_offset for g in self.groups.values() if g.first_offset is not None]
+        return min([*held, self.stream_offset])
+
+
+def remember(run: Run, model: Model, groups: list[GroupRow], now_s: float) -> Memory:
+    """The memory of a coordinator that takes the run up."""
+    memory = Memory(
+        run=RunId(run.id),
+        model=ModelId(model.id),
+        config=TrainConfig.model_validate(run.config),
+        spec=ModelSpec.model_validate(model.spec),
+        state=RunState(run.state),
+        progress=Progress.model_validate(run.progress or {}),
+        lease=Lease(model.epoch, model.holder, model.is_opened, seen_s=now_s),
+        created_s=run.created_s,
+        started_s=run.started_s,
+        now_s=now_s,
+        last_op=model.last_op,
+        done_op=model.done_op,
+        policy_version=model.policy_version,
+        policy_url=model.policy_url,
+        checkpoint_op=model.checkpoint_op,
+        checkpoint_url=model.checkpoint_url,
+        stream_offset=run.stream_offset,
+        waiting_for=run.waiting_for,
+        is_cancel_requested=run.is_cancel_requested,
+    )
+    for row in groups:
+        memory.groups[GroupId(row.id)] = _group(row)
+    return memory
+
+
+def _group(row: GroupRow) -> Group:
+    return Group(
+        id=GroupId(row.id),
+        number=row.number,
+        purpose=EpisodePurpose(row.purpose),
+        environment=row.environment,
+        task_index=row.task_index,
+        min_version=row.min_version,
+        deadline_s=row.deadline_s,
+        attempts=list(row.attempts),
+    )

@@ -1,0 +1,110 @@
+"""Metrics of a batch, named as TensorBoard tags.
+
+Suffix legend: `_B` trajectories of the batch.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from warren_gateway.coordinator.groups import Group
+from warren_schemas.episode import Completed, EpisodeEnded
+
+TRAINER_TAGS = {
+    "loss:sum": "policy/loss",
+    "tokens:sum": "policy/tokens",
+    "ratio:mean": "policy/ratio_mean",
+    "ratio:max": "policy/ratio_max",
+    "kl_k3:mean": "policy/kl_k3",
+    "clip_frac:mean": "policy/clip_frac",
+    "ess_frac:mean": "policy/ess_frac",
+    "entropy:mean": "policy/entropy",
+    "grad_norm": "policy/grad_norm",
+    "learning_rate": "policy/learning_rate",
+}
+"""What the trainer answers, and the tag that people see."""
+
+
+def batch_metrics(groups: Sequence[Group], *, version: int) -> dict[str, float]:
+    """Metrics of the groups of one step, which is taken at policy version `version`."""
+    pairs = [pair for group in groups for pair in group.completed]
+    if not pairs:
+        return {}
+    return {
+        **_rewards(groups, [outcome.reward for _, outcome in pairs]),
+        **_sequences([item for item, _ in pairs]),
+        **_staleness(groups, version),
+        **_environment_metrics(pairs),
+    }
+
+
+def environment_sums(outcomes: Sequence[Completed]) -> dict[str, float]:
+    sums: dict[str, float] = defaultdict(float)
+    for outcome in outcomes:
+        for name, value in outcome.metrics.items():
+            sums[name] += value
+    return sums
+
+
+def trainer_metrics(answers: Sequence[dict[str, float]]) -> dict[str, float]:
+    """One step's answers as tags: sums added up, maxima of maxima, everything else averaged."""
+    values: dict[str, list[float]] = defaultdict(list)
+    for answer in answers:
+        for name, value in answer.items():
+            if name in TRAINER_TAGS:
+                values[name].append(value)
+    return {TRAINER_TAGS[name]: _reduce(name, seen) for name, seen in values.items()}
+
+
+def _reduce(name: str, values: list[float]) -> float:
+    if name.endswith(":sum"):
+        return float(sum(values))
+    return max(values) if name.endswith(":max") else float(np.mean(values))
+
+
+def _rewards(groups: Sequence[Group], rewards: list[float]) -> dict[str, float]:
+    rewards_B = np.array(rewards)
+    same = [len({outcome.reward for _, outcome in group.completed}) < 2 for group in groups]
+    return {
+        "reward/mean": float(rewards_B.mean()),
+        "reward/std": float(rewards_B.std()),
+        "reward/min": float(rewards_B.min()),
+        "reward/max": float(rewards_B.max()),
+        "group/all_same_frac": float(np.mean(same)),
+    }
+
+
+def _sequences(items: list[EpisodeEnded]) -> dict[str, float]:
+    sampled_B = np.array([item.transcript.tokens.n_sampled for item in items])
+    turns_B = np.array([len(item.transcript.turns) for item in items])
+    truncated = [isinstance(i.outcome, Completed) and i.outcome.truncated for i in items]
+    return {
+        "seq/response_len": float(sampled_B.mean()),
+        "seq/response_len_max": float(sampled_B.max()),
+        "seq/turns": float(turns_B.mean()),
+        "seq/truncated_frac": float(np.mean(truncated)),
+        "episode/duration_s": float(np.mean([i.ended_s - i.started_s for i in items])),
+    }
+
+
+def _staleness(groups: Sequence[Group], version: int) -> dict[str, float]:
+    lags = [version - group.oldest_version for group in groups]
+    return {"stale/lag_mean": float(np.mean(lags)), "stale/lag_max": float(max(lags))}
+
+
+def _environment_metrics(
+    pairs: Sequence[tuple[EpisodeEnded, Completed]],
+) -> dict[str, float]:
+    """Mean of each metric that environments report, under `env/`; per environment if several."""
+    by_environment: dict[str, list[Completed]] = defaultdict(list)
+    for item, outcome in pairs:
+        by_environment[item.spec.environment].append(outcome)
+    tags: dict[str, float] = {}
+    for name, outcomes in by_environment.items():
+        prefix = "env" if len(by_environment) == 1 else f"env/{name}"
+        if len(by_environment) > 1:
+            tags[f"reward/env/{name}"] = float(np.mean([o.reward for o in outcomes]))
+        for metric, total in environment_sums(outcomes).items():
+            tags[f"{prefix}/{metric}"] = total / len(outcomes)
+    return tags

@@ -1,0 +1,124 @@
+"""Steps: from a batch of data to ops in the log, and from their answers to a published policy.
+
+Invariant: a step counts as published when every op of it is answered; steps are published in order.
+"""
+
+from collections.abc import Sequence
+
+from warren_gateway.coordinator.batches import Datum, token_batches
+from warren_gateway.coordinator.memory import Memory
+from warren_gateway.coordinator.oplog import append
+from warren_gateway.coordinator.progress import PendingStep
+from warren_gateway.coordinator.statistics import trainer_metrics
+from warren_schemas.config import Loss
+from warren_schemas.events import StepCompleted
+from warren_schemas.training import (
+    ForwardBackward,
+    OpDone,
+    OpResult,
+    OptimStep,
+    PublishPolicy,
+    SaveState,
+)
+
+
+def take_step(
+    memory: Memory,
+    data: Sequence[Datum],
+    loss: Loss,
+    *,
+    learning_rate: float,
+    publish: bool,
+    metrics: dict[str, float],
+) -> None:
+    """Append the ops of one step; a step without data has none and changes no version."""
+    first_op = memory.last_op + 1
+    if data:
+        _append_update(memory, data, loss, learning_rate)
+        metrics = {**metrics, "policy/learning_rate": learning_rate}
+        if publish:
+            append(memory, PublishPolicy())
+        if memory.progress.version_issued % memory.config.checkpoint.every_steps == 0:
+            checkpoint(memory)
+    memory.progress.n_consumed_steps += 1
+    memory.progress.pending.append(
+        PendingStep(
+            step=memory.progress.n_consumed_steps,
+            phase=memory.stage.phase,
+            first_op=first_op,
+            last_op=memory.last_op if data else 0,
+            metrics=metrics,
+        )
+    )
+
+
+def checkpoint(memory: Memory) -> int:
+    """Append a checkpoint of the state so far; the number of its op."""
+    name = f"step-{memory.progress.version_issued:06d}"
+    keep_last = memory.config.checkpoint.keep_last
+    return append(memory, SaveState(name=name, keep_last=keep_last))
+
+
+def _append_update(memory: Memory, data: Sequence[Datum], loss: Loss, learning_rate: float) -> None:
+    temperature = memory.config.sampling.temperature if loss.kind != "cross_entropy" else 1.0
+    for batch in token_batches(data):
+        append(memory, ForwardBackward(loss=loss, batch=batch, temperature=temperature))
+    optimizer = memory.config.optimizer
+    append(
+        memory,
+        OptimStep(
+            learning_rate=learning_rate,
+            beta1=optimizer.beta1,
+            beta2=optimizer.beta2,
+            eps=optimizer.eps,
+            weight_decay=optimizer.weight_decay,
+            clip_norm=optimizer.clip_norm,
+        ),
+    )
+    memory.progress.version_issued += 1
+
+
+def note_answer(memory: Memory, answer: OpResult) -> None:
+    """Keep the metrics of an answered op with its step."""
+    if not isinstance(answer.outcome, OpDone) or not answer.outcome.metrics:
+        return
+    for pending in memory.progress.pending:
+        if pending.first_op <= answer.number <= pending.last_op:
+            pending.answers.append(answer.outcome.metrics)
+
+
+def settle(memory: Memory) -> None:
+    """Publish every step whose ops are answered, in order."""
+    progress = memory.progress
+    while progress.pending and progress.pending[0].last_op <= memory.done_op:
+        pending = progress.pending.pop(0)
+        progress.n_published_steps += 1
+        metrics = {**pending.metrics, **trainer_metrics(pending.answers), **_rates(memory)}
+        memory.emit(
+            StepCompleted(
+                phase=pending.phase,
+                step=pending.step,
+                n_steps=memory.stage.n_steps,
+                version=memory.policy_version,
+                n_episodes=progress.n_episodes,
+                metrics=metrics,
+            )
+        )
+        if "reward/mean" in metrics:
+            memory.change.run["reward"] = metrics["reward/mean"]
+
+
+def _rates(memory: Memory) -> dict[str, float]:
+    """Episodes and tokens per second since the step before."""
+    progress = memory.progress
+    then_s, episodes, tokens = memory.rate_mark
+    memory.rate_mark = (memory.now_s, progress.n_episodes, progress.n_tokens)
+    elapsed_s = memory.now_s - then_s
+    if then_s == 0.0 or elapsed_s <= 0.0:
+        return {}
+    return {
+        "rollout/episodes_s": (progress.n_episodes - episodes) / elapsed_s,
+        "rollout/tokens_s": (progress.n_tokens - tokens) / elapsed_s,
+        "episode/failed_total": float(progress.n_failed_episodes),
+        "stale/dropped_total": float(progress.n_stale_groups),
+    }

@@ -1,0 +1,109 @@
+"""Reinforcement learning: admit by staleness, train on complete groups.
+
+Invariants: a group is trained on at most once; no group is trained on that was sampled more than
+`max_staleness` optimizer steps ago (pacing makes that rare, the check here makes it certain).
+"""
+
+import numpy as np
+
+from warren_gateway.coordinator import episodes, evaluation
+from warren_gateway.coordinator.admission import n_groups_wanted
+from warren_gateway.coordinator.advantages import advantages
+from warren_gateway.coordinator.batches import Datum
+from warren_gateway.coordinator.groups import Group
+from warren_gateway.coordinator.memory import Memory
+from warren_gateway.coordinator.statistics import batch_metrics
+from warren_gateway.coordinator.steps import take_step
+from warren_schemas.config import AlgorithmConfig
+from warren_schemas.episode import EpisodePurpose
+
+REWARD_WINDOW = 16
+"""Batches over which `limits.stop_at_reward` looks."""
+
+
+def advance(memory: Memory) -> None:
+    config, progress = memory.config, memory.progress
+    drop_stale(memory)
+    while len(memory.ready) >= config.algorithm.groups_per_step and steps_left(memory):
+        _take_step(memory)
+        drop_stale(memory)
+    evaluation.start_if_due(memory)
+    wanted = n_groups_wanted(
+        n_admitted=progress.n_admitted,
+        n_steps_published=progress.n_published_steps,
+        n_steps_total=memory.stage.n_steps if steps_left(memory) else 0,
+        groups_per_step=config.algorithm.groups_per_step,
+        max_staleness=config.algorithm.max_staleness,
+    )
+    if wanted:
+        episodes.admit(memory, EpisodePurpose.TRAIN, wanted, config.algorithm.group_size)
+        progress.n_admitted += wanted
+
+
+def steps_left(memory: Memory) -> int:
+    """Batches still to be consumed; none once the reward is as high as was asked for."""
+    goal, recent = memory.config.limits.stop_at_reward, memory.progress.recent_rewards
+    if goal is not None and len(recent) == REWARD_WINDOW and float(np.mean(recent)) >= goal:
+        return 0
+    return memory.stage.n_steps - memory.progress.n_consumed_steps
+
+
+def drop_stale(memory: Memory) -> None:
+    """Close complete groups that are too old to be trained on; others take their place."""
+    limit = memory.config.algorithm.max_staleness
+    for group in list(memory.ready):
+        if memory.progress.version_issued - group.oldest_version > limit:
+            memory.ready.remove(group)
+            memory.progress.n_admitted -= 1
+            memory.progress.n_stale_groups += 1
+            episodes.close(memory, group, "stale")
+
+
+def _take_step(memory: Memory) -> None:
+    config, progress = memory.config, memory.progress
+    n_groups = config.algorithm.groups_per_step
+    groups, memory.ready[:n_groups] = memory.ready[:n_groups], []
+    metrics = batch_metrics(groups, version=progress.version_issued)
+    data = step_data(groups, config.algorithm)
+    progress.max_staleness_seen = max(
+        progress.max_staleness_seen, int(metrics.get("stale/lag_max", 0))
+    )
+    progress.recent_rewards = [*progress.recent_rewards, metrics["reward/mean"]][-REWARD_WINDOW:]
+    take_step(
+        memory,
+        data,
+        config.algorithm.loss,
+        learning_rate=_learning_rate(memory),
+        publish=True,
+        metrics=metrics,
+    )
+    progress.n_updates += bool(data)
+    for group in groups:
+        episodes.close(memory, group, "trained")
+
+
+def _learning_rate(memory: Memory) -> float:
+    optimizer = memory.config.optimizer
+    rise = (memory.progress.n_updates + 1) / max(1, optimizer.warmup_steps)
+    return optimizer.learning_rate * min(1.0, rise)
+
+
+def step_data(groups: list[Group], algorithm: AlgorithmConfig) -> list[Datum]:
+    """The trajectories that carry a signal, each with its normalized advantage."""
+    pairs = [pair for group in groups for pair in _advantages(group, algorithm)]
+    n_tokens = sum(datum.tokens.n_sampled for datum in pairs)
+    divisor = {"tokens": n_tokens, "episodes": len(pairs), "none": 1}[algorithm.normalize]
+    return [Datum(datum.tokens, datum.weight / max(1, divisor)) for datum in pairs]
+
+
+def _advantages(group: Group, algorithm: AlgorithmConfig) -> list[Datum]:
+    completed = group.completed
+    rewards_G = np.array([outcome.reward for _, outcome in completed])
+    advantages_G = advantages(rewards_G, algorithm.advantage)
+    if advantages_G is None:
+        return []
+    return [
+        Datum(item.transcript.tokens, float(advantage))
+        for (item, _), advantage in zip(completed, advantages_G, strict=True)
+        if item.transcript.tokens.n_sampled
+    ]

@@ -1,0 +1,80 @@
+"""Why nothing moves, in a sentence: which worker is missing, and what is there instead."""
+
+from collections.abc import Callable, Sequence
+
+from warren_gateway.coordinator.memory import Memory
+from warren_schemas.control import Heartbeat, WorkerRole
+from warren_schemas.events import WaitingEnded, WaitingStarted
+from warren_schemas.explain import nearest
+
+PATIENCE_S = 3.0
+"""Workers may come up a moment after the run; only what is missing for longer is reported."""
+
+Alive = Callable[[WorkerRole | None], Sequence[Heartbeat]]
+
+_ROLE = {
+    WorkerRole.TRAINER: "trainer",
+    WorkerRole.SAMPLER: "sampler",
+    WorkerRole.ENVIRONMENT: "env worker",
+}
+_REMEDY = {
+    WorkerRole.TRAINER: "warren gpu-worker --base-model {}",
+    WorkerRole.SAMPLER: "warren gpu-worker --base-model {}",
+    WorkerRole.ENVIRONMENT: "warren env-worker --env module:Class (of an environment named {})",
+}
+
+
+def report(memory: Memory, alive: Alive) -> None:
+    """Say once that the run waits, and once that it no longer does."""
+    reason = missing(memory, alive)
+    if reason is None:
+        memory.missing_since_s = None
+    elif memory.missing_since_s is None:
+        memory.missing_since_s = memory.now_s
+    if reason is None and memory.waiting_for is not None:
+        _set(memory, None)
+        memory.emit(WaitingEnded())
+    elif reason is not None and _is_overdue(memory) and memory.waiting_for != reason:
+        _set(memory, reason)
+        memory.emit(WaitingStarted(reason=reason))
+
+
+def missing(memory: Memory, alive: Alive) -> str | None:
+    base = memory.spec.base_model
+    needs = [(WorkerRole.TRAINER, base)] if memory.lease.holder is None else []
+    needs.append((WorkerRole.SAMPLER, base))
+    needs += [(WorkerRole.ENVIRONMENT, e.name) for e in memory.config.environments]
+    for role, offer in needs:
+        workers = alive(role)
+        if not any(offer in worker.offers for worker in workers):
+            return _nobody_offers(role, offer, workers)
+    if memory.lease.holder is None:
+        return f"every trainer that offers {base} is busy; start another with: " + (
+            _REMEDY[WorkerRole.TRAINER].format(base)
+        )
+    return None
+
+
+def next_check_s(memory: Memory) -> float | None:
+    """When a missing worker would have to be reported."""
+    if memory.missing_since_s is None or _is_overdue(memory):
+        return None
+    return memory.missing_since_s + PATIENCE_S
+
+
+def _is_overdue(memory: Memory) -> bool:
+    since = memory.missing_since_s
+    return since is not None and memory.now_s - since >= PATIENCE_S
+
+
+def _set(memory: Memory, reason: str | None) -> None:
+    memory.waiting_for = reason
+    memory.change.run["waiting_for"] = reason
+
+
+def _nobody_offers(role: WorkerRole, offer: str, workers: Sequence[Heartbeat]) -> str:
+    offered = sorted({name for worker in workers for name in worker.offers})
+    online = f"{len(workers)} online with {', '.join(offered)}" if workers else "none is online"
+    guess = nearest(offer, offered)
+    hint = f"did you mean {guess}?" if guess else f"start one with: {_REMEDY[role].format(offer)}"
+    return f"no {_ROLE[role]} offers {offer} ({online}); {hint}"

@@ -1,0 +1,52 @@
+"""The warm-up: supervised steps on demonstrations, through the same episodes and the same trainer.
+
+The learning rate rises over the first 20 steps and falls linearly to a tenth; the loss is the mean
+negative log-likelihood of the demonstrated tokens.
+"""
+
+from warren_gateway.coordinator import episodes
+from warren_gateway.coordinator.batches import Datum
+from warren_gateway.coordinator.memory import Memory
+from warren_gateway.coordinator.steps import take_step
+from warren_schemas.config import CrossEntropyLoss, WarmupConfig
+from warren_schemas.episode import EpisodePurpose
+
+STEPS_AHEAD = 8
+"""Batches of demonstrations in the air; they do not depend on the policy."""
+RISE_STEPS = 20
+FLOOR = 0.1
+
+
+def advance(memory: Memory, warmup: WarmupConfig) -> None:
+    progress = memory.progress
+    while len(memory.ready) >= warmup.episodes_per_step and _steps_left(memory, warmup):
+        _take_step(memory, warmup)
+    ahead = (progress.n_published_steps + STEPS_AHEAD) * warmup.episodes_per_step
+    wanted = min(ahead, warmup.steps * warmup.episodes_per_step) - progress.n_admitted
+    if wanted > 0:
+        episodes.admit(memory, EpisodePurpose.DEMONSTRATE, wanted, n_members=1)
+        progress.n_admitted += wanted
+
+
+def _steps_left(memory: Memory, warmup: WarmupConfig) -> int:
+    return warmup.steps - memory.progress.n_consumed_steps
+
+
+def _take_step(memory: Memory, warmup: WarmupConfig) -> None:
+    step = memory.progress.n_consumed_steps
+    groups = memory.ready[: warmup.episodes_per_step]
+    del memory.ready[: warmup.episodes_per_step]
+    items = [item for group in groups for item, _ in group.completed]
+    n_tokens = sum(item.transcript.tokens.n_sampled for item in items)
+    data = [Datum(item.transcript.tokens, 1.0 / max(1, n_tokens)) for item in items]
+    rate = min(1.0, (step + 1) / RISE_STEPS) * max(FLOOR, 1 - step / warmup.steps)
+    take_step(
+        memory,
+        data if n_tokens else [],
+        CrossEntropyLoss(),
+        learning_rate=warmup.learning_rate * rate,
+        publish=_steps_left(memory, warmup) == 1,
+        metrics={},
+    )
+    for group in groups:
+        episodes.close(memory, group, "trained")
