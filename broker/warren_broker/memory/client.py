@@ -1,0 +1,170 @@
+"""One part's handle on the in-process broker.
+
+Invariants: what a client holds goes back when it closes, and only that; calls that wait are ended by
+`BrokerClosed`; a part that publishes without end still lets the event loop run.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from warren_broker.errors import BrokerClosed, BrokerUnavailable
+from warren_broker.memory.consumer import QueueConsumer
+from warren_broker.memory.reader import Reader
+from warren_broker.memory.topics import Event, Subscriber
+from warren_broker.memory.work_queue import Message
+from warren_broker.port import DeadLetter, StreamStart
+from warren_broker.topology import Address, Home, Stream, Topic, WorkQueue
+
+if TYPE_CHECKING:
+    from warren_broker.memory.hub import MemoryHub
+
+N_IN_A_ROW = 64
+"""Publishes without a pause before the event loop gets its turn."""
+
+ConsumerT = TypeVar("ConsumerT", QueueConsumer, Reader, Subscriber)
+
+
+class MemoryBroker:
+    """`port.Broker` in one process. Made by `MemoryHub.client` and `open_memory`."""
+
+    description = "in-process"
+    is_durable = False
+
+    def __init__(self, hub: "MemoryHub", name: str) -> None:
+        self.name = name
+        self._hub = hub
+        self._consumers: dict[QueueConsumer | Reader | Subscriber, None] = {}
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._n_in_a_row = 0
+        self._is_closed = False
+
+    async def declare(self, *addresses: Address) -> None:
+        self._check_open()
+        for address in addresses:
+            if isinstance(address, Stream):
+                await self._hub.streams.declare(address)
+            elif not isinstance(address, Topic):
+                self._hub.declare(address)
+
+    async def delete(self, *addresses: Address) -> None:
+        self._check_open()
+        for address in addresses:
+            if isinstance(address, Stream):
+                await self._hub.streams.delete(address.name)
+            elif not isinstance(address, Topic):
+                self._hub.delete(address.name)
+
+    async def publish(
+        self, address: Address, body: bytes, *, message_id: str, timeout_s: float = 90.0
+    ) -> None:
+        self._check_open()
+        if isinstance(address, Topic):
+            self._hub.topics.publish(address.name, Event(body, message_id))
+            confirmed = None
+        elif isinstance(address, Stream):
+            confirmed = self._hub.streams.append(address.name, message_id, body)
+        else:
+            message = Message(message_id, body, time.time())
+            confirmed = self._hub.offer(address.name, message)
+        if confirmed is None:
+            await self._let_others_run()
+        else:
+            await self._wait(confirmed, address, timeout_s)
+
+    @asynccontextmanager
+    async def consume(
+        self, queue: WorkQueue | Home, *, prefetch: int
+    ) -> AsyncGenerator[QueueConsumer]:
+        self._check_open()
+        consumer = QueueConsumer(self._hub.declare(queue), prefetch, self._hub.bury)
+        async with self._owned(consumer):
+            yield consumer
+
+    @asynccontextmanager
+    async def read(
+        self, stream: Stream, *, start: StreamStart, prefetch: int = 200
+    ) -> AsyncGenerator[Reader]:
+        self._check_open()
+        log = await self._hub.streams.declare(stream)
+        cursor = await self._hub.streams.locate(log, start)
+        async with self._owned(Reader(self._hub.streams, log, cursor, prefetch)) as reader:
+            yield reader
+
+    @asynccontextmanager
+    async def subscribe(self, topic: Topic) -> AsyncGenerator[Subscriber]:
+        self._check_open()
+        async with self._owned(Subscriber(self._hub.topics, topic.name)) as subscriber:
+            yield subscriber
+
+    async def depth(self, queue: WorkQueue | Home) -> int | None:
+        self._check_open()
+        found = self._hub.queue(queue.name)
+        return None if found is None else len(found.ready)
+
+    async def dead_letters(self, *, limit: int = 100) -> list[DeadLetter]:
+        self._check_open()
+        return self._hub.dead_letters(limit)
+
+    async def dead_letter(
+        self, body: bytes, *, origin: WorkQueue | Home, reason: str, message_id: str
+    ) -> None:
+        self._check_open()
+        name = origin.fallback.name if isinstance(origin, Home) else origin.name
+        self._hub.bury(Message(message_id, body, time.time()), name, reason)
+
+    async def requeue_dead_letter(self, letter_id: str) -> bool:
+        self._check_open()
+        return self._hub.requeue(letter_id)
+
+    async def close(self) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        """Hand back what is held, and end every call that waits."""
+        self._is_closed = True
+        self._hub.part(self)
+        for consumer in list(self._consumers):
+            consumer.leave(self._closed())
+        for future in self._waiting:
+            if not future.done():
+                future.set_exception(self._closed())
+
+    @asynccontextmanager
+    async def _owned(self, consumer: ConsumerT) -> AsyncGenerator[ConsumerT]:
+        self._consumers[consumer] = None
+        try:
+            yield consumer
+        finally:
+            consumer.leave()
+            del self._consumers[consumer]
+
+    async def _wait(
+        self, confirmed: asyncio.Future[None], address: Address, timeout_s: float
+    ) -> None:
+        self._n_in_a_row = 0
+        self._waiting.add(confirmed)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await confirmed
+        except TimeoutError as error:
+            raise BrokerUnavailable(
+                f"{address.name} took no message within {timeout_s:g} s"
+            ) from error
+        finally:
+            self._waiting.discard(confirmed)
+
+    async def _let_others_run(self) -> None:
+        self._n_in_a_row += 1
+        if self._n_in_a_row > N_IN_A_ROW:
+            self._n_in_a_row = 0
+            await asyncio.sleep(0)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise self._closed()
+
+    def _closed(self) -> BrokerClosed:
+        return BrokerClosed(f"the broker client of {self.name} was closed")

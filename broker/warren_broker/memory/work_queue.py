@@ -1,0 +1,201 @@
+"""Queues and homes in memory.
+
+Invariants: a message is in exactly one place: ready, delayed, waiting for room, or with one
+consumer; only an ack, a deletion or the move to `dead` takes it out. Handing back never waits, so
+a full queue can hold publishers back but never a consumer.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from warren_broker.errors import Unroutable
+from warren_broker.topology import DELIVERY_LIMIT, Home
+
+
+@dataclass(slots=True, eq=False)
+class Message:
+    id: str
+    body: bytes
+    published_s: float
+    n_deliveries: int = 0
+    origin: str = ""
+    """Where it can go back to; set only in `dead`, as is the reason."""
+    reason: str = ""
+
+
+Bury = Callable[[Message, str, str], None]
+"""Move a message to `dead`: the message, its origin, the reason."""
+
+
+class Taker(Protocol):
+    """What a queue knows of a consumer."""
+
+    @property
+    def has_credit(self) -> bool: ...
+    def push(self, message: Message) -> None: ...
+    def end(self, error: Exception | None = None) -> None: ...
+
+
+class Queue:
+    """First in, first out, to the consumers that have credit, in turns."""
+
+    def __init__(self, name: str, max_messages: int, bury: Bury) -> None:
+        self.name = name
+        self.max_messages = max_messages
+        self.ready: deque[Message] = deque()
+        self._bury = bury
+        self._takers: list[Taker] = []
+        self._hungry: deque[Taker] = deque()
+        self._delayed: dict[Message, asyncio.TimerHandle] = {}
+        self._crowd: deque[tuple[Message, asyncio.Future[None]]] = deque()
+        self.is_deleted = False
+
+    @property
+    def origin(self) -> str:
+        """The name under which a dead letter goes back."""
+        return self.name
+
+    def offer(self, message: Message) -> asyncio.Future[None] | None:
+        """Take the message now (None), or when there is room (done then)."""
+        if len(self.ready) < self.max_messages:
+            self.put(message)
+            return None
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._crowd.append((message, future))
+        return future
+
+    def put(self, message: Message) -> None:
+        """Take the message, full or not."""
+        if self._hungry:
+            self._feed(message)
+        else:
+            self.ready.append(message)
+
+    def give_back(self, message: Message, delay_s: float = 0.0) -> None:
+        """A consumer returns what it did not ack."""
+        if message.n_deliveries >= DELIVERY_LIMIT:
+            reason = f"handed out {message.n_deliveries} times without an acknowledgement"
+            self._bury(message, self.origin, reason)
+        elif delay_s > 0.0:
+            loop = asyncio.get_running_loop()
+            self._delayed[message] = loop.call_later(delay_s, self._delay_is_over, message)
+        elif self._hungry:
+            self._feed(message)
+        else:
+            self.ready.appendleft(message)
+
+    def attach(self, taker: Taker) -> None:
+        self._takers.append(taker)
+        self.feed(taker)
+
+    def detach(self, taker: Taker) -> None:
+        """Forget a consumer; it has given back what it held."""
+        if taker in self._takers:
+            self._takers.remove(taker)
+        self.pass_over(taker)
+
+    def pass_over(self, taker: Taker) -> None:
+        """Hand nothing more to this consumer."""
+        if taker in self._hungry:
+            self._hungry.remove(taker)
+
+    def feed(self, taker: Taker) -> None:
+        """A consumer has credit: fill it, and remember it where there was not enough."""
+        while self.ready and taker.has_credit:
+            taker.push(self._pop())
+        if taker.has_credit and taker not in self._hungry:
+            self._hungry.append(taker)
+
+    def remove(self, message: Message) -> None:
+        """Take out a waiting message."""
+        self.ready.remove(message)
+        self._let_in()
+
+    def drop_oldest(self) -> Message:
+        return self._pop()
+
+    def delete(self) -> None:
+        """The queue is deleted: its consumers end, its messages go with it."""
+        self.is_deleted = True
+        for message, future in self._crowd:
+            if not future.done():
+                future.set_exception(Unroutable(f"{self.name} was deleted; {message.id} not sent"))
+        for taker in list(self._takers):
+            taker.end()
+        for _ in self.drain():
+            pass
+
+    def drain(self) -> Iterator[Message]:
+        """Every message that no consumer holds, taken out."""
+        for handle in self._delayed.values():
+            handle.cancel()
+        while self.ready:
+            yield self.ready.popleft()
+        yield from self._delayed
+        self._delayed.clear()
+        while self._crowd:
+            message, future = self._crowd.popleft()
+            if not future.done():
+                future.set_result(None)
+                yield message
+
+    def _feed(self, message: Message) -> None:
+        taker = self._hungry[0]
+        taker.push(message)
+        if taker.has_credit:
+            self._hungry.rotate(-1)
+        else:
+            self._hungry.popleft()
+
+    def _pop(self) -> Message:
+        message = self.ready.popleft()
+        if self._crowd:
+            self._let_in()
+        return message
+
+    def _let_in(self) -> None:
+        while self._crowd and len(self.ready) < self.max_messages:
+            message, future = self._crowd.popleft()
+            if not future.done():
+                future.set_result(None)
+                self.ready.append(message)
+
+    def _delay_is_over(self, message: Message) -> None:
+        del self._delayed[message]
+        self.put(message)
+
+
+class HomeQueue(Queue):
+    """A queue that moves in with its fallback when no consumer came for `grace_s`."""
+
+    def __init__(
+        self, address: Home, bury: Bury, *, fall_back: "Callable[[HomeQueue], None]"
+    ) -> None:
+        super().__init__(address.name, address.max_messages, bury)
+        self.address = address
+        self._fall_back = fall_back
+        self._timer = self._start_timer()
+
+    @property
+    def origin(self) -> str:
+        return self.address.fallback.name
+
+    def attach(self, taker: Taker) -> None:
+        self._timer.cancel()
+        super().attach(taker)
+
+    def detach(self, taker: Taker) -> None:
+        super().detach(taker)
+        if not self._takers and not self.is_deleted:
+            self._timer.cancel()
+            self._timer = self._start_timer()
+
+    def drain(self) -> Iterator[Message]:
+        self._timer.cancel()
+        yield from super().drain()
+
+    def _start_timer(self) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(self.address.grace_s, self._fall_back, self)
