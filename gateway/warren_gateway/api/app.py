@@ -1,0 +1,55 @@
+"""The aiohttp app, made from the route table."""
+
+from functools import partial
+
+import orjson
+from aiohttp import web
+
+from warren_gateway.api.openapi import document
+from warren_gateway.api.parts import Parts
+from warren_gateway.api.problems import Refusal, answer_problems
+from warren_gateway.api.reading import MAX_BODY_BYTES
+from warren_gateway.api.table import ROUTES, AnyRoute
+from warren_schemas.http import Problem
+
+
+def build_app(parts: Parts) -> web.Application:
+    app = web.Application(middlewares=[answer_problems], client_max_size=MAX_BODY_BYTES)
+    for route in ROUTES:
+        app.router.add_route(route.method, route.path, partial(_serve, route, parts))
+    app.router.add_route("GET", "/openapi.json", partial(_serve_document, orjson.dumps(document())))
+
+    async def close_streams(_: web.Application) -> None:
+        parts.closing.set()
+
+    app.on_shutdown.append(close_streams)
+    return app
+
+
+async def _serve(route: AnyRoute, parts: Parts, request: web.Request) -> web.StreamResponse:
+    owner = await _authenticated(parts, request) if route.scope == "user" else ""
+    return await route.serve(request, parts, owner)
+
+
+async def _serve_document(body: bytes, request: web.Request) -> web.StreamResponse:
+    return web.Response(body=body, content_type="application/json")
+
+
+async def _authenticated(parts: Parts, request: web.Request) -> str:
+    """The owner of the request's key. Raises `Refusal` 401."""
+    scheme, _, key = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not key:
+        raise _unauthorized("This route needs an API key.")
+    owner = await parts.keys.owner(key)
+    if owner is None:
+        raise _unauthorized("This API key is not known here, or was revoked.")
+    return owner
+
+
+def _unauthorized(message: str) -> Refusal:
+    hint = (
+        "Send `Authorization: Bearer <key>`; the key of this machine lies in $WARREN_HOME/api-key,"
+        " and the warren command takes another one from WARREN_API_KEY."
+    )
+    problem = Problem(code="unauthorized", message=message, hint=hint)
+    return Refusal(401, problem, {"WWW-Authenticate": "Bearer"})

@@ -1,0 +1,126 @@
+"""A run's events as server-sent events.
+
+Invariants
+- Each event comes once and in order on a connection; `Last-Event-ID` goes on exactly behind it.
+- The broker is only asked for more once the client has taken what it was sent: a slow client costs
+  no memory here, and one that takes nothing for `SEND_S` is let go.
+- The stream ends after the run's last event. For a run that ended long ago, whose events are no
+  longer kept, it ends when nothing came for `QUIET_S`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from aiohttp import web
+from aiohttp_sse import EventSourceResponse, sse_response
+
+from warren_broker.errors import BrokerError
+from warren_broker.inbox import Inbox, follow
+from warren_broker.topology import run_events
+from warren_gateway.api.position import Position
+from warren_gateway.api.problems import Refusal
+from warren_gateway.api.route import Call, Nothing
+from warren_gateway.recent import Recent
+from warren_schemas.events import RunEvent, StateChanged
+from warren_schemas.http import Problem
+
+PING_S = 15.0
+SEND_S = 30.0
+QUIET_S = 5.0
+PREFETCH = 32
+
+log = logging.getLogger(__name__)
+
+
+async def run_events_live(call: Call[Nothing]) -> web.StreamResponse:
+    run = await call.parts.runs.show(call.owner, call.run)
+    after = _last_event(call.request)
+    start = after.offset if after else "first"
+    stream = run_events(run.id)
+    quiet_s = QUIET_S if run.state.is_final else None
+    async with (
+        follow(call.parts.broker, stream, RunEvent, start=start, prefetch=PREFETCH) as inbox,
+        sse_response(call.request, ping_interval=PING_S, send_timeout=SEND_S) as response,
+    ):
+        feed = _Feed(inbox, response, after, quiet_s)
+        await _until_first(feed.pump(), response.wait(), _wait(call.parts.closing))
+    return response
+
+
+class _Feed:
+    """From the stream to one client."""
+
+    def __init__(
+        self,
+        inbox: Inbox[RunEvent],
+        response: EventSourceResponse,
+        after: Position | None,
+        quiet_s: float | None,
+    ) -> None:
+        self._inbox = inbox
+        self._response = response
+        self._after = after
+        self._quiet_s = quiet_s
+        self._sent = Recent()
+
+    async def pump(self) -> None:
+        """Send until the last event, or until either side is gone."""
+        try:
+            async with asyncio.timeout(self._quiet_s) as quiet:
+                await self._pump(quiet)
+        except (TimeoutError, ConnectionResetError) as error:
+            log.debug("a stream of events ended early: %s", error)
+        except BrokerError as error:
+            log.warning("a stream of events was cut off: %s", error)
+
+    async def _pump(self, quiet: asyncio.Timeout) -> None:
+        async for claims in self._inbox:
+            for place, claim in enumerate(claims):
+                await self._send(Position(claim.offset or 0, place), claim.item)
+                claim.done()
+                if is_last(claim.item):
+                    return
+            if self._quiet_s is not None:
+                quiet.reschedule(asyncio.get_running_loop().time() + self._quiet_s)
+
+    async def _send(self, position: Position, event: RunEvent) -> None:
+        is_known = self._after is not None and position <= self._after
+        if is_known or not self._sent.add(event.envelope.id):
+            return
+        await self._response.send(event.model_dump_json(), id=str(position), event=event.body.kind)
+
+
+def is_last(event: RunEvent) -> bool:
+    return isinstance(event.body, StateChanged) and event.body.state.is_final
+
+
+def _last_event(request: web.Request) -> Position | None:
+    text = request.headers.get("Last-Event-ID", "").strip()
+    try:
+        return Position.parse(text) if text else None
+    except ValueError as error:
+        problem = Problem(
+            code="invalid_last_event_id",
+            message=f"Last-Event-ID: {error}.",
+            hint="Send the id of the newest event that you have seen, or leave the header out.",
+        )
+        raise Refusal(422, problem) from error
+
+
+async def _wait(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+async def _until_first(*coroutines: Coroutine[Any, Any, None]) -> None:
+    """Run all until one ends; end the others, and raise what the ended one raised."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

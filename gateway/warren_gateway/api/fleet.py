@@ -1,0 +1,50 @@
+"""Workers and queues over HTTP."""
+
+import asyncio
+
+from aiohttp import web
+
+from warren_broker.port import Broker
+from warren_broker.topology import DEAD, WorkQueue, generate, interact, results, train
+from warren_gateway.api.route import Call, Nothing, reply
+from warren_gateway.probe import within
+from warren_gateway.registry import Registry
+from warren_gateway.runs import LiveModel
+from warren_gateway.views import worker_view
+from warren_schemas.control import WorkerRole
+from warren_schemas.http import QueueList, QueueView, WorkerList
+
+DEPTHS_S = 5.0
+"""How long the broker has to tell the depths."""
+
+
+async def list_workers(call: Call[Nothing]) -> web.StreamResponse:
+    seen = call.parts.registry.seen()
+    return reply(WorkerList(workers=tuple(worker_view(worker) for worker in seen)))
+
+
+async def list_queues(call: Call[Nothing]) -> web.StreamResponse:
+    models = await call.parts.runs.live_models(call.owner)
+    queues = [*_offered(call.parts.registry), DEAD, *_of_models(models)]
+    asking = asyncio.gather(*(_view(call.parts.broker, queue) for queue in queues))
+    views = await within(DEPTHS_S, asking)
+    return reply(QueueList(queues=tuple(view for view in views if view)))
+
+
+def _offered(registry: Registry) -> list[WorkQueue]:
+    samplers = registry.alive(WorkerRole.SAMPLER)
+    hosts = registry.alive(WorkerRole.ENVIRONMENT)
+    queues = {generate(model) for sampler in samplers for model in sampler.offers}
+    queues |= {interact(environment) for host in hosts for environment in host.offers}
+    return sorted(queues, key=lambda queue: queue.name)
+
+
+def _of_models(models: list[LiveModel]) -> list[WorkQueue]:
+    """Ops under way to the trainer, and its answers; an epoch of 0 was never granted."""
+    trained = [train(model.id, model.epoch) for model in models if model.epoch]
+    return [*trained, *(results(model.id) for model in models)]
+
+
+async def _view(broker: Broker, queue: WorkQueue) -> QueueView | None:
+    n_ready = await broker.depth(queue)
+    return None if n_ready is None else QueueView(name=queue.name, n_ready=n_ready)

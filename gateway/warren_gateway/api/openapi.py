@@ -1,0 +1,98 @@
+"""The OpenAPI 3.1 document, made from the route table."""
+
+import re
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from warren_gateway.api.health import installed_version
+from warren_gateway.api.route import Nothing
+from warren_gateway.api.table import ROUTES, AnyRoute
+from warren_schemas.http import Problem
+
+Json = dict[str, Any]
+
+_REASONS = {
+    400: "Not JSON",
+    401: "No API key, or a wrong one",
+    404: "Not there, or not yours",
+    409: "Not in this state",
+    413: "Too large",
+    422: "Does not fit the schema",
+    500: "A mistake of the gateway",
+    503: "Store or broker is away; see Retry-After",
+}
+
+
+def document() -> dict[str, Any]:
+    """The whole API as plain JSON."""
+    schemas = _schemas()
+    paths: Json = {}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Warren", "version": installed_version()},
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _schemas() -> Json:
+    bodies = {route.takes for route in ROUTES if route.method == "POST"} - {Nothing}
+    answers = {route.answers for route in ROUTES} | {Problem}
+    models = sorted(bodies | answers, key=lambda model: model.__name__)
+    _, definitions = models_json_schema(
+        [(model, "validation") for model in models],
+        ref_template="#/components/schemas/{model}",
+    )
+    return definitions["$defs"]
+
+
+def _operation(route: AnyRoute) -> Json:
+    statuses = {*route.errors, 500, 503} | ({401} if route.scope == "user" else set[int]())
+    operation: Json = {
+        "operationId": route.handler.__name__,
+        "summary": route.summary,
+        "security": [{"key": []}] if route.scope == "user" else [],
+        "parameters": _parameters(route),
+        "responses": {
+            str(route.status): _content("Done", route.answers, route.media_type),
+            **{str(status): _content(_REASONS[status], Problem) for status in sorted(statuses)},
+        },
+    }
+    if route.method == "POST" and route.takes is not Nothing:
+        operation["requestBody"] = {"required": True, **_content("", route.takes)}
+    return operation
+
+
+def _parameters(route: AnyRoute) -> list[Json]:
+    in_path = [_parameter(name, "path") for name in re.findall(r"{(\w+)}", route.path)]
+    in_query: list[Json] = []
+    if route.method == "GET":
+        properties: Json = route.takes.model_json_schema().get("properties", {})
+        in_query = [_parameter(name, "query", schema) for name, schema in properties.items()]
+    resumes = route.media_type == "text/event-stream"
+    in_header = [_parameter("Last-Event-ID", "header")] if resumes else []
+    return [*in_path, *in_query, *in_header]
+
+
+def _parameter(name: str, place: str, schema: Json | None = None) -> Json:
+    return {
+        "name": name,
+        "in": place,
+        "required": place == "path",
+        "schema": schema or {"type": "string"},
+    }
+
+
+def _content(
+    description: str, model: type[BaseModel], media_type: str = "application/json"
+) -> Json:
+    reference = {"$ref": f"#/components/schemas/{model.__name__}"}
+    content: Json = {"content": {media_type: {"schema": reference}}}
+    return {"description": description, **content} if description else content

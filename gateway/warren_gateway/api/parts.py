@@ -1,0 +1,22 @@
+"""What the handlers work with."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from warren_broker.port import Broker
+from warren_gateway.auth import ApiKeys
+from warren_gateway.probe import Probe
+from warren_gateway.registry import Registry
+from warren_gateway.runs import Runs
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    broker: Broker
+    registry: Registry
+    runs: Runs
+    keys: ApiKeys
+    store_probe: Probe
+    broker_probe: Probe
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the gateway stops: streams of events end at once."""

@@ -1,0 +1,115 @@
+"""Errors as answers: every one is a `Problem` that says what to do.
+
+The middleware here is a supervisor's edge: an exception that nobody foresaw is logged with an id
+and its traceback, and the caller gets the id alone.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+
+from aiohttp import web
+
+from warren_broker.errors import BrokerError
+from warren_gateway.runs import KeyReused, NoSuchRun, RunHasEnded
+from warren_gateway.store.store import StoreUnavailable
+from warren_schemas.http import Problem
+from warren_schemas.ids import new_id
+
+RETRY_AFTER_S = 2
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Refusal(Exception):
+    """Answer with this problem."""
+
+    def __init__(
+        self, status: int, problem: Problem, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(status, problem.code)
+        self.status = status
+        self.problem = problem
+        self.headers = dict(headers or {})
+
+
+@web.middleware
+async def answer_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except Refusal as refusal:
+        return _answer(refusal)
+    except web.HTTPException as error:
+        return _answer(_of_aiohttp(request, error))
+    except (BrokerError, KeyReused, NoSuchRun, RunHasEnded, StoreUnavailable) as error:
+        return _answer(_of_ours(error))
+    except Exception:
+        error_id = new_id("error")
+        log.exception("%s: %s %s failed", error_id, request.method, request.path)
+        if request.writer.output_size > 0:
+            raise  # an answer has begun: all that is left is to cut it off
+        return _answer(_unexpected(error_id))
+
+
+def _answer(refusal: Refusal) -> web.Response:
+    return web.Response(
+        body=refusal.problem.model_dump_json().encode(),
+        status=refusal.status,
+        headers=refusal.headers,
+        content_type="application/json",
+    )
+
+
+def _of_ours(error: Exception) -> Refusal:
+    if isinstance(error, NoSuchRun):
+        problem = Problem(
+            code="no_such_run",
+            message=f"There is no run {error}.",
+            hint="GET /v1/runs lists yours.",
+        )
+        return Refusal(404, problem)
+    if isinstance(error, RunHasEnded):
+        message = f"Run {error.run} has ended already: it is {error.state}."
+        return Refusal(409, Problem(code="run_has_ended", message=message))
+    if isinstance(error, KeyReused):
+        problem = Problem(
+            code="idempotency_key_reused",
+            message=f"This idempotency key has already made {error.run}, with another config.",
+            hint="Send a new key with a new config.",
+        )
+        return Refusal(409, problem)
+    return _away("store" if isinstance(error, StoreUnavailable) else "broker", error)
+
+
+def _away(what: str, error: Exception) -> Refusal:
+    log.warning("the %s is away: %s", what, error)
+    problem = Problem(
+        code=f"{what}_unavailable",
+        message=f"The gateway can't reach its {what} at the moment; nothing was changed.",
+        hint=f"Try again in {RETRY_AFTER_S} s; GET /healthz tells when it is back.",
+    )
+    return Refusal(503, problem, {"Retry-After": str(RETRY_AFTER_S)})
+
+
+def _of_aiohttp(request: web.Request, error: web.HTTPException) -> Refusal:
+    """What aiohttp itself refuses: unknown routes, wrong methods, bodies that are too large."""
+    code = HTTPStatus(error.status).name.lower()
+    messages = {
+        404: (f"There is nothing at {request.path}.", "GET /openapi.json lists all routes."),
+        405: (f"{request.path} does not take {request.method}.", "See the Allow header."),
+        413: ("The body is too large.", "A config is far below 1 MiB; check what was sent."),
+    }
+    message, hint = messages.get(error.status, (f"{error.reason}.", None))
+    headers = {name: error.headers[name] for name in ("Allow",) if name in error.headers}
+    return Refusal(error.status, Problem(code=code, message=message, hint=hint), headers)
+
+
+def _unexpected(error_id: str) -> Refusal:
+    problem = Problem(
+        code="internal_error",
+        message=f"The gateway made a mistake ({error_id}); its log says which.",
+        hint="Try again; if it happens again, report it with this id.",
+    )
+    return Refusal(500, problem)

@@ -1,0 +1,50 @@
+"""What a request brings, validated strictly: a wrong type is refused, not guessed at.
+
+A body is read the way our own messages are written (orjson), so that what it can't carry later,
+such as NaN or a number over 64 bits, is refused here and not in the middle of a run.
+"""
+
+from typing import TypeVar
+
+import orjson
+from aiohttp import web
+from pydantic import BaseModel, ValidationError
+
+from warren_gateway.api.problems import Refusal
+from warren_schemas.explain import explain
+from warren_schemas.http import Problem
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+MAX_BODY_BYTES = 1024 * 1024
+
+
+async def read_body(request: web.Request, model: type[ModelT]) -> ModelT:
+    """Raises `Refusal`: 400 for what is not JSON, 422 for what does not fit the model."""
+    try:
+        body = orjson.loads(await request.read() or b"{}")
+    except orjson.JSONDecodeError as error:
+        problem = Problem(code="malformed_json", message=f"The body is not JSON: {error}.")
+        raise Refusal(400, problem) from error
+    text = orjson.dumps(body)
+    if b"\\u0000" in text:
+        raise _invalid("invalid_config", ["text may not hold the NUL character"])
+    try:
+        return model.model_validate_json(text, strict=True)
+    except ValidationError as error:
+        raise _invalid("invalid_config", explain(error, model)) from error
+
+
+def read_query(request: web.Request, model: type[ModelT]) -> ModelT:
+    """Raises `Refusal` 422."""
+    try:
+        return model.model_validate(dict(request.query))
+    except ValidationError as error:
+        raise _invalid("invalid_query", explain(error, model)) from error
+
+
+def _invalid(code: str, details: list[str]) -> Refusal:
+    what = "config" if code == "invalid_config" else "query"
+    message = f"The {what} has {len(details)} mistake{'s' if len(details) > 1 else ''}."
+    hint = "Correct the lines above and send it again; GET /openapi.json has the whole schema."
+    return Refusal(422, Problem(code=code, message=message, details=tuple(details), hint=hint))

@@ -1,0 +1,36 @@
+"""Runs over HTTP."""
+
+from typing import Annotated
+
+from aiohttp import web
+from pydantic import Field
+
+from warren_gateway.api.route import Call, Nothing, reply
+from warren_schemas.base import Frozen
+from warren_schemas.events import RunState
+from warren_schemas.http import RunList, SubmitRun
+
+
+class ListRuns(Frozen):
+    state: RunState | None = None
+    """Only runs in this state."""
+    limit: Annotated[int, Field(ge=1, le=500)] = 50
+    """Most runs to list."""
+
+
+async def submit_run(call: Call[SubmitRun]) -> web.StreamResponse:
+    run, is_new = await call.parts.runs.submit(call.owner, call.takes)
+    return reply(run, status=201 if is_new else 200)
+
+
+async def list_runs(call: Call[ListRuns]) -> web.StreamResponse:
+    runs = await call.parts.runs.newest(call.owner, call.takes.state, call.takes.limit)
+    return reply(RunList(runs=tuple(runs)))
+
+
+async def show_run(call: Call[Nothing]) -> web.StreamResponse:
+    return reply(await call.parts.runs.show(call.owner, call.run))
+
+
+async def cancel_run(call: Call[Nothing]) -> web.StreamResponse:
+    return reply(await call.parts.runs.cancel(call.owner, call.run))

@@ -1,0 +1,89 @@
+"""Every route of the HTTP API, in one place."""
+
+from warren_gateway.api.events import run_events_live
+from warren_gateway.api.fleet import list_queues, list_workers
+from warren_gateway.api.health import show_health
+from warren_gateway.api.route import Nothing, Route
+from warren_gateway.api.runs import ListRuns, cancel_run, list_runs, show_run, submit_run
+from warren_schemas.events import RunEvent
+from warren_schemas.http import Health, QueueList, RunList, RunView, SubmitRun, WorkerList
+
+AnyRoute = Route[Nothing] | Route[ListRuns] | Route[SubmitRun]
+
+ROUTES: tuple[AnyRoute, ...] = (
+    Route(
+        "POST",
+        "/v1/runs",
+        submit_run,
+        takes=SubmitRun,
+        answers=RunView,
+        summary="Submit a run; a known idempotency key answers 200 with the run it made",
+        status=201,
+        errors=(400, 409, 413, 422),
+    ),
+    Route(
+        "GET",
+        "/v1/runs",
+        list_runs,
+        takes=ListRuns,
+        answers=RunList,
+        summary="List runs, newest first",
+        errors=(422,),
+    ),
+    Route(
+        "GET",
+        "/v1/runs/{run}",
+        show_run,
+        takes=Nothing,
+        answers=RunView,
+        summary="Show a run",
+        errors=(404, 422),
+    ),
+    Route(
+        "POST",
+        "/v1/runs/{run}/cancel",
+        cancel_run,
+        takes=Nothing,
+        answers=RunView,
+        summary="Ask for the end of a run",
+        errors=(400, 404, 409, 413, 422),
+    ),
+    Route(
+        "GET",
+        "/v1/runs/{run}/events",
+        run_events_live,
+        takes=Nothing,
+        answers=RunEvent,
+        summary="Follow a run's events from the first on, or from behind Last-Event-ID",
+        errors=(404, 422),
+        media_type="text/event-stream",
+    ),
+    Route(
+        "GET",
+        "/v1/workers",
+        list_workers,
+        takes=Nothing,
+        answers=WorkerList,
+        summary="List the workers that are alive",
+        errors=(422,),
+    ),
+    Route(
+        "GET",
+        "/v1/queues",
+        list_queues,
+        takes=Nothing,
+        answers=QueueList,
+        summary="Show how many messages wait in each queue",
+        errors=(422,),
+    ),
+    Route(
+        "GET",
+        "/healthz",
+        show_health,
+        takes=Nothing,
+        answers=Health,
+        summary="Tell whether the gateway can work; 503 while its store is away",
+        scope="public",
+        errors=(422,),
+    ),
+)
