@@ -5,13 +5,15 @@ confirmed), handed back (published again by itself) or dead-lettered. A message 
 decoded, and an item that doesn't validate, goes to `dead` with the reason and holds nobody up.
 """
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import Protocol, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Generic, Protocol, Self, TypeVar
 
-from warren_broker.port import Broker, StreamStart
+from warren_broker.port import Broker, Consumer, Delivery, StreamStart
+from warren_broker.settling import Desk, LogDesk, OpenMessage, QueueDesk
 from warren_broker.topology import Home, Stream, Topic, WorkQueue
 from warren_schemas.envelope import Item
+from warren_schemas.wire import WireError, decode, encode
 
 ItemT = TypeVar("ItemT", bound=Item)
 ItemT_co = TypeVar("ItemT_co", bound=Item, covariant=True)
@@ -47,29 +49,132 @@ class Inbox(Protocol[ItemT_co]):
     async def stop(self) -> None: ...
 
 
-def receive(
+@asynccontextmanager
+async def receive(
     broker: Broker,
     queue: WorkQueue | Home,
     kinds: type[ItemT] | tuple[type[ItemT], ...],
     *,
     prefetch: int,
-) -> AbstractAsyncContextManager[Inbox[ItemT]]:
+) -> AsyncGenerator[Inbox[ItemT]]:
     """Claims on the items of a queue; items of other kinds are dead-lettered.
 
-    Leaving the context hands back what was not settled.
+    `prefetch` counts messages, each of up to `wire.MAX_ITEMS` items. Leaving the context hands back
+    what was not settled, whole messages with all their items.
     """
-    raise NotImplementedError
+    async with (
+        broker.consume(queue, prefetch=prefetch) as consumer,
+        _opened(consumer, QueueDesk(broker, queue), kinds) as inbox,
+    ):
+        yield inbox
 
 
-def follow(
+@asynccontextmanager
+async def follow(
     broker: Broker, stream: Stream, kind: type[ItemT], *, start: StreamStart, prefetch: int = 200
-) -> AbstractAsyncContextManager[Inbox[ItemT]]:
-    """The items of a stream; what doesn't validate is skipped with a log line (it stays in the stream)."""
-    raise NotImplementedError
+) -> AsyncGenerator[Inbox[ItemT]]:
+    """The items of a stream; what doesn't validate is skipped with a log line (it stays there).
+
+    All items of one message have the same offset. `hand_back` is a `TypeError` here.
+    """
+    async with (
+        broker.read(stream, start=start, prefetch=prefetch) as consumer,
+        _opened(consumer, LogDesk(stream.name), kind) as inbox,
+    ):
+        yield inbox
 
 
-def listen(
-    broker: Broker, topic: Topic, kind: type[ItemT]
-) -> AbstractAsyncContextManager[Inbox[ItemT]]:
+@asynccontextmanager
+async def listen(broker: Broker, topic: Topic, kind: type[ItemT]) -> AsyncGenerator[Inbox[ItemT]]:
     """The items of a topic; what doesn't validate is skipped with a log line."""
-    raise NotImplementedError
+    async with (
+        broker.subscribe(topic) as consumer,
+        _opened(consumer, LogDesk(topic.name), kind) as inbox,
+    ):
+        yield inbox
+
+
+@asynccontextmanager
+async def _opened(
+    consumer: Consumer, desk: Desk, kinds: type[ItemT] | tuple[type[ItemT], ...]
+) -> AsyncGenerator[Inbox[ItemT]]:
+    try:
+        yield _Inbox(consumer, desk, kinds if isinstance(kinds, tuple) else (kinds,))
+    finally:
+        await consumer.stop()
+        await desk.close()
+
+
+class _Claim(Generic[ItemT]):
+    __slots__ = ("_desk", "_is_settled", "_message", "item")
+
+    def __init__(self, item: ItemT, message: OpenMessage, desk: Desk) -> None:
+        self.item = item
+        self._message = message
+        self._desk = desk
+        self._is_settled = False
+
+    @property
+    def n_deliveries(self) -> int:
+        return self._message.delivery.n_deliveries
+
+    @property
+    def offset(self) -> int | None:
+        return self._message.delivery.offset
+
+    def done(self) -> None:
+        self._settle()
+        self._message.settled()
+
+    def hand_back(self, *, delay_s: float = 0.0) -> None:
+        self._settle()
+        self._desk.hand_back(self._message, self.item, delay_s)
+
+    def dead_letter(self, reason: str) -> None:
+        self._settle()
+        self._desk.give_up(self._message, encode([self.item]), reason)
+
+    def _settle(self) -> None:
+        if self._is_settled:
+            raise RuntimeError(f"{self.item.envelope.id} is settled already")
+        self._is_settled = True
+
+
+class _Inbox(Generic[ItemT]):
+    def __init__(self, consumer: Consumer, desk: Desk, kinds: tuple[type[ItemT], ...]) -> None:
+        self._consumer = consumer
+        self._desk = desk
+        self._kinds = kinds
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Sequence[Claim[ItemT]]:
+        while True:
+            if claims := self._open(await self._consumer.__anext__()):
+                return claims
+
+    async def stop(self) -> None:
+        await self._consumer.stop()
+
+    def _open(self, delivery: Delivery) -> list[_Claim[ItemT]]:
+        try:
+            decoded = decode(delivery.body)
+        except WireError as error:
+            self._desk.reject(delivery, f"unreadable: {error}")
+            return []
+        if any(not isinstance(item, self._kinds) for item in decoded.items):
+            self._desk.reject(delivery, self._wrong_kind(decoded.items))
+            return []
+        message = OpenMessage(delivery, len(decoded.items) + len(decoded.rejected), self._desk)
+        for bad in decoded.rejected:
+            self._desk.give_up(message, bad.body, f"invalid item: {bad.reason}")
+        return [
+            _Claim(item, message, self._desk)
+            for item in decoded.items
+            if isinstance(item, self._kinds)
+        ]
+
+    def _wrong_kind(self, items: list[Item]) -> str:
+        taken = " or ".join(kind.kind for kind in self._kinds)
+        return f"wrong kind: expected {taken}, got {items[0].kind}"
