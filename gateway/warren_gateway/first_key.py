@@ -19,12 +19,14 @@ async def ensure_key(keys: ApiKeys, settings: GatewaySettings) -> None:
     """
     if settings.api_key is not None:
         await keys.add(_parsed(settings.api_key), LOCAL_OWNER)
+        log.info("the API key is the one that was given")
         return
     try:
         await keys.add(await asyncio.to_thread(_read, settings.key_file), LOCAL_OWNER)
     except InvalidKey as error:
+        log.info("%s: making one", error)
         await keys.add(await asyncio.to_thread(_write_new, settings.key_file), LOCAL_OWNER)
-        log.info("%s: made a new API key in %s", error, settings.key_file)
+    log.info("the API key lies in %s", settings.key_file)
 
 
 def _parsed(text: str) -> Key:

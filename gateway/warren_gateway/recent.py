@@ -18,3 +18,6 @@ class Recent:
         if len(self._ids) > self._limit:
             self._ids.popitem(last=False)
         return True
+
+    def __contains__(self, id_: str) -> bool:
+        return id_ in self._ids

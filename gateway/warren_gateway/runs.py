@@ -61,7 +61,7 @@ class KeyReused(Exception):
 class Notified(Protocol):
     """Somebody who takes care of runs: the coordinators, the metrics consumer."""
 
-    def notify(self, run: RunId) -> None: ...
+    def notify(self, run: RunId, /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
 
 from warren_gateway.defaults import HOST, PORT, warren_home
 from warren_schemas.base import Frozen
@@ -18,13 +20,21 @@ def _in_home(name: str, scheme: str = "") -> Any:
     return Field(default_factory=path, validate_default=True)
 
 
-def _with_driver(url: str) -> str:
-    """A bare PostgreSQL URL means psycopg, the driver that is installed."""
+def _store_url(url: str) -> str:
+    """SQLite, or PostgreSQL by psycopg, the driver that is installed."""
     scheme, _, rest = url.partition("://")
-    return f"postgresql+psycopg://{rest}" if scheme in ("postgres", "postgresql") else url
+    if scheme in ("postgres", "postgresql"):
+        url = f"postgresql+psycopg://{rest}"
+    elif scheme not in ("sqlite", "postgresql+psycopg"):
+        raise ValueError("expected sqlite:///path or postgresql://user:password@host/database")
+    try:
+        make_url(url)
+    except (ArgumentError, ValueError) as error:
+        raise ValueError("this URL can't be read; a password may need percent-encoding") from error
+    return url
 
 
-StoreUrl = Annotated[str, Field(repr=False, pattern="^[a-z0-9+]+://"), AfterValidator(_with_driver)]
+StoreUrl = Annotated[str, Field(repr=False), AfterValidator(_store_url)]
 
 
 class GatewaySettings(Frozen):

@@ -1,0 +1,124 @@
+"""`warren gateway`: one gateway in a process of its own.
+
+Nothing heavy is imported before the command runs, so that `warren --help` stays quick.
+"""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+from cyclopts import Parameter
+
+from warren_gateway.defaults import HOST, PORT
+
+if TYPE_CHECKING:
+    from warren_gateway.settings import GatewaySettings
+
+
+def gateway(
+    *,
+    broker: Annotated[str | None, Parameter(env_var="WARREN_BROKER_URL")] = None,
+    store: Annotated[str | None, Parameter(env_var="WARREN_STORE_URL")] = None,
+    host: str = HOST,
+    port: int = PORT,
+    home: Annotated[Path | None, Parameter(env_var="WARREN_HOME")] = None,
+    runs_dir: Path | None = None,
+) -> None:
+    """Serve the HTTP API and drive the runs.
+
+    Workers find the gateway through the broker, so start them with the same --broker. The first
+    start makes an API key and writes it to $WARREN_HOME/api-key; set WARREN_API_KEY to use one of
+    your own (`wk_<id>_<secret>`).
+
+    Examples
+    --------
+    With RabbitMQ on this machine and a SQLite file as the store:
+
+        warren gateway --broker amqp://localhost
+
+    In production:
+
+        warren gateway --broker amqps://warren@rabbit.example/prod --store postgresql://db/warren --host 0.0.0.0
+
+    Parameters
+    ----------
+    broker
+        Where RabbitMQ is, for example `amqp://user:password@host:5672/vhost`.
+    store
+        SQLite or PostgreSQL by URL; a SQLite file in the home folder if not given.
+    host
+        Address to listen at; `0.0.0.0` for every interface.
+    port
+        Port to listen at.
+    home
+        Folder of the API key, the SQLite file and the runs; `~/.warren` if not given.
+    runs_dir
+        Folder of the TensorBoard files; `runs` in the home folder if not given.
+    """
+    if broker is None:
+        _fail(
+            "The gateway needs a broker: give --broker amqp://host or set WARREN_BROKER_URL."
+            " To run everything in one process without a broker: warren up"
+        )
+    given = {"home": home, "runs_dir": runs_dir, "store_url": store, "host": host, "port": port}
+    _run(broker, _settings({name: value for name, value in given.items() if value is not None}))
+
+
+def _settings(given: dict[str, object]) -> "GatewaySettings":
+    import os
+
+    from pydantic import ValidationError
+
+    from warren_gateway.settings import GatewaySettings
+    from warren_schemas.explain import explain
+
+    try:
+        return GatewaySettings.model_validate(
+            given | {"api_key": os.environ.get("WARREN_API_KEY") or None}
+        )
+    except ValidationError as error:
+        _fail("; ".join(explain(error, GatewaySettings)))
+
+
+def _run(broker_url: str, settings: "GatewaySettings") -> None:
+    import asyncio
+    import logging
+
+    import uvloop
+
+    from warren_broker.errors import BrokerError
+    from warren_broker.worker.lifecycle import until_stopped
+    from warren_gateway.auth import InvalidKey
+    from warren_gateway.service import CannotListen
+    from warren_gateway.store.store import StoreUnavailable
+
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+    )
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(until_stopped(_serve(broker_url, settings)))
+    except BrokerError as error:
+        _fail(f"{error}. Start RabbitMQ, or correct --broker (WARREN_BROKER_URL)")
+    except StoreUnavailable as error:
+        _fail(f"{error}. Start the database, or correct --store (WARREN_STORE_URL)")
+    except (CannotListen, InvalidKey, OSError) as error:
+        _fail(str(error))
+    except ExceptionGroup:
+        logging.getLogger(__name__).exception("the gateway stopped by a mistake of its own")
+        _fail(
+            "the gateway stopped by a mistake of its own; the log above says which. Start it again"
+        )
+
+
+async def _serve(broker_url: str, settings: "GatewaySettings") -> None:
+    from warren_broker.connect import open_broker
+    from warren_gateway.service import serve_gateway
+
+    async with open_broker(broker_url, name="gateway") as broker:
+        await serve_gateway(broker, settings)
+
+
+def _fail(message: str) -> NoReturn:
+    print(f"error: {message}", file=sys.stderr)
+    raise SystemExit(1)

@@ -1,0 +1,46 @@
+"""The files of one run: first the journal, then TensorBoard's files, which the journal can mend.
+
+Invariant: whenever this process dies, the next `open` and the events from `start` on lead to the
+same points as if it had not, each once.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from warren_gateway.metrics.journal import Journal
+from warren_gateway.metrics.points import entry_of
+from warren_gateway.metrics.tensorboard_files import TensorBoardFiles
+from warren_schemas.events import RunEvent
+
+JOURNAL = "metrics.jsonl"
+
+
+class Recorder:
+    """All methods block: call them in a thread, one at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._journal = Journal(folder / JOURNAL)
+        self._files = TensorBoardFiles(folder)
+
+    @property
+    def is_complete(self) -> bool:
+        """The run's last event is recorded."""
+        return self._journal.last is not None and self._journal.last.is_last
+
+    def open(self) -> int | Literal["first"]:
+        """Mend what a crash left behind; returns the offset to read from."""
+        entries = self._journal.load()
+        n_written = self._files.n_points()
+        if n_written < self._journal.n_points:
+            self._files.write(entries, skip=n_written)
+        return self._journal.last.offset if self._journal.last else "first"
+
+    def record(self, offset: int, events: Sequence[RunEvent]) -> None:
+        """The events of one message of the stream."""
+        entries = [entry_of(event, offset, place) for place, event in enumerate(events)]
+        new = self._journal.append(entry for entry in entries if entry)
+        self._files.write(new)
+
+    def close(self) -> None:
+        self._files.close()

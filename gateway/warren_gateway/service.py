@@ -1,0 +1,118 @@
+"""One gateway, put together: the store, what works in the background, and the HTTP server.
+
+It stops in good order when it is cancelled: event streams end, requests under way are answered,
+coordinators and the relay finish their transaction, the store is closed. The broker belongs to the
+caller. Whatever was not done by then is taken up by the next start.
+"""
+
+import asyncio
+import errno
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+
+from aiohttp import web
+
+from warren_broker.port import Broker
+from warren_broker.topology import DEAD, POLICIES, RUNS, WORKERS
+from warren_gateway.api.app import build_app
+from warren_gateway.api.parts import Parts
+from warren_gateway.auth import ApiKeys
+from warren_gateway.coordinator.service import Coordinators
+from warren_gateway.first_key import ensure_key
+from warren_gateway.metrics.consumer import Metrics
+from warren_gateway.probe import Probe, answers_broker, answers_store
+from warren_gateway.registry import Registry
+from warren_gateway.runs import Runs
+from warren_gateway.settings import GatewaySettings
+from warren_gateway.store.outbox import Relay
+from warren_gateway.store.store import Store
+
+SHUTDOWN_S = 2.0
+"""How long requests under way may take to end."""
+
+log = logging.getLogger(__name__)
+
+
+class CannotListen(Exception):
+    """The address can't be listened at; says which and what to do."""
+
+
+class PortInUse(CannotListen):
+    def __init__(self, settings: GatewaySettings) -> None:
+        super().__init__(
+            f"port {settings.port} on {settings.host} is in use; stop who listens there, or choose"
+            " another one with --port"
+        )
+
+
+async def serve_gateway(
+    broker: Broker, settings: GatewaySettings, *, ready: asyncio.Event | None = None
+) -> None:
+    """Serve until cancelled; `ready` is set once it listens.
+
+    Raises `StoreUnavailable`, `CannotListen`, `InvalidKey`, `BrokerError` or `OSError` when it can't
+    start.
+    """
+    await asyncio.to_thread(settings.home.mkdir, parents=True, exist_ok=True)
+    store = await Store.open(settings.store_url)
+    try:
+        await broker.declare(DEAD, WORKERS, POLICIES, RUNS)
+        await _serve(store, broker, settings, ready or asyncio.Event())
+    finally:
+        await store.close()
+
+
+async def _serve(
+    store: Store, broker: Broker, settings: GatewaySettings, ready: asyncio.Event
+) -> None:
+    keys = ApiKeys(store)
+    await ensure_key(keys, settings)
+    registry = Registry(broker)
+    relay = Relay(store, broker)
+    coordinators = Coordinators(store, broker, registry, relay)
+    metrics = Metrics(store, broker, settings.runs_dir)
+    followers = (coordinators, metrics)
+    runs = Runs(store, broker, relay, runs_dir=settings.runs_dir, followers=followers)
+    parts = Parts(
+        broker=broker,
+        registry=registry,
+        runs=runs,
+        keys=keys,
+        store_probe=Probe(partial(answers_store, store)),
+        broker_probe=Probe(partial(answers_broker, broker)),
+    )
+    async with _listening(parts, settings) as runner, asyncio.TaskGroup() as tasks:
+        tasks.create_task(registry.run(), name="registry")
+        tasks.create_task(relay.run(), name="relay")
+        tasks.create_task(coordinators.run(), name="coordinators")
+        tasks.create_task(metrics.run(), name="metrics")
+        log.info("gateway listens at http://%s:%d", settings.host, settings.port)
+        ready.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await runner.cleanup()  # before the tasks: nobody submits to what is stopping
+
+
+@asynccontextmanager
+async def _listening(parts: Parts, settings: GatewaySettings) -> AsyncGenerator[web.AppRunner]:
+    """The HTTP server. Raises `CannotListen`."""
+    runner = web.AppRunner(build_app(parts), access_log=None, shutdown_timeout=SHUTDOWN_S)
+    await runner.setup()
+    try:
+        await _listen(runner, settings)
+        yield runner
+    finally:
+        await runner.cleanup()
+
+
+async def _listen(runner: web.AppRunner, settings: GatewaySettings) -> None:
+    try:
+        await web.TCPSite(runner, settings.host, settings.port).start()
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise PortInUse(settings) from error
+        where = f"{settings.host}:{settings.port}"
+        raise CannotListen(f"can't listen at {where}: {error.strerror or error}") from error
