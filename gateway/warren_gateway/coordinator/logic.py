@@ -46,7 +46,6 @@ def absorb_answer(memory: Memory, result: OpResult) -> None:
                 memory, RunState.FAILED, f"training op {answer.number}: {answer.outcome.reason}"
             )
             return
-    steps.settle(memory)
 
 
 def decide(memory: Memory, alive: Alive) -> None:
@@ -58,8 +57,10 @@ def decide(memory: Memory, alive: Alive) -> None:
     for group in episodes.expire(memory):
         _complete(memory, group)
     waiting.report(memory, alive)
-    while not memory.is_over and _advance(memory):
-        pass
+    while not memory.is_over:
+        has_moved = _advance(memory)
+        if not steps.settle(memory) and not has_moved:
+            break
 
 
 def wants_trainer(memory: Memory, alive: Alive) -> bool:

@@ -87,9 +87,10 @@ def note_answer(memory: Memory, answer: OpResult) -> None:
             pending.answers.append(answer.outcome.metrics)
 
 
-def settle(memory: Memory) -> None:
-    """Publish every step whose ops are answered, in order."""
+def settle(memory: Memory) -> bool:
+    """Publish every step whose ops are answered, in order; whether there was one."""
     progress = memory.progress
+    n_before = progress.n_published_steps
     while progress.pending and progress.pending[0].last_op <= memory.done_op:
         pending = progress.pending.pop(0)
         progress.n_published_steps += 1
@@ -106,6 +107,7 @@ def settle(memory: Memory) -> None:
         )
         if "reward/mean" in metrics:
             memory.change.run["reward"] = metrics["reward/mean"]
+    return progress.n_published_steps > n_before
 
 
 def _rates(memory: Memory) -> dict[str, float]:

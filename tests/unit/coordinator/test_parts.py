@@ -1,0 +1,142 @@
+"""The parts of a decision, one by one."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.coordinator.world import World, config
+
+from warren_gateway.coordinator import leases, waiting
+from warren_gateway.coordinator.admission import n_groups_wanted
+from warren_gateway.coordinator.advantages import advantages
+from warren_gateway.coordinator.batches import MICRO_BATCH_BYTES, Datum, token_batches
+from warren_gateway.coordinator.plan import plan
+from warren_schemas.config import AdvantageKind
+from warren_schemas.control import Heartbeat, WorkerRole
+from warren_schemas.events import Phase
+from warren_schemas.transcript import Tokens
+
+
+def tokens(n_prompt: int, n_sampled: int) -> Tokens:
+    n = n_prompt + n_sampled
+    mask_T = np.r_[np.zeros(n_prompt), np.ones(n_sampled)].astype(np.uint8)
+    return Tokens(
+        ids_T=np.arange(n, dtype=np.int32),
+        mask_T=mask_T,
+        logprobs_T=np.where(mask_T, -0.5, 0).astype(np.float32),
+        versions_T=np.where(mask_T, 3, -1).astype(np.int32),
+    )
+
+
+def test_group_std_is_centred_and_has_unit_spread() -> None:
+    result = advantages(np.array([0.0, 1.0, 1.0, 0.0]), AdvantageKind.GROUP_STD)
+
+    assert result is not None
+    assert result.mean() == pytest.approx(0)
+    assert result.std(ddof=1) == pytest.approx(1, rel=1e-3)
+
+
+def test_group_mean_keeps_the_scale_of_the_rewards() -> None:
+    result = advantages(np.array([0.0, 4.0]), AdvantageKind.GROUP_MEAN)
+
+    assert result is not None
+    assert result.tolist() == [-2.0, 2.0]
+
+
+@pytest.mark.parametrize("rewards", [[1.0], [0.5, 0.5, 0.5]])
+def test_equal_rewards_carry_no_signal(rewards: list[float]) -> None:
+    assert advantages(np.array(rewards), AdvantageKind.GROUP_STD) is None
+
+
+@pytest.mark.parametrize(
+    ("n_admitted", "n_published", "staleness", "wanted"),
+    [(0, 0, 0, 4), (4, 0, 0, 0), (4, 1, 0, 4), (0, 0, 2, 12), (36, 9, 2, 4), (40, 10, 2, 0)],
+)
+def test_admission_keeps_to_the_rule(
+    n_admitted: int, n_published: int, staleness: int, wanted: int
+) -> None:
+    assert wanted == n_groups_wanted(
+        n_admitted=n_admitted,
+        n_steps_published=n_published,
+        n_steps_total=10,
+        groups_per_step=4,
+        max_staleness=staleness,
+    )
+
+
+@given(st.lists(st.tuples(st.integers(1, 40_000), st.integers(1, 40_000)), min_size=1, max_size=12))
+def test_micro_batches_keep_every_token_in_order_and_fit(shapes: list[tuple[int, int]]) -> None:
+    data = [Datum(tokens(p, s), weight=float(i + 1)) for i, (p, s) in enumerate(shapes)]
+
+    batches = token_batches(data)
+
+    assert np.array_equal(
+        np.concatenate([b.ids_N for b in batches]), np.concatenate([d.tokens.ids_T for d in data])
+    )
+    for batch in batches:
+        assert batch.lengths_B.size == 1 or batch.ids_N.size * 13 <= MICRO_BATCH_BYTES
+        assert np.all((batch.weights_N != 0) == (batch.mask_N == 1))
+
+
+def test_the_plan_holds_what_the_config_asks_for() -> None:
+    whole = config(warmup={"steps": 3}, evaluation={"episodes": 4})
+
+    assert [s.phase for s in plan(whole)] == [
+        Phase.OPENING, Phase.WARMUP, Phase.EVALUATION, Phase.TRAINING, Phase.EVALUATION,
+        Phase.CLOSING,
+    ]  # fmt: skip
+    assert [s.phase for s in plan(config())] == [Phase.OPENING, Phase.TRAINING, Phase.CLOSING]
+
+
+def test_a_silent_trainer_loses_the_lease_and_its_answers_count_no_more() -> None:
+    world = World(config(), random.Random(0))
+    world.decide()
+    first = world.memory.lease.epoch
+    world.kill_trainer()
+
+    world.decide()
+
+    assert world.memory.lease.epoch == first + 1
+    assert world.memory.lease.holder == "trainer-1"
+
+
+def test_a_trainer_that_no_longer_names_the_lease_loses_it_at_once() -> None:
+    world = World(config(), random.Random(0))
+    world.decide()
+    world.decide()
+    beat = world.alive(WorkerRole.TRAINER)[0]
+
+    lost = leases.watch(world.memory, [beat.model_copy(update={"models": ()})])
+
+    assert lost
+    assert world.memory.lease.holder is None
+
+
+def test_a_missing_environment_is_named_with_what_is_there() -> None:
+    world = World(config(environments=[{"name": "gess"}]), random.Random(0))
+
+    reason = waiting.missing(world.memory, lambda role: _of(world, role))
+
+    assert reason == "no env worker offers gess (1 online with guess); did you mean guess?"
+
+
+def test_a_missing_worker_is_reported_once_and_only_after_a_while() -> None:
+    world = World(config(), random.Random(0))
+    world.memory.now_s = 100.0
+    waiting.report(world.memory, lambda role: [])
+    assert world.memory.waiting_for is None
+
+    world.memory.now_s = 100.0 + waiting.PATIENCE_S
+    waiting.report(world.memory, lambda role: [])
+    waiting.report(world.memory, lambda role: [])
+
+    assert world.memory.waiting_for is not None
+    assert "warren gpu-worker --base-model tiny" in world.memory.waiting_for
+    sent = [item for items in world.memory.change.posts.values() for item in items]
+    assert len(sent) == 1
+
+
+def _of(world: World, role: WorkerRole | None) -> list[Heartbeat]:
+    return [beat for beat in world.alive(role) if role is not WorkerRole.TRAINER or beat]

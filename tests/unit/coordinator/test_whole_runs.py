@@ -1,0 +1,112 @@
+"""Whole runs through the coordinator's logic, in every order that a seed can think of.
+
+Whatever happens, the run ends, no trajectory is trained on twice, none is older than was allowed,
+and the op log is the same whichever trainer applied it.
+"""
+
+import random
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.coordinator.world import World, config
+
+from warren_gateway.coordinator.memory import Memory
+from warren_schemas.events import (
+    EvaluationCompleted,
+    Phase,
+    RunState,
+    StateChanged,
+    StepCompleted,
+)
+from warren_schemas.training import ForwardBackward, OptimStep
+
+MOST_MOVES = 20_000
+
+
+def drive(world: World, chaos: float) -> Memory:
+    """Move the world until the run is over."""
+    rng = world.rng
+    world.decide()
+    for _ in range(MOST_MOVES):
+        if world.memory.is_over:
+            return world.memory
+        if rng.random() < chaos:
+            rng.choice((world.load, world.kill_trainer, world.lose_episode))()
+        rng.choice((world.finish_episode, world.finish_episode, world.train, world.read_mail))()
+    raise AssertionError(f"not over after {MOST_MOVES} moves: {world.memory.progress}")
+
+
+WHOLE = {
+    "warmup": {"steps": 3, "episodes_per_step": 4},
+    "evaluation": {"episodes": 5, "every_steps": 2},
+}
+
+
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 10_000), chaos=st.sampled_from([0.0, 0.01, 0.03]))
+def test_a_run_ends_whatever_happens(seed: int, chaos: float) -> None:
+    world = World(config(**WHOLE), random.Random(seed), failure_rate=0.05 if chaos else 0.0)
+
+    memory = drive(world, chaos)
+
+    assert memory.state is RunState.COMPLETED, memory.progress
+    assert set(world.trained_episodes.values()) <= {1}
+    assert memory.progress.max_staleness_seen <= world.config.algorithm.max_staleness
+    assert sorted(world.applied) == list(range(1, memory.last_op + 1))
+    bodies = [event.body for event in world.events]
+    steps = [b.step for b in bodies if isinstance(b, StepCompleted) and b.phase is Phase.TRAINING]
+    assert steps == list(range(1, world.config.limits.steps + 1))
+    evaluations = Counter(b.when for b in bodies if isinstance(b, EvaluationCompleted))
+    assert evaluations["before"] == evaluations["after"] == 1
+    finals = [b for b in bodies if isinstance(b, StateChanged) and b.state.is_final]
+    assert finals == [bodies[-1]]
+
+
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 10_000), staleness=st.integers(0, 3))
+def test_staleness_is_bounded_by_pacing_alone(seed: int, staleness: int) -> None:
+    algorithm = {"group_size": 4, "groups_per_step": 2, "max_staleness": staleness}
+    world = World(config(algorithm=algorithm), random.Random(seed))
+
+    memory = drive(world, chaos=0.0)
+
+    assert memory.progress.max_staleness_seen <= staleness
+    if staleness == 0:
+        assert memory.progress.n_stale_groups == 0
+
+
+def test_a_batch_without_signal_changes_no_weights() -> None:
+    world = World(config(), random.Random(3), rewards=(1.0,))
+
+    memory = drive(world, chaos=0.0)
+
+    assert memory.state is RunState.COMPLETED
+    assert not [
+        op for op in world.applied.values() if isinstance(op.body, OptimStep | ForwardBackward)
+    ]
+    assert memory.progress.n_updates == 0
+
+
+def test_a_run_whose_episodes_always_fail_ends_with_the_reason() -> None:
+    world = World(config(), random.Random(1), failure_rate=1.0)
+
+    memory = drive(world, chaos=0.0)
+
+    assert memory.state is RunState.FAILED
+    last = world.events[-1].body
+    assert isinstance(last, StateChanged)
+    assert last.reason == "episodes fail: it broke"
+
+
+def test_a_cancelled_run_tells_everybody_and_asks_for_nothing_more() -> None:
+    world = World(config(), random.Random(1))
+    world.decide()
+    world.memory.is_cancel_requested = True
+    n_started = len(world.episodes)
+
+    world.decide()
+
+    assert world.memory.state is RunState.CANCELLED
+    assert [item.kind for item in world.endings] == ["close_model", "run_ended"]
+    assert len(world.episodes) == n_started

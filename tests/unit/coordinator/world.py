@@ -1,0 +1,300 @@
+"""A world for the coordinator's logic: a real store, a trainer and env workers that are a few lines.
+
+Everything happens in an order drawn from a seed: episodes end late, twice or in failure, trainers
+answer twice or die, and the coordinator itself is forgotten and loaded again from the store.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from sqlalchemy import Engine
+from sqlmodel import Session, SQLModel, create_engine, select
+
+from warren_gateway.coordinator import leases, logic, records
+from warren_gateway.coordinator.memory import Memory
+from warren_gateway.store.tables import Model, OutboxRow, Run
+from warren_schemas.config import TrainConfig
+from warren_schemas.control import Heartbeat, HeldModel, RunEnded, WorkerRole
+from warren_schemas.envelope import Envelope, Item
+from warren_schemas.episode import (
+    Completed,
+    EpisodeEnded,
+    EpisodePurpose,
+    Failed,
+    FailureKind,
+    StartEpisode,
+)
+from warren_schemas.events import RunEvent
+from warren_schemas.ids import ModelId, RunId, WorkerId
+from warren_schemas.training import (
+    CloseModel,
+    ForwardBackward,
+    ModelSpec,
+    Op,
+    OpDone,
+    OpenModel,
+    OpResult,
+    OptimStep,
+    Policy,
+    PublishPolicy,
+    SaveState,
+)  # fmt: skip
+from warren_schemas.transcript import ChatMessage, Tokens, Transcript, Turn
+from warren_schemas.wire import decode
+
+RUN, MODEL = RunId("run_1"), ModelId("model_1")
+
+
+def config(**changes: object) -> TrainConfig:
+    base: dict[str, object] = {
+        "model": {"base": "tiny"},
+        "environments": [{"name": "guess"}],
+        "algorithm": {"group_size": 4, "groups_per_step": 2, "max_staleness": 1},
+        "limits": {"steps": 6, "episode_s": 50, "episode_attempts": 2},
+        "checkpoint": {"every_steps": 3},
+    }
+    return TrainConfig.model_validate({**base, **changes})
+
+
+@dataclass
+class Trainer:
+    """Applies ops by number and remembers what it was asked to train on."""
+
+    worker: WorkerId
+    epoch: int
+    next_op: int
+    version: int
+    waiting: dict[int, Op] = field(default_factory=dict[int, Op])
+
+
+@dataclass
+class World:
+    config: TrainConfig
+    rng: random.Random
+    failure_rate: float = 0.0
+    rewards: tuple[float, ...] = (0.0, 0.0, 1.0)
+    now_s: float = 1000.0
+    engine: Engine = field(default_factory=lambda: create_engine("sqlite://"))
+    episodes: list[StartEpisode] = field(default_factory=list[StartEpisode])
+    stream: list[EpisodeEnded] = field(default_factory=list[EpisodeEnded])
+    n_read: int = 0
+    answers: list[OpResult] = field(default_factory=list[OpResult])
+    events: list[RunEvent] = field(default_factory=list[RunEvent])
+    endings: list[Item] = field(default_factory=list[Item])
+    trainer: Trainer | None = None
+    checkpoints: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    """URL -> (op, version)."""
+    applied: dict[int, Op] = field(default_factory=dict[int, Op])
+    published: dict[int, str] = field(default_factory=dict[int, str])
+    n_generations: int = 0
+    memory: Memory = field(init=False)
+
+    def __post_init__(self) -> None:
+        SQLModel.metadata.create_all(self.engine)
+        spec = ModelSpec(base_model="tiny", update=self.config.model.update)
+        with Session(self.engine) as session, session.begin():
+            session.add(
+                Run(
+                    id=RUN, owner="me", name="r", config=self.config.model_dump(mode="json"),
+                    state="queued", n_steps=self.config.limits.steps, created_s=self.now_s,
+                )
+            )  # fmt: skip
+            session.flush()
+            session.add(
+                Model(id=MODEL, run_id=RUN, base_model="tiny", spec=spec.model_dump(mode="json"))
+            )
+        self.load()
+
+    def load(self) -> None:
+        """The coordinator starts over from the store, and reads the stream from where it says."""
+        with Session(self.engine) as session:
+            memory = records.load(session, RUN, self.now_s)
+        assert memory is not None
+        self.memory = memory
+        self.n_read = memory.stream_offset
+
+    def alive(self, role: WorkerRole | None) -> Sequence[Heartbeat]:
+        beats = [
+            _beat("sampler", WorkerRole.SAMPLER, "tiny"),
+            _beat("env", WorkerRole.ENVIRONMENT, "guess"),
+        ]
+        beats.append(self._trainer_beat())
+        return [beat for beat in beats if role in (None, beat.role)]
+
+    def _trainer_beat(self) -> Heartbeat:
+        if self.trainer is None:
+            return _beat(f"trainer-{self.n_generations}", WorkerRole.TRAINER, "tiny")
+        held = HeldModel(model=MODEL, epoch=self.trainer.epoch)
+        return _beat(self.trainer.worker, WorkerRole.TRAINER, "tiny").model_copy(
+            update={"models": (held,)}
+        )
+
+    def decide(self) -> None:
+        """What the actor does after each piece of mail."""
+        self.memory.now_s = self.now_s
+        if logic.wants_trainer(self.memory, self.alive):
+            self._grant()
+        logic.decide(self.memory, self.alive)
+        change = self.memory.take_change()
+        with Session(self.engine) as session, session.begin():
+            records.save(session, self.memory, change)
+        self._deliver()
+
+    def _grant(self) -> None:
+        worker = leases.choose(self.memory, self.alive(WorkerRole.TRAINER))
+        if worker is None:
+            return
+        leases.grant(self.memory, worker)
+        change = self.memory.take_change()
+        with Session(self.engine) as session, session.begin():
+            records.save_grant(session, self.memory, change)
+        self._deliver()
+
+    def _deliver(self) -> None:
+        """Empty the outbox into the world."""
+        with Session(self.engine) as session, session.begin():
+            rows = list(session.exec(select(OutboxRow)))
+            for row in rows:
+                for item in decode(row.body).items:
+                    self._receive(row.address_kind, item)
+                session.delete(row)
+
+    def _receive(self, address_kind: str, item: Item) -> None:
+        match item:
+            case StartEpisode():
+                self.episodes.append(item)
+            case OpenModel():
+                version = self.checkpoints[item.checkpoint_url][1] if item.checkpoint_url else 0
+                worker = WorkerId(f"trainer-{self.n_generations}")
+                self.trainer = Trainer(worker, item.epoch, item.next_op, version)
+                self._answer(0, OpDone(version=version))
+            case Op():
+                if self.trainer is not None and item.epoch == self.trainer.epoch:
+                    self.trainer.waiting[item.number] = item
+            case RunEvent():
+                assert address_kind == "stream"
+                self.events.append(item)
+            case RunEnded() | CloseModel():
+                self.endings.append(item)
+            case _:
+                raise AssertionError(f"unexpected {item.kind}")
+
+    def _answer(self, number: int, outcome: OpDone) -> None:
+        assert self.trainer is not None
+        result = OpResult(
+            envelope=Envelope(run=RUN),
+            model=MODEL,
+            epoch=self.trainer.epoch,
+            number=number,
+            outcome=outcome,
+        )
+        self.answers += [result] * self.rng.choice((1, 1, 2))
+
+    def train(self) -> None:
+        """The trainer applies the next op, if it has come."""
+        trainer = self.trainer
+        if trainer is None or (op := trainer.waiting.pop(trainer.next_op, None)) is None:
+            return
+        trainer.next_op += 1
+        if op.number in self.applied:
+            assert self.applied[op.number].body.model_dump_json() == op.body.model_dump_json()
+        self.applied[op.number] = op
+        self._answer(op.number, self._apply(trainer, op))
+
+    def _apply(self, trainer: Trainer, op: Op) -> OpDone:
+        match op.body:
+            case OptimStep():
+                trainer.version += 1
+                return OpDone(version=trainer.version, metrics={"grad_norm": 1.0})
+            case PublishPolicy():
+                url = f"mem://v{trainer.version}"
+                self.published[trainer.version] = url
+                policy = Policy(version=trainer.version, url=url, size_bytes=1)
+                return OpDone(version=trainer.version, policy=policy)
+            case SaveState(name=name):
+                self.checkpoints[name] = (op.number, trainer.version)
+                return OpDone(version=trainer.version, checkpoint_url=name)
+            case ForwardBackward():
+                return OpDone(version=trainer.version, metrics={"loss:sum": 0.5})
+
+    def kill_trainer(self) -> None:
+        self.trainer = None
+        self.n_generations += 1
+        self.now_s += 2 * leases.SILENCE_S
+
+    def finish_episode(self) -> None:
+        """Some episode in the air ends, sometimes with a twin."""
+        if not self.episodes:
+            return
+        item = self.episodes.pop(self.rng.randrange(len(self.episodes)))
+        ended = _end(item, self._outcome(), self.rng)
+        self.stream += [ended] * self.rng.choice((1, 1, 1, 2))
+
+    def lose_episode(self) -> None:
+        """An episode vanishes; its deadline passes."""
+        if self.episodes:
+            self.episodes.pop(self.rng.randrange(len(self.episodes)))
+            self.now_s += self.config.limits.episode_s / 4
+
+    def _outcome(self) -> Completed | Failed:
+        if self.rng.random() < self.failure_rate:
+            return Failed(kind=FailureKind.ENVIRONMENT_ERROR, reason="it broke")
+        return Completed(reward=self.rng.choice(self.rewards), metrics={"exact": 1.0})
+
+    def read_mail(self) -> None:
+        """The coordinator reads some of what has come."""
+        n = self.rng.randint(0, 5)
+        for offset in range(self.n_read, min(self.n_read + n, len(self.stream))):
+            logic.absorb_ending(self.memory, self.stream[offset], offset)
+            self.memory.stream_offset = offset + 1
+            self.n_read = offset + 1
+        for _ in range(min(n, len(self.answers))):
+            logic.absorb_answer(self.memory, self.answers.pop(0))
+        self.decide()
+
+    @property
+    def trained_episodes(self) -> Counter[int]:
+        """How often each sampled sequence (marked by its first token) is in the op log."""
+        seen: Counter[int] = Counter()
+        for op in self.applied.values():
+            if isinstance(op.body, ForwardBackward):
+                batch = op.body.batch
+                starts = np.concatenate([[0], np.cumsum(batch.lengths_B)[:-1]])
+                seen.update(int(mark) for mark in batch.ids_N[starts])
+        return seen
+
+
+_marks = iter(range(1, 1_000_000_000))
+
+
+def _end(item: StartEpisode, outcome: Completed | Failed, rng: random.Random) -> EpisodeEnded:
+    demonstrated = item.spec.purpose is EpisodePurpose.DEMONSTRATE
+    version = item.spec.policy.min_version
+    tokens = Tokens(
+        ids_T=np.array([next(_marks), 7, 8], np.int32),
+        mask_T=np.array([0, 1, 1], np.uint8),
+        logprobs_T=np.array([0.0, -0.5, 0.0 if demonstrated else -0.25], np.float32),
+        versions_T=np.array([-1, version, version + rng.choice((0, 0, 1))], np.int32),
+    )
+    transcript = Transcript(
+        messages=(
+            ChatMessage(role="user", content="?"),
+            ChatMessage(role="assistant", content="7"),
+        ),
+        tokens=tokens,
+        turns=(Turn(reward=1.0, digest="d"),),
+    )
+    return EpisodeEnded(
+        envelope=item.envelope, spec=item.spec, transcript=transcript, outcome=outcome,
+        worker="env", started_s=1.0, ended_s=2.0,
+    )  # fmt: skip
+
+
+def _beat(worker: str, role: WorkerRole, offer: str) -> Heartbeat:
+    return Heartbeat(
+        envelope=Envelope(), worker=WorkerId(worker), role=role, offers=(offer,), interval_s=2.0,
+        capacity=8, in_flight=0,
+    )  # fmt: skip
