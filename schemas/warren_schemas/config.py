@@ -29,7 +29,9 @@ class LoraUpdate(Frozen):
 
     kind: Literal["lora"] = "lora"
     rank: PositiveInt = 16
+    """Rank of the adapters."""
     alpha: PositiveFloat = 32.0
+    """Adapters are scaled by alpha / rank."""
     targets: Literal["all-linear"] | tuple[str, ...] = "all-linear"
     """Names of the modules that get an adapter."""
 
@@ -38,21 +40,29 @@ Update = Annotated[FullUpdate | LoraUpdate, Field(discriminator="kind")]
 
 
 class ModelConfig(Frozen):
+    """What is trained."""
+
     base: Name
     """Name of a base model that a GPU worker offers, for example `Qwen/Qwen3-0.6B`."""
     update: Update = Field(default_factory=LoraUpdate)
+    """What is trained: `full` or `lora` (the default)."""
 
 
 class EnvironmentConfig(Frozen):
+    """Where episodes happen."""
+
     name: Name
+    """Name of an environment that an env worker offers."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
     """Passed to the environment's constructor."""
     split: str = "train"
+    """Which of the environment's tasks are trained on."""
     evaluation_split: str | None = None
     """None: evaluate on fresh tasks of `split`."""
     weight: PositiveFloat = 1.0
     """Share of the groups that this environment gets, relative to the others."""
     max_turns: PositiveInt = 32
+    """An episode that is longer is cut (`truncated`)."""
 
 
 class Sampling(Frozen):
@@ -61,11 +71,13 @@ class Sampling(Frozen):
     temperature: NonNegativeFloat = 1.0
     """0 takes the most probable token each time."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Draw from the most probable tokens that together have this probability."""
     top_k: NonNegativeInt = 0
-    """0 is off."""
+    """Draw from this many most probable tokens; 0 is off."""
     max_tokens: PositiveInt = 256
     """Most tokens of one turn."""
     stop: tuple[str, ...] = ()
+    """Strings that end a turn."""
 
 
 class PpoLoss(Frozen):
@@ -73,7 +85,9 @@ class PpoLoss(Frozen):
 
     kind: Literal["ppo"] = "ppo"
     clip_low: Annotated[float, Field(gt=0, le=1)] = 0.8
+    """Smallest ratio of new to old probability that still counts."""
     clip_high: Annotated[float, Field(ge=1)] = 1.28
+    """Largest ratio that still counts."""
 
 
 class ImportanceSamplingLoss(Frozen):
@@ -100,8 +114,12 @@ class AdvantageKind(StrEnum):
 
 
 class AlgorithmConfig(Frozen):
+    """How trajectories become an update."""
+
     loss: PolicyLoss = Field(default_factory=PpoLoss)
+    """`ppo` (the default) or `importance_sampling`."""
     advantage: AdvantageKind = AdvantageKind.GROUP_STD
+    """How rewards of a group become advantages."""
     group_size: Annotated[int, Field(ge=2)] = 16
     """Episodes of one task that are compared with each other."""
     groups_per_step: PositiveInt = 4
@@ -111,18 +129,24 @@ class AlgorithmConfig(Frozen):
     normalize: Literal["tokens", "episodes", "none"] = "tokens"
     """What the summed loss of a step is divided by."""
     on_failed_member: Literal["drop_group", "train_on_rest"] = "train_on_rest"
+    """What becomes of a group in which an episode failed for good."""
 
 
 class OptimizerConfig(Frozen):
     """AdamW (Loshchilov and Hutter 2019)."""
 
     learning_rate: NonNegativeFloat = 1e-4
+    """Step size, after the rise."""
     warmup_steps: NonNegativeInt = 0
     """Steps over which the learning rate rises from 0."""
     beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """Decay of the mean of the gradient."""
     beta2: Annotated[float, Field(ge=0, lt=1)] = 0.95
+    """Decay of the mean of its square."""
     eps: PositiveFloat = 1e-8
+    """Added to the root of the mean square."""
     weight_decay: NonNegativeFloat = 0.0
+    """Decoupled weight decay."""
     clip_norm: NonNegativeFloat = 1.0
     """Largest norm of the gradient; 0 is off."""
 
@@ -131,24 +155,40 @@ class WarmupConfig(Frozen):
     """Supervised steps on the environment's own demonstrations, before reinforcement learning."""
 
     steps: PositiveInt = 100
+    """Supervised optimizer steps."""
     episodes_per_step: PositiveInt = 32
+    """Demonstrations in one step."""
     learning_rate: PositiveFloat = 1e-3
+    """Highest step size; it rises over 20 steps and then falls linearly to a tenth."""
 
 
 class EvaluationConfig(Frozen):
+    """Fresh episodes with one fixed policy version; every evaluation sees the same tasks."""
+
     episodes: PositiveInt = 256
+    """Episodes of one evaluation."""
     temperature: NonNegativeFloat = 0.0
+    """0 takes the most probable token each time."""
     before: bool = True
+    """Evaluate before reinforcement learning (and after the warm-up)."""
     after: bool = True
+    """Evaluate at the end."""
     every_steps: PositiveInt | None = None
+    """Evaluate in between, while training goes on; null is off."""
 
 
 class CheckpointConfig(Frozen):
+    """Checkpoints hold all that training needs to go on; they bound what is done again after a crash."""
+
     every_steps: PositiveInt = 100
+    """Optimizer steps from one checkpoint to the next."""
     keep_last: PositiveInt = 2
+    """Older checkpoints are deleted."""
 
 
 class LimitsConfig(Frozen):
+    """When to stop, and how long to wait."""
+
     steps: PositiveInt = 100
     """Optimizer steps of reinforcement learning."""
     stop_at_reward: float | None = None
@@ -156,6 +196,7 @@ class LimitsConfig(Frozen):
     episode_s: PositiveFloat = 600.0
     """An episode that has not ended by then is started again."""
     episode_attempts: PositiveInt = 3
+    """How often an episode is tried when it fails or is lost."""
     failed_groups: PositiveInt = 16
     """The run fails after this many groups in a row without one usable episode."""
 
@@ -164,6 +205,7 @@ class TrainConfig(Frozen):
     """A reinforcement-learning run."""
 
     name: Annotated[str, Field(min_length=1, max_length=128)] = "run"
+    """For people: shown in lists."""
     model: ModelConfig
     environments: Annotated[tuple[EnvironmentConfig, ...], Field(min_length=1)]
     sampling: Sampling = Field(default_factory=Sampling)
@@ -174,6 +216,7 @@ class TrainConfig(Frozen):
     checkpoint: CheckpointConfig = Field(default_factory=CheckpointConfig)
     limits: LimitsConfig = Field(default_factory=LimitsConfig)
     seed: NonNegativeInt = 0
+    """Seeds the tasks, the adapters and the data order."""
 
     @model_validator(mode="after")
     def _trainable_sampling(self) -> Self:
