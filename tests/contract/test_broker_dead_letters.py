@@ -1,0 +1,54 @@
+"""Dead letters: what was given up is visible with its reason, and can be tried again."""
+
+from tests.support.brokers import Place, assert_quiet, letters_of, take
+
+from warren_broker.port import Broker
+from warren_broker.topology import DEAD
+
+
+async def test_a_dead_letter_says_where_from_and_why(place: Place, broker: Broker) -> None:
+    queue = place.queue()
+    async with broker.consume(queue, prefetch=1) as consumer:
+        await broker.publish(queue, b"bad", message_id=f"{place.prefix}-bad")
+        await (await take(consumer)).dead_letter("the header is not JSON — honestly")
+        await assert_quiet(consumer)
+    (letter,) = await letters_of(broker, queue, 1)
+    assert letter.body == b"bad"
+    assert letter.reason == "the header is not JSON — honestly"
+    assert letter.first_seen_s > 1e9
+    assert (await broker.depth(DEAD) or 0) >= 1
+
+
+async def test_looking_at_dead_letters_takes_none(place: Place, broker: Broker) -> None:
+    queue = place.queue()
+    await broker.declare(queue)
+    for i in range(3):
+        await broker.dead_letter(
+            b"%d" % i, origin=queue, reason=f"reason {i}", message_id=f"{place.prefix}-{i}"
+        )
+    for _ in range(3):
+        letters = await letters_of(broker, queue, 3)
+        assert [letter.body for letter in letters] == [b"0", b"1", b"2"]
+        assert [letter.reason for letter in letters] == ["reason 0", "reason 1", "reason 2"]
+    assert len(await broker.dead_letters(limit=2)) == 2
+
+
+async def test_a_dead_letter_can_be_tried_again(place: Place, broker: Broker) -> None:
+    queue = place.queue()
+    await broker.declare(queue)
+    for i in range(3):
+        await broker.dead_letter(
+            b"%d" % i, origin=queue, reason="no", message_id=f"{place.prefix}-{i}"
+        )
+    _, middle, _ = await letters_of(broker, queue, 3)
+    assert await broker.requeue_dead_letter(middle.id)
+    async with broker.consume(queue, prefetch=1) as consumer:
+        delivery = await take(consumer)
+        assert (delivery.body, delivery.n_deliveries) == (b"1", 1)
+        await delivery.ack()
+    assert [letter.body for letter in await letters_of(broker, queue, 2)] == [b"0", b"2"]
+    assert not await broker.requeue_dead_letter(middle.id)
+
+
+async def test_a_letter_that_is_not_there_can_not_be_tried_again(broker: Broker) -> None:
+    assert not await broker.requeue_dead_letter("msg_of_nobody")

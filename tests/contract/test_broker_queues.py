@@ -1,0 +1,352 @@
+"""Work queues: confirm, prefetch, redelivery, delay, limits, back-pressure, closing."""
+
+import asyncio
+import time
+from collections import Counter
+
+import pytest
+from tests.support.brokers import (
+    PATIENCE_S,
+    Place,
+    assert_quiet,
+    depth_is,
+    eventually,
+    letters_of,
+    take,
+    take_many,
+)
+
+from warren_broker.errors import BrokerClosed, Unroutable
+from warren_broker.port import Broker, Consumer
+from warren_broker.topology import DELIVERY_LIMIT, WorkQueue
+
+
+async def publish(broker: Broker, queue: WorkQueue, *bodies: bytes) -> None:
+    for body in bodies:
+        await broker.publish(queue, body, message_id=f"id-{body[:20].decode()}")
+
+
+async def test_a_message_arrives_once_and_whole(place: Place, broker: Broker) -> None:
+    queue = place.queue()
+    await broker.declare(queue)
+    await broker.publish(queue, b"hello", message_id="msg_1")
+    async with broker.consume(queue, prefetch=5) as consumer:
+        delivery = await take(consumer)
+        assert delivery.body == b"hello"
+        assert delivery.message_id == "msg_1"
+        assert delivery.n_deliveries == 1
+        assert delivery.offset is None
+        await delivery.ack()
+        await assert_quiet(consumer)
+
+
+async def test_a_mebibyte_arrives_unchanged(place: Place, broker: Broker) -> None:
+    queue = place.queue()
+    body = bytes(range(256)) * 4096
+    await broker.declare(queue)
+    await broker.publish(queue, body, message_id="large")
+    async with broker.consume(queue, prefetch=1) as consumer:
+        delivery = await take(consumer)
+        assert delivery.body == body
+        await delivery.ack()
+
+
+async def test_publishing_to_an_unknown_queue_is_unroutable(place: Place, broker: Broker) -> None:
+    with pytest.raises(Unroutable):
+        await broker.publish(place.queue("nobody"), b"x", message_id="1", timeout_s=PATIENCE_S)
+
+
+async def test_publishing_to_a_deleted_queue_is_unroutable(place: Place, broker: Broker) -> None:
+    queue = place.queue()
+    await broker.declare(queue)
+    await broker.delete(queue)
+    with pytest.raises(Unroutable):
+        await broker.publish(queue, b"x", message_id="1", timeout_s=PATIENCE_S)
+
+
+async def test_declare_and_delete_are_idempotent(place: Place, broker: Broker) -> None:
+    queue, stream, topic = place.queue(), place.stream(), place.topic()
+    home = place.home(queue)
+    for _ in range(2):
+        await broker.declare(queue, home, stream, topic)
+    for _ in range(2):
+        await broker.delete(queue, home, stream, topic)
+
+
+async def test_a_queue_keeps_its_messages_when_declared_again(place: Place, broker: Broker) -> None:
+    queue = place.queue()
+    await broker.declare(queue)
+    await publish(broker, queue, b"1")
+    await broker.declare(queue)
+    async with broker.consume(queue, prefetch=1) as consumer:
+        await (await take(consumer)).ack()
+
+
+async def test_consuming_declares_the_queue(place: Place, broker: Broker) -> None:
+    queue = place.queue()
+    async with broker.consume(queue, prefetch=1) as consumer:
+        await publish(broker, queue, b"1")
+        await (await take(consumer)).ack()
+
+
+async def test_depth_counts_what_waits(place: Place, broker: Broker) -> None:
+    queue = place.queue()
+    assert await broker.depth(queue) is None
+    await broker.declare(queue)
+    assert await broker.depth(queue) == 0
+    await publish(broker, queue, b"1", b"2", b"3")
+    await depth_is(broker, queue, 3)
+    await broker.delete(queue)
+    assert await broker.depth(queue) is None
+
+
+async def test_prefetch_bounds_what_is_unacknowledged(place: Place, broker: Broker) -> None:
+    queue = place.queue()
+    await broker.declare(queue)
+    await publish(broker, queue, b"1", b"2", b"3", b"4")
+    async with broker.consume(queue, prefetch=2) as consumer:
+        first, _ = await take_many(consumer, 2)
+        await assert_quiet(consumer)
+        assert await broker.depth(queue) == 2
+        await first.ack()
+        assert (await take(consumer)).body == b"3"
+        await assert_quiet(consumer)
+
+
+async def test_consumers_share_a_queue(place: Place, broker: Broker) -> None:
+    queue, other = place.queue(), await place.client("other")
+    async with (
+        broker.consume(queue, prefetch=1) as mine,
+        other.consume(queue, prefetch=1) as theirs,
+    ):
+        await publish(broker, queue, b"1", b"2")
+        assert {(await take(mine)).body, (await take(theirs)).body} == {b"1", b"2"}
+
+
+async def test_a_cancelled_wait_takes_nothing(place: Place, broker: Broker) -> None:
+    queue = place.queue()
+    async with broker.consume(queue, prefetch=1) as consumer:
+        waiting = asyncio.create_task(take(consumer))
+        await assert_quiet_task(waiting)
+        await publish(broker, queue, b"1")
+        assert (await take(consumer)).body == b"1"
+
+
+async def assert_quiet_task(task: "asyncio.Task[object]") -> None:
+    """Let it start to wait, then cancel it."""
+    await asyncio.wait([task], timeout=0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_what_a_closed_client_held_goes_to_another(place: Place, broker: Broker) -> None:
+    queue, crashing = place.queue(), await place.client("crashing")
+    await broker.declare(queue)
+    await publish(broker, queue, b"1")
+    async with crashing.consume(queue, prefetch=1) as consumer:
+        assert (await take(consumer)).n_deliveries == 1
+        await crashing.close()
+    async with broker.consume(queue, prefetch=1) as consumer:
+        again = await take(consumer)
+        assert (again.body, again.message_id, again.n_deliveries) == (b"1", "id-1", 2)
+        await again.ack()
+
+
+async def test_leaving_hands_back_what_is_not_settled(place: Place, broker: Broker) -> None:
+    queue = place.queue()
+    await broker.declare(queue)
+    await publish(broker, queue, b"1", b"2", b"3")
+    async with broker.consume(queue, prefetch=3) as consumer:
+        await (await take(consumer)).ack()
+        await take(consumer)
+    async with broker.consume(queue, prefetch=3) as consumer:
+        bodies = {(await take(consumer)).body, (await take(consumer)).body}
+        assert bodies == {b"2", b"3"}
+        await assert_quiet(consumer)
+
+
+async def test_stop_ends_the_iteration_and_what_is_held_can_still_be_acked(
+    place: Place, broker: Broker
+) -> None:
+    queue, other = place.queue(), await place.client("other")
+    await broker.declare(queue)
+    await publish(broker, queue, b"1", b"2")
+    async with broker.consume(queue, prefetch=2) as consumer:
+        held = await take(consumer)
+        await consumer.stop()
+        assert [d async for d in consumer] == []
+        async with other.consume(queue, prefetch=2) as rest:
+            assert (await take(rest)).body == b"2"
+            await held.ack()
+            await assert_quiet(rest)
+
+
+async def test_settling_after_leaving_is_quiet_and_settles_nothing(
+    place: Place, broker: Broker
+) -> None:
+    queue = place.queue()
+    await broker.declare(queue)
+    await publish(broker, queue, b"1")
+    async with broker.consume(queue, prefetch=1) as consumer:
+        late = await take(consumer)
+    await late.ack()
+    async with broker.consume(queue, prefetch=1) as consumer:
+        assert (await take(consumer)).n_deliveries >= 2
+
+
+async def test_nack_brings_the_message_back_counted(place: Place, broker: Broker) -> None:
+    queue = place.queue()
+    await broker.declare(queue)
+    await publish(broker, queue, b"1")
+    async with broker.consume(queue, prefetch=1) as consumer:
+        for n_deliveries in range(1, 4):
+            delivery = await take(consumer)
+            assert delivery.n_deliveries == n_deliveries
+            await delivery.nack()
+        await (await take(consumer)).ack()
+
+
+async def test_nack_with_delay_brings_it_back_later_and_counted(
+    place: Place, broker: Broker
+) -> None:
+    queue = place.queue()
+    await broker.declare(queue)
+    await publish(broker, queue, b"1")
+    async with broker.consume(queue, prefetch=1) as consumer:
+        delivery = await take(consumer)
+        started = time.monotonic()
+        await delivery.nack(delay_s=0.6)
+        again = await take(consumer)
+        assert time.monotonic() - started >= 0.55
+        assert (again.body, again.message_id, again.n_deliveries) == (b"1", "id-1", 2)
+        await again.ack()
+
+
+async def test_a_delayed_message_does_not_hold_up_others(place: Place, broker: Broker) -> None:
+    queue = place.queue()
+    await broker.declare(queue)
+    await publish(broker, queue, b"late")
+    async with broker.consume(queue, prefetch=1) as consumer:
+        await (await take(consumer)).nack(delay_s=1.5)
+        await publish(broker, queue, b"early")
+        for body in (b"early", b"late"):
+            delivery = await take(consumer)
+            assert delivery.body == body
+            await delivery.ack()
+
+
+async def test_a_poison_message_goes_to_dead_after_the_limit(place: Place, broker: Broker) -> None:
+    queue = place.queue()
+    await broker.declare(queue)
+    await publish(broker, queue, b"poison", b"good")
+    counts: Counter[bytes] = Counter()
+    async with broker.consume(queue, prefetch=1) as consumer:
+        while counts[b"poison"] < DELIVERY_LIMIT or not counts[b"good"]:
+            delivery = await take(consumer)
+            counts[delivery.body] += 1
+            await (delivery.nack() if delivery.body == b"poison" else delivery.ack())
+        await assert_quiet(consumer)
+    assert counts == {b"poison": DELIVERY_LIMIT, b"good": 1}
+    (letter,) = await letters_of(broker, queue, 1)
+    assert letter.body == b"poison"
+    assert str(DELIVERY_LIMIT) in letter.reason
+
+
+async def test_a_full_queue_holds_publishers_back_until_there_is_room(
+    place: Place, broker: Broker
+) -> None:
+    queue = place.queue(max_messages=10)
+    await broker.declare(queue)
+    bodies = [b"%d" % i for i in range(40)]
+    publishing = asyncio.gather(*(publish(broker, queue, body) for body in bodies))
+    await asyncio.wait([publishing], timeout=0.5)
+    assert not publishing.done()
+    seen: set[bytes] = set()
+    async with broker.consume(queue, prefetch=5) as consumer:
+        while len(seen) < len(bodies):
+            delivery = await take(consumer)
+            seen.add(delivery.body)
+            await delivery.ack()
+    await asyncio.wait_for(publishing, PATIENCE_S)
+    assert seen == set(bodies)
+
+
+async def test_deleting_a_queue_ends_its_consumers(place: Place, broker: Broker) -> None:
+    queue, other = place.queue(), await place.client("other")
+    async with broker.consume(queue, prefetch=1) as consumer:
+        await other.delete(queue)
+        async with asyncio.timeout(PATIENCE_S):
+            assert [d async for d in consumer] == []
+
+
+async def test_a_closed_broker_refuses_and_ends_what_waits(place: Place) -> None:
+    queue, broker = place.queue(), await place.client("closing")
+    async with broker.consume(queue, prefetch=1) as consumer:
+        waiting = asyncio.create_task(take(consumer))
+        await asyncio.wait([waiting], timeout=0.05)
+        await broker.close()
+        with pytest.raises(BrokerClosed):
+            await waiting
+    with pytest.raises(BrokerClosed):
+        await broker.publish(queue, b"x", message_id="1")
+    with pytest.raises(BrokerClosed):
+        await broker.declare(queue)
+    await broker.close()
+
+
+async def test_a_publish_that_waits_for_room_is_ended_by_close(place: Place) -> None:
+    queue, broker = place.queue(max_messages=1), await place.client("closing")
+    await broker.declare(queue)
+    publishing = [asyncio.create_task(publish(broker, queue, b"%d" % i)) for i in range(20)]
+    await asyncio.wait(publishing, timeout=0.3)
+    await broker.close()
+    async with asyncio.timeout(PATIENCE_S):
+        outcomes = await asyncio.gather(*publishing, return_exceptions=True)
+    assert any(isinstance(outcome, BrokerClosed) for outcome in outcomes)
+    assert all(outcome is None or isinstance(outcome, BrokerClosed) for outcome in outcomes)
+
+
+async def test_every_message_of_many_publishers_reaches_one_of_many_consumers(
+    place: Place, broker: Broker
+) -> None:
+    """Every id is seen, although every tenth delivery is nacked; in the end nothing is left."""
+    queue, n_publishers, n_each = place.queue(), 10, 100
+    wanted = {f"{p}-{i}" for p in range(n_publishers) for i in range(n_each)}
+    seen: Counter[str] = Counter()
+    done = asyncio.Event()
+    await broker.declare(queue)
+
+    async def produce(publisher: int) -> None:
+        for i in range(n_each):
+            await broker.publish(queue, b"x" * 200, message_id=f"{publisher}-{i}")
+
+    async def work(client: Broker) -> None:
+        async with client.consume(queue, prefetch=20) as consumer:
+            stopper = asyncio.create_task(stop_when_done(consumer))
+            async for delivery in consumer:
+                if delivery.n_deliveries == 1 and delivery.message_id.endswith("0"):
+                    await delivery.nack()
+                    continue
+                await delivery.ack()
+                seen[delivery.message_id] += 1
+                if seen.keys() == wanted:
+                    done.set()
+            await stopper
+
+    async def stop_when_done(consumer: Consumer) -> None:
+        await done.wait()
+        await consumer.stop()
+
+    clients = [await place.client(f"worker {i}") for i in range(4)]
+    async with asyncio.timeout(60.0), asyncio.TaskGroup() as tasks:
+        for client in clients:
+            tasks.create_task(work(client))
+        for publisher in range(n_publishers):
+            tasks.create_task(produce(publisher))
+    assert seen == dict.fromkeys(wanted, 1)
+
+    async def is_empty() -> bool:
+        return await broker.depth(queue) == 0
+
+    await eventually(is_empty)
