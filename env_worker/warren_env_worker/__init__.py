@@ -1,0 +1,1 @@
+"""The env worker: hosts environments and takes the environment's turn in every episode."""

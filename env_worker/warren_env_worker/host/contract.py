@@ -1,0 +1,123 @@
+"""What user code returned, held against the contract of `warren.environment`.
+
+Every function here raises `Refusal` with a line that says what was expected and what came.
+"""
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import cast
+
+import orjson
+
+from warren.environment import ChatMessage, StepResult
+from warren_env_worker.host.protocol import Message
+from warren_env_worker.host.refusal import Refusal, error_refusal
+from warren_schemas.episode import FailureKind
+
+_ROLES = ("user", "tool", "system")
+
+
+def messages(shown: object, where: str, max_chars: int) -> list[Message]:
+    """An observation as messages; none for an empty text."""
+    if isinstance(shown, str):
+        listed = [("user", shown)] if shown else []
+    else:
+        listed = _listed(shown, where)
+    n_chars = sum(len(content) for _, content in listed)
+    if n_chars > max_chars:
+        raise error_refusal(
+            f"{where} returned an observation of {n_chars} characters;"
+            f" limits.observation_chars is {max_chars}"
+        )
+    return listed
+
+
+def _listed(shown: object, where: str) -> list[Message]:
+    if not isinstance(shown, Sequence):
+        raise _unexpected(where, "a str or a list of ChatMessage", shown)
+    return [_message(each, where) for each in cast("Sequence[object]", shown)]
+
+
+def _message(each: object, where: str) -> Message:
+    if not isinstance(each, ChatMessage):
+        raise _unexpected(where, "a list of ChatMessage", each, "a list with")
+    if each.role not in _ROLES:
+        raise error_refusal(f"{where} returned a message of the role {each.role}, the policy's own")
+    return (each.role, each.content)
+
+
+def digest(observation: Sequence[Message]) -> str:
+    """BLAKE2b of the messages, 16 hexadecimal digits."""
+    try:
+        canonical = orjson.dumps(observation)
+    except orjson.JSONEncodeError as error:
+        raise error_refusal(f"the observation can't be sent: {error}") from error
+    return hashlib.blake2b(canonical, digest_size=8).hexdigest()
+
+
+def step_result(value: object) -> StepResult:
+    if not isinstance(value, StepResult):
+        raise _unexpected("step()", "a StepResult", value)
+    return value
+
+
+def reward(value: object) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, Real):
+        raise _invalid_reward(f"of type {type(value).__name__}; expected a number or None")
+    number = _float(value)
+    if not math.isfinite(number):
+        raise _invalid_reward(str(number))
+    return number
+
+
+def metrics(value: object) -> dict[str, float]:
+    if not isinstance(value, Mapping):
+        raise _unexpected("step()", "metrics as a dict", value)
+    return {_name(k): _number(k, v) for k, v in cast("Mapping[object, object]", value).items()}
+
+
+def action(value: object) -> str:
+    if not isinstance(value, str):
+        raise _unexpected("demonstrate()", "a str", value)
+    return _sendable(value)
+
+
+def _name(key: object) -> str:
+    if not isinstance(key, str):
+        raise _unexpected("step()", "metrics with names of type str", key, "a name of type")
+    return _sendable(key)
+
+
+def _number(key: object, value: object) -> float:
+    number = _float(value) if isinstance(value, Real) else math.nan
+    if not math.isfinite(number):
+        raise error_refusal(f"step() returned the metric {key} = {value!r:.80}; expected a number")
+    return number
+
+
+def _float(value: Real) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _sendable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise error_refusal(f"{text!r:.80} can't be sent: {error.reason}") from error
+    return text
+
+
+def _unexpected(where: str, expected: str, value: object, got: str = "") -> Refusal:
+    got = f"{got} {type(value).__name__}".lstrip()
+    return error_refusal(f"{where} must return {expected}; it returned {got}")
+
+
+def _invalid_reward(what: str) -> Refusal:
+    return Refusal(FailureKind.INVALID_REWARD, f"step() returned the reward {what}")

@@ -1,0 +1,44 @@
+"""The host of one environment: its episodes, spread over a pool of child processes."""
+
+import asyncio
+
+from warren_env_worker.host.process import EnvironmentProcess
+from warren_env_worker.host.protocol import Description
+from warren_env_worker.host.request import Request
+
+
+class Host:
+    """Answers requests while `run` runs. A slot is one live episode, bound to one process."""
+
+    def __init__(self, reference: str, *, n_processes: int = 1) -> None:
+        """`reference` is `module:Class`; it is imported in the children only."""
+        self._processes = [EnvironmentProcess(reference) for _ in range(n_processes)]
+        self._n_open = [0] * n_processes
+        self._n_slots = 0
+
+    async def run(self) -> None:
+        """Until cancelled; the children end with it."""
+        async with asyncio.TaskGroup() as group:
+            for number, process in enumerate(self._processes):
+                group.create_task(process.run(), name=f"environment process {number}")
+
+    async def start(self) -> Description:
+        """Start the first child now and hear what it hosts. Raises `EnvironmentUnusable`."""
+        return await self._processes[0].start()
+
+    def open(self) -> int:
+        """A slot in the process that has fewest."""
+        process = min(range(len(self._processes)), key=self._n_open.__getitem__)
+        self._n_open[process] += 1
+        self._n_slots += 1
+        return self._n_slots * len(self._processes) + process
+
+    def submit(self, request: Request) -> None:
+        """One request of a slot at a time; `request.answer` is called with what came of it."""
+        self._processes[request.slot % len(self._processes)].put(request)
+
+    def close(self, slot: int) -> None:
+        """Give the slot back; its episode is closed if it is still live."""
+        process = slot % len(self._processes)
+        self._n_open[process] -= 1
+        self._processes[process].put(slot)

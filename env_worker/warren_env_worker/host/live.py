@@ -1,0 +1,63 @@
+"""A live episode in the child: one instance of the environment, taken through its turns."""
+
+from dataclasses import replace
+from typing import Any
+
+from warren.environment import Context, Env
+from warren_env_worker.host import contract
+from warren_env_worker.host.caller import Caller
+from warren_env_worker.host.protocol import Observed, Start
+from warren_env_worker.host.refusal import error_refusal
+
+
+class LiveEpisode:
+    """All methods raise `Refusal`, or what user code raises; the episode is of no use then."""
+
+    def __init__(self, environment: Env[Any], start: Start, caller: Caller) -> None:
+        self._environment = environment
+        self._limits = environment.limits
+        self._context = Context.derive(start.seed, start.split, start.index, start.member)
+        self._demonstrates = start.demonstrates
+        self._caller = caller
+        self._n_turns = 0
+
+    async def reset(self, call: int, task: object) -> Observed:
+        environment, limit_s = self._environment, self._limits.reset_s
+        shown = await self._caller.call(call, limit_s, environment.reset, task, self._context)
+        messages = contract.messages(shown, "reset()", self._limits.observation_chars)
+        if not messages:
+            raise error_refusal("reset() returned an empty observation; show the policy something")
+        prompt = await self._caller.call(call, limit_s, environment.system_prompt)
+        if prompt is not None:
+            messages.insert(0, ("system", prompt))
+        return Observed(call, messages, contract.digest(messages))
+
+    async def step(self, call: int, action: str) -> Observed:
+        step_s = self._limits.step_s
+        result = contract.step_result(
+            await self._caller.call(call, step_s, self._environment.step, action)
+        )
+        self._n_turns += 1
+        messages = contract.messages(result.observation, "step()", self._limits.observation_chars)
+        return Observed(
+            id=call,
+            messages=messages,
+            digest=contract.digest(messages),
+            reward=contract.reward(result.reward),
+            is_over=bool(result.done or result.truncated),
+            is_truncated=bool(result.truncated),
+            metrics=contract.metrics(result.metrics),
+        )
+
+    async def with_demonstration(self, observed: Observed) -> Observed:
+        """The same with a demonstrated action, if this episode is one of demonstrations."""
+        if not self._demonstrates or observed.is_over:
+            return observed
+        rng = self._context.demonstration_rng(self._n_turns)
+        action = await self._caller.call(
+            observed.id, self._limits.step_s, self._environment.demonstrate, rng
+        )
+        return replace(observed, demonstration=contract.action(action))
+
+    async def close(self, call: int) -> None:
+        await self._caller.call(call, self._limits.step_s, self._environment.close)

@@ -1,0 +1,75 @@
+"""The two loops of a child: one for classes with plain methods, one for classes with `async` ones.
+
+Invariant of both: an answer is sent before its episode is closed, so that a `close` that hangs or
+crashes can't take the outcome with it.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from warren_broker.worker.child import Channel
+from warren_env_worker.host.answers import Answers, Flusher
+from warren_env_worker.host.protocol import Call, unpack
+from warren_env_worker.host.stage import Stage, is_last
+
+ResultT = TypeVar("ResultT")
+
+
+def serve_one_by_one(channel: Channel, stage: Stage, *, sends_at_once: bool) -> None:
+    """Calls in their order, in this thread, until the supervisor goes."""
+    answers = Answers(channel)
+    flusher = Flusher(answers)
+    while (frame := channel.receive()) is not None:
+        calls = unpack(frame)
+        if len(calls) > 1:
+            flusher.begin()
+        over = _take_all(stage, calls, answers, sends_at_once=sends_at_once)
+        flusher.end()
+        answers.flush()
+        for call in over:
+            _driven(stage.close(call))
+
+
+def _take_all(
+    stage: Stage, calls: list[Call], answers: Answers, *, sends_at_once: bool
+) -> list[Call]:
+    """The calls whose episodes are over."""
+    over: list[Call] = []
+    for call in calls:
+        answer = _driven(stage.take(call))
+        answers.add(answer)
+        if sends_at_once:
+            answers.flush()
+        if is_last(call, answer):
+            over.append(call)
+    return over
+
+
+def _driven(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """The result of a coroutine that never waits, without an event loop."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    raise RuntimeError("a call of a plain method waited")
+
+
+async def serve_concurrently(channel: Channel, stage: Stage) -> None:
+    """Calls of different episodes side by side, until the supervisor goes."""
+    answers = Answers(channel)
+    under_way: set[asyncio.Task[None]] = set()
+    while (frame := await asyncio.to_thread(channel.receive)) is not None:
+        for call in unpack(frame):
+            task = asyncio.create_task(_take(stage, call, answers), name=f"call-{call.id}")
+            under_way.add(task)
+            task.add_done_callback(under_way.discard)
+
+
+async def _take(stage: Stage, call: Call, answers: Answers) -> None:
+    answer = await stage.take(call)
+    answers.add(answer)
+    await asyncio.sleep(0)  # what else is ready in this turn of the loop goes into the same frame
+    answers.flush()
+    if is_last(call, answer):
+        await stage.close(call)

@@ -1,0 +1,72 @@
+"""A child process that is started when it is wanted, and again after each death.
+
+Invariants: every request is answered once. A death fails the one request that is to blame for it;
+all others are asked again of a fresh child, which rebuilds their episodes by replay.
+"""
+
+import asyncio
+import logging
+
+from warren_env_worker.host.backlog import Backlog, Entry
+from warren_env_worker.host.opening import EnvironmentUnusable, opened
+from warren_env_worker.host.protocol import IDLE, Description, Refused
+from warren_env_worker.host.session import Death
+from warren_schemas.episode import FailureKind
+
+log = logging.getLogger(__name__)
+
+
+class EnvironmentProcess:
+    def __init__(self, reference: str) -> None:
+        self._reference = reference
+        self._backlog = Backlog()
+        self._wanted = asyncio.Event()
+        self._greeting: asyncio.Future[Description] | None = None
+
+    def put(self, entry: Entry) -> None:
+        self._backlog.put(entry)
+        self._wanted.set()
+
+    async def start(self) -> Description:
+        """The description that the child gives. Raises `EnvironmentUnusable`."""
+        if self._greeting is None:
+            self._greeting = asyncio.get_running_loop().create_future()
+        self._wanted.set()
+        return await asyncio.shield(self._greeting)
+
+    async def run(self) -> None:
+        """One child after the other, until cancelled."""
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            try:
+                async with opened(self._reference) as session:
+                    self._greet(session.description)
+                    death = await session.run(self._backlog)
+            except EnvironmentUnusable as error:
+                self._give_up(error)
+            else:
+                self._judge(death)
+
+    def _greet(self, description: Description) -> None:
+        if self._greeting is not None and not self._greeting.done():
+            self._greeting.set_result(description)
+
+    def _give_up(self, error: EnvironmentUnusable) -> None:
+        log.error("%s can't be hosted: %s", self._reference, error)
+        if self._greeting is not None and not self._greeting.done():
+            self._greeting.set_exception(error)
+        for request in self._backlog.drain():
+            request.answer(Refused(IDLE, FailureKind.ENVIRONMENT_ERROR, str(error)))
+
+    def _judge(self, death: Death) -> None:
+        log.error(
+            "the process of %s is gone: %s; %d requests are asked again",
+            self._reference, death.reason, len(death.unfinished),
+        )  # fmt: skip
+        self._backlog.put_back(death.unfinished, as_suspects=not death.is_clear)
+        if death.guilty is not None:
+            reason = f"in {death.guilty.method}, {death.reason}"
+            death.guilty.answer(Refused(IDLE, death.kind, reason))
+        if not self._backlog.is_empty:
+            self._wanted.set()

@@ -1,0 +1,138 @@
+"""What the supervisor and a child process say to each other: JSON frames of many calls.
+
+A frame to the child is a list of `Call`, a frame back a list of `Observed` and `Refused`, in the
+order in which they finish. Every call is answered exactly once, unless the child dies.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from warren_schemas.episode import FailureKind
+
+Config = dict[str, object]
+Message = tuple[str, str]
+"""Role and content."""
+
+IDLE = 0
+"""No call has this number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """All that defines a fresh episode; equal starts give equal episodes."""
+
+    config: Config
+    seed: int
+    member: int
+    split: str
+    index: int
+    order_seed: int
+    """Seed of the order in which tasks are drawn."""
+    demonstrates: bool
+    """Each observation comes with a demonstrated action."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Reset the episode of `slot` if `start` is given, then take the actions; answer with the last
+    observation. Or, with `closes`, close it.
+
+    `digests` are those that the first observations must have, that of `reset` before all: so an
+    episode is made again elsewhere, by the actions that it had and the one that is new.
+    """
+
+    id: int
+    slot: int
+    start: Start | None = None
+    actions: Sequence[str] = ()
+    digests: Sequence[str] = ()
+    closes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A call that went well."""
+
+    id: int
+    messages: Sequence[Message] = ()
+    digest: str = ""
+    reward: float | None = None
+    is_over: bool = False
+    is_truncated: bool = False
+    metrics: dict[str, float] = field(default_factory=dict[str, float])
+    demonstration: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A call that failed; its episode is gone."""
+
+    id: int
+    kind: FailureKind
+    reason: str
+    is_retryable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """The first frame of a child that could import its environment."""
+
+    name: str
+    version: str
+    is_replayable: bool
+    shortest_s: float
+    """The shortest limit of a call."""
+    longest_s: float
+    """The longest one: a busy child that shows no sign of life for that long is stuck."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """The first and last frame of a child that could not."""
+
+    reason: str
+
+
+Answer = Observed | Refused
+
+
+def pack(calls: Sequence[Call]) -> bytes:
+    return orjson.dumps(calls)
+
+
+def unpack(frame: bytes) -> list[Call]:
+    return [_call(fields) for fields in orjson.loads(frame)]
+
+
+def pack_answers(answers: Sequence[Answer]) -> bytes:
+    return orjson.dumps(answers)
+
+
+def unpack_answers(frame: bytes) -> list[Answer]:
+    return [
+        _refused(fields) if "kind" in fields else Observed(**fields)
+        for fields in orjson.loads(frame)
+    ]
+
+
+def pack_greeting(greeting: Description | Unusable) -> bytes:
+    return orjson.dumps(greeting)
+
+
+def unpack_greeting(frame: bytes) -> Description | Unusable:
+    fields = orjson.loads(frame)
+    return Unusable(**fields) if "reason" in fields else Description(**fields)
+
+
+def _call(fields: dict[str, Any]) -> Call:
+    start = fields["start"]
+    fields["start"] = Start(**start) if start else None
+    return Call(**fields)
+
+
+def _refused(fields: dict[str, Any]) -> Refused:
+    fields["kind"] = FailureKind(fields["kind"])
+    return Refused(**fields)

@@ -1,0 +1,56 @@
+"""What user code did wrong, as one line for a person: never a traceback."""
+
+import traceback
+from types import FrameType
+
+from warren.environment import ConfigError, NoDemonstrations
+from warren_schemas.episode import FailureKind
+
+MAX_REASON_CHARS = 300
+
+
+class Refusal(Exception):
+    """A call that fails for a reason that we can name."""
+
+    def __init__(self, kind: FailureKind, reason: str, *, is_retryable: bool = True) -> None:
+        super().__init__(reason)
+        self.kind = kind
+        self.reason = reason
+        self.is_retryable = is_retryable
+
+
+def config_refusal(reason: str) -> Refusal:
+    return Refusal(FailureKind.ENVIRONMENT_CONFIG, reason, is_retryable=False)
+
+
+def error_refusal(reason: str) -> Refusal:
+    return Refusal(FailureKind.ENVIRONMENT_ERROR, reason)
+
+
+def blame(error: BaseException, package: str) -> Refusal:
+    """The refusal for whatever user code of this package raised."""
+    if isinstance(error, Refusal):
+        return error
+    if isinstance(error, ConfigError | NoDemonstrations):
+        return config_refusal(one_line(error))
+    return error_refusal(f"{one_line(error)} ({place(error, package)})")
+
+
+def one_line(error: BaseException) -> str:
+    """`ValueError: no such move`, cut to a readable length."""
+    text = " ".join(str(error).split())
+    name = type(error).__name__
+    line = text if isinstance(error, ConfigError | NoDemonstrations) else f"{name}: {text}"
+    return line if len(line) <= MAX_REASON_CHARS else line[:MAX_REASON_CHARS] + "…"
+
+
+def place(error: BaseException, package: str) -> str:
+    """File and line of the innermost frame of the user's package, or of all if it has none."""
+    frames = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    own = [(frame, line) for frame, line in frames if _package(frame) == package]
+    frame, line = (own or frames)[-1]
+    return f"{frame.f_code.co_filename}:{line}"
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]

@@ -1,0 +1,49 @@
+"""What the worker asks of an environment, told so that a fresh process can answer it as well."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from warren_env_worker.host.protocol import Answer, Call, Start
+from warren_schemas.episode import EpisodePurpose, EpisodeSpec
+from warren_schemas.transcript import Transcript
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The first observation of an episode if `transcript` is None, else what follows from it.
+
+    `answer` is called once, from the event loop, and must not raise.
+    """
+
+    slot: int
+    spec: EpisodeSpec
+    transcript: Transcript | None
+    answer: Callable[[Answer], None]
+
+    @property
+    def method(self) -> str:
+        return "reset()" if self.transcript is None else "step()"
+
+    def live_call(self, call: int) -> Call:
+        """For a process that holds the episode."""
+        assert self.transcript is not None
+        return Call(call, self.slot, actions=(self.transcript.messages[-1].content,))
+
+    def whole_call(self, call: int) -> Call:
+        """For a process that does not: from the start, by replay."""
+        if self.transcript is None:
+            return Call(call, self.slot, start_of(self.spec))
+        digests = (self.transcript.reset_digest, *(turn.digest for turn in self.transcript.turns))
+        return Call(call, self.slot, start_of(self.spec), self.transcript.actions, digests)
+
+
+def start_of(spec: EpisodeSpec) -> Start:
+    return Start(
+        config=dict(spec.environment_config),
+        seed=spec.seed,
+        member=spec.member,
+        split=spec.task.split,
+        index=spec.task.index,
+        order_seed=spec.task.order_seed,
+        demonstrates=spec.purpose is EpisodePurpose.DEMONSTRATE,
+    )

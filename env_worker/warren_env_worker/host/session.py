@@ -1,0 +1,166 @@
+"""One life of a child process, from its greeting to its death.
+
+Invariants: at most one request of a slot is in the child; every request that was handed over is
+answered, or is among the `unfinished` of the death. The event loop never waits for user code: a
+call that outlives its deadline dies with the child.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from warren_broker.worker.child import Child, ChildDied
+from warren_env_worker.host.backlog import Backlog, Entry
+from warren_env_worker.host.cell import SharedCell
+from warren_env_worker.host.protocol import (
+    IDLE,
+    Answer,
+    Call,
+    Description,
+    Refused,
+    pack,
+    unpack_answers,
+)
+from warren_env_worker.host.request import Request
+from warren_schemas.episode import FailureKind
+
+STUCK_S = 5.0
+"""How long after its longest limit a silent child counts as stuck."""
+MIN_PAUSE_S = 0.05
+
+_CRASHED = FailureKind.ENVIRONMENT_CRASHED
+_TIMEOUT = FailureKind.ENVIRONMENT_TIMEOUT
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """How a child ended, and what that means for the requests that it held."""
+
+    reason: str
+    kind: FailureKind
+    unfinished: Sequence[Request]
+    """In the order in which they were handed over; without the guilty one."""
+    guilty: Request | None
+    is_clear: bool
+    """False if one of the unfinished may be guilty and nothing tells which."""
+
+
+class Session:
+    def __init__(self, child: Child, cell: SharedCell, description: Description) -> None:
+        self.description = description
+        self._child = child
+        self._cell = cell
+        self._n_calls = 0
+        self._in_flight: dict[int, Request] = {}
+        self._held: set[int] = set()
+        self._is_busy = asyncio.Event()
+        self._is_free = asyncio.Event()
+        self._is_free.set()
+        self._culprit = IDLE
+        self._sentence: str | None = None
+
+    async def run(self, backlog: Backlog) -> Death:
+        """Serve the backlog until the child dies."""
+        reason = ""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._send(backlog), name=f"send to {self._child.name}")
+                group.create_task(self._watch(), name=f"watch {self._child.name}")
+                group.create_task(self._receive(), name=f"receive from {self._child.name}")
+        except* ChildDied as deaths:
+            reason = str(deaths.exceptions[0])
+        return self._death(reason)
+
+    async def _send(self, backlog: Backlog) -> None:
+        while True:
+            await backlog.filled()
+            suspect = backlog.take_suspect()
+            if suspect is None:
+                await self._hand_over(backlog.take())
+            else:
+                await self._is_free.wait()
+                await self._hand_over([suspect])
+                await self._is_free.wait()
+
+    async def _hand_over(self, entries: Sequence[Entry]) -> None:
+        calls = [call for entry in entries if (call := self._call(entry)) is not None]
+        if not calls:
+            return
+        self._is_busy.set()
+        await self._child.send(pack(calls))
+
+    def _call(self, entry: Entry) -> Call | None:
+        self._n_calls += 1
+        number = self._n_calls
+        if isinstance(entry, int):
+            is_held = entry in self._held
+            self._held.discard(entry)
+            return Call(number, entry, closes=True) if is_held else None
+        is_held = entry.slot in self._held
+        if not (is_held or entry.transcript is None or self.description.is_replayable):
+            entry.answer(_not_replayable(number))
+            return None
+        self._held.add(entry.slot)
+        self._in_flight[number] = entry
+        self._is_free.clear()
+        return entry.live_call(number) if is_held else entry.whole_call(number)
+
+    async def _receive(self) -> None:
+        while True:
+            for answer in unpack_answers(await self._child.receive()):
+                self._settle(answer)
+            if not self._in_flight:
+                self._is_busy.clear()
+                self._is_free.set()
+
+    def _settle(self, answer: Answer) -> None:
+        request = self._in_flight.pop(answer.id, None)
+        if request is None:  # a slot was closed; nobody waits for that
+            return
+        if isinstance(answer, Refused) or answer.is_over:
+            self._held.discard(request.slot)
+        request.answer(answer)
+
+    async def _watch(self) -> None:
+        """Condemn the child when a call is past its deadline, or when nothing moves at all."""
+        loop, cell = asyncio.get_running_loop(), self._cell
+        pause_s = max(self.description.shortest_s, MIN_PAUSE_S)
+        patience_s = self.description.longest_s + STUCK_S
+        vitals, moved_s = None, loop.time()
+        while True:
+            await self._is_busy.wait()
+            call, remaining_s = cell.call, cell.remaining_s
+            if vitals != self._vitals():
+                vitals, moved_s = self._vitals(), loop.time()
+            if call != IDLE and remaining_s <= 0:
+                return self._condemn(call, f"a call took longer than {cell.limit_s:g} s")
+            if call == IDLE and loop.time() - moved_s > patience_s:
+                return self._condemn(IDLE, f"it was silent for {patience_s:g} s")
+            await asyncio.sleep(pause_s if call == IDLE else remaining_s)
+
+    def _vitals(self) -> tuple[int, int, int]:
+        return self._cell.progress, self._n_calls, len(self._in_flight)
+
+    def _condemn(self, call: int, sentence: str) -> None:
+        self._culprit = call
+        self._sentence = sentence
+        self._child.kill()
+
+    def _death(self, reason: str) -> Death:
+        culprit = self._cell.call if self._sentence is None else self._culprit
+        unfinished = list(self._in_flight.values())
+        guilty = self._in_flight.get(culprit)
+        if culprit == IDLE and len(unfinished) == 1:
+            guilty = unfinished[0]
+        return Death(
+            reason=self._sentence or reason,
+            kind=_CRASHED if self._sentence is None else _TIMEOUT,
+            unfinished=[request for request in unfinished if request is not guilty],
+            guilty=guilty,
+            is_clear=guilty is not None or culprit != IDLE,
+        )
+
+
+def _not_replayable(call: int) -> Refused:
+    reason = "its process is gone and the environment says that it is not replayable"
+    return Refused(call, FailureKind.NOT_REPLAYABLE, reason)

@@ -1,0 +1,189 @@
+"""Environments: what an agent acts in and is rewarded by.
+
+An environment is a class; one instance is one episode. It makes the first observation in `reset`,
+answers each action of the policy in `step`, and says when the episode is over. A whole one:
+
+    import warren.environment as we
+
+
+    class Echo(we.Env):
+        name = "echo"
+
+        def __init__(self, length: int = 3) -> None:
+            self.length = length
+
+        def reset(self, task: None, ctx: we.Context) -> str:
+            self.word = "".join(ctx.rng.choices("abc", k=self.length))
+            return f"Say {self.word}"
+
+        def step(self, action: str) -> we.StepResult:
+            return we.StepResult(reward=float(action == self.word), done=True)
+
+        def demonstrate(self, rng: random.Random) -> str:
+            return self.word
+
+Host it with `warren env-worker --env my_module:Echo`, try it with `warren.testing.play(Echo, ...)`.
+
+What an environment may rely on, and what it owes:
+
+- Methods run in a process of their own that holds many episodes, one method at a time; they may
+  block, up to `limits`. `async def` methods of different episodes run concurrently.
+- Chance comes from `ctx.rng` (or `ctx.member_rng`), never from the global `random`: the members of
+  a group must start from the same state, and an episode whose worker died is rebuilt elsewhere by
+  `reset` and the recorded actions. An environment that can't do this says `replayable = False`.
+- An exception is a failed episode, not a reward; so are NaN, infinity and a missed deadline.
+- What `print` writes goes to the worker's log.
+"""
+
+import hashlib
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar, Generic
+
+from typing_extensions import TypeVar
+
+from warren_schemas.transcript import ChatMessage
+
+__all__ = [
+    "ChatMessage",
+    "ConfigError",
+    "Context",
+    "Env",
+    "Limits",
+    "NoDemonstrations",
+    "Observation",
+    "StepResult",
+]
+
+TaskT = TypeVar("TaskT", default=None)
+
+Observation = str | Sequence[ChatMessage]
+"""What the policy is shown: a text (one `user` message; empty for none), or chat messages of the
+roles system, user and tool. `assistant` is the policy's own role."""
+
+
+class ConfigError(ValueError):
+    """The environment can't be made from this config or data; trying again won't help."""
+
+
+class NoDemonstrations(Exception):
+    """The environment has no `demonstrate()`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long calls may take, and how much an observation may hold.
+
+    A call over its time is killed together with its process; the other episodes of that process
+    are rebuilt.
+    """
+
+    reset_s: float = 60.0
+    """Constructor and `reset`."""
+    step_s: float = 30.0
+    """`step`, `demonstrate`, `close`."""
+    load_s: float = 300.0
+    """`tasks`, once for each process, config and split."""
+    observation_chars: int = 200_000
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where chance and data of one episode come from; equal again when the episode is rebuilt."""
+
+    seed: int
+    """Own to the task, same for all members of a group: between 0 and 2^63 - 1."""
+    split: str = "train"
+    index: int = 0
+    """Number of the task in the run, counted from 0 without end."""
+    member: int = 0
+    """Which episode of its group this is."""
+
+    @classmethod
+    def derive(cls, seed: int, split: str = "train", index: int = 0, member: int = 0) -> "Context":
+        """The context of the `index`-th task of a run, or a group, with this seed."""
+        return cls(_mix(seed, split, index), split, index, member)
+
+    @cached_property
+    def rng(self) -> random.Random:
+        """Same numbers for every member of the group: for the task and the start state."""
+        return random.Random(self.seed)
+
+    @cached_property
+    def member_rng(self) -> random.Random:
+        """Other numbers for each member: for noise that should differ within a group."""
+        return random.Random(_mix(self.seed, "member", self.member))
+
+    def demonstration_rng(self, turn: int) -> random.Random:
+        """What `demonstrate` gets at this turn: other numbers for each member and turn."""
+        return random.Random(_mix(self.seed, "demonstrate", self.member, turn))
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What the environment answers to an action."""
+
+    observation: Observation = ""
+    reward: float | None = None
+    """None gives no reward at this turn, which is not a reward of 0. The rewards are summed."""
+    done: bool = False
+    truncated: bool = False
+    """Ends the episode because of a limit and not because of what happened in it."""
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Finite numbers for charts, for example `{"exact": 1.0}`; the last value of a name counts."""
+
+
+class Env(ABC, Generic[TaskT]):
+    """One episode of an environment. Subclass it; see the module for a whole example.
+
+    The constructor takes the environment's config as keyword arguments: their names, types and
+    defaults are what users may set. It should be cheap; data belongs into `tasks`.
+    """
+
+    name: ClassVar[str] = ""
+    """What configs call it; the class's name in lower case unless set."""
+    version: ClassVar[str] = "1"
+    limits: ClassVar[Limits] = Limits()
+    replayable: ClassVar[bool] = True
+    """True if the same seed and actions give the same observations."""
+
+    def tasks(self, split: str) -> Sequence[TaskT] | None:
+        """The tasks of a split, or None for an environment that makes its own from `ctx`.
+
+        Called once for each process, config and split, on an instance of its own; the result is
+        shared by all episodes and must not be changed by them. Each epoch passes through the tasks
+        in a fresh order.
+        """
+        return None
+
+    def system_prompt(self) -> str | None:
+        """Goes before the first observation as a system message. Called after `reset`."""
+        return None
+
+    @abstractmethod
+    def reset(self, task: TaskT, ctx: Context) -> Observation | Awaitable[Observation]:
+        """The first observation of the episode; must not be empty."""
+
+    @abstractmethod
+    def step(self, action: str) -> StepResult | Awaitable[StepResult]:
+        """What follows from the policy's words. Never called again after `done`.
+
+        The words are a model's: expect anything, an empty text or one that was cut short too.
+        """
+
+    def demonstrate(self, rng: random.Random) -> str:
+        """A legal action in the present state, for supervised warm-up; must not change the state."""
+        raise NoDemonstrations(f"{type(self).__name__} has no demonstrate()")
+
+    def close(self) -> Awaitable[None] | None:
+        """Let go of what the episode holds. Called once, unless the process died."""
+        return None
+
+
+def _mix(*parts: int | str) -> int:
+    """A number from 0 to 2^63 - 1 that depends on every part."""
+    text = "\0".join(str(part) for part in parts)
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) >> 1

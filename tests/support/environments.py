@@ -1,0 +1,194 @@
+"""Environments that misbehave on request, for tests of the host and the env worker.
+
+Each does one thing wrong in the place that its config names, and plays along otherwise: the task is
+a letter, the policy says it `n_turns` times, each time for a reward of 1.
+"""
+
+import asyncio
+import ctypes
+import os
+import random
+import sys
+import time
+from collections.abc import Callable
+from typing import cast
+
+from warren.environment import ChatMessage, Context, Env, Limits, StepResult
+
+
+class Letters(Env):
+    """Well-behaved."""
+
+    name = "letters"
+    limits = Limits(reset_s=1.0, step_s=0.5)
+
+    def __init__(self, n_turns: int = 3, letters: str = "abcdefgh") -> None:
+        self.n_turns = n_turns
+        self.letters = letters
+        self.n_taken = 0
+
+    def reset(self, task: None, ctx: Context) -> str:
+        self.letter = ctx.rng.choice(self.letters)
+        return self.letter
+
+    def step(self, action: str) -> StepResult:
+        self.n_taken += 1
+        is_right = action == self.letter
+        self.letter = self.letters[(self.letters.index(self.letter) + 1) % len(self.letters)]
+        return StepResult(
+            observation=self.letter,
+            reward=float(is_right),
+            done=self.n_taken >= self.n_turns,
+            metrics={"right": float(is_right)},
+        )
+
+    def demonstrate(self, rng: random.Random) -> str:
+        return rng.choice(self.letters)
+
+
+class Hostile(Letters):
+    """Does `deed` when the policy says `evil`, or in `reset` if `evil_reset`."""
+
+    name = "hostile"
+
+    def __init__(self, deed: str = "raise_error", evil_reset: bool = False) -> None:
+        super().__init__()
+        self.deed = deed
+        self.evil_reset = evil_reset
+
+    def reset(self, task: None, ctx: Context) -> str:
+        first = super().reset(task, ctx)
+        return cast("str", DEEDS[self.deed]()) if self.evil_reset else first
+
+    def step(self, action: str) -> StepResult:
+        result = super().step(action if action != "evil" else "a")
+        if action != "evil":
+            return result
+        return cast("StepResult", DEEDS[self.deed]())
+
+
+class Unreplayable(Hostile):
+    name = "unreplayable"
+    replayable = False
+
+
+class Fickle(Letters):
+    """Says that it is replayable, and takes its chance from the clock."""
+
+    name = "fickle"
+
+    def reset(self, task: None, ctx: Context) -> str:
+        super().reset(task, ctx)
+        return f"{self.letter} at {time.monotonic_ns()}"
+
+
+class Patient(Letters):
+    """Waits for as many seconds as the policy says, without blocking the others."""
+
+    name = "patient"
+
+    async def reset(self, task: None, ctx: Context) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
+        await asyncio.sleep(0)
+        return super().reset(task, ctx)
+
+    async def step(self, action: str) -> StepResult:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if action == "block":
+            time.sleep(3600)  # noqa: ASYNC251 - that is the point
+        if action.startswith("wait "):
+            await asyncio.sleep(float(action.removeprefix("wait ")))
+        return super().step("a")
+
+
+class Sleepy(Letters):
+    """Sleeps for as many seconds as the policy says, and blocks its process by it."""
+
+    name = "sleepy"
+
+    def step(self, action: str) -> StepResult:
+        if action.startswith("sleep "):
+            time.sleep(float(action.removeprefix("sleep ")))
+        return super().step("a")
+
+
+class HangingClose(Letters):
+    name = "hanging-close"
+
+    def close(self) -> None:
+        time.sleep(3600)
+
+
+class Tasked(Env[str]):
+    """Shows its task."""
+
+    name = "tasked"
+
+    def __init__(self, n_tasks: int = 5) -> None:
+        self.n_tasks = n_tasks
+
+    def tasks(self, split: str) -> list[str]:
+        if split == "missing":
+            raise FileNotFoundError("no file for the split missing")
+        return [f"{split} {i}" for i in range(self.n_tasks)]
+
+    def reset(self, task: str, ctx: Context) -> list[ChatMessage]:
+        return [ChatMessage(role="user", content=task)]
+
+    def system_prompt(self) -> str:
+        return "Be brief."
+
+    def step(self, action: str) -> StepResult:
+        return StepResult(reward=0.0, done=True)
+
+
+class NoSteps(Env):
+    def reset(self, task: None, ctx: Context) -> str:
+        return "?"
+
+
+class NotAnEnvironment:
+    pass
+
+
+def _raise_error() -> object:
+    raise ValueError("no such\nmove")
+
+
+def _hang() -> object:
+    while True:
+        time.sleep(3600)
+
+
+def _spin() -> object:
+    while True:
+        pass
+
+
+def _segfault() -> object:
+    return ctypes.string_at(0)
+
+
+def _print_much() -> object:
+    for _ in range(1000):
+        print("x" * 100)
+    os.write(1, b"\0\xff raw bytes on the standard output\n")
+    return StepResult(reward=0.0, done=True)
+
+
+DEEDS: dict[str, Callable[[], object]] = {
+    "raise_error": _raise_error,
+    "raise_exit": lambda: sys.exit(3),
+    "hang": _hang,
+    "spin": _spin,
+    "exit": lambda: os._exit(7),
+    "segfault": _segfault,
+    "print_much": _print_much,
+    "be_huge": lambda: StepResult(observation="x" * 1_000_000),
+    "be_nan": lambda: StepResult(reward=float("nan")),
+    "be_infinite": lambda: StepResult(reward=float("inf")),
+    "be_text": lambda: StepResult(reward=cast("float", "1.0")),
+    "have_bad_metric": lambda: StepResult(metrics={"x": float("nan")}),
+    "return_none": lambda: None,
+    "return_tuple": lambda: ("?", 1.0, True),
+    "speak_for_policy": lambda: StepResult([ChatMessage(role="assistant", content="me")]),
+    "be_unencodable": lambda: StepResult("\ud800"),
+}
