@@ -47,6 +47,8 @@ class TaskRef(Frozen):
 
     split: str = "train"
     index: int = Field(ge=0)
+    order_seed: int = Field(default=0, ge=0)
+    """Seed of the order in which tasks are drawn; the same throughout a run."""
 
 
 class EpisodePurpose(StrEnum):
