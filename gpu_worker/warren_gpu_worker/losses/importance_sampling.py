@@ -1,0 +1,14 @@
+"""Unclipped importance-weighted policy gradient."""
+
+from warren_gpu_worker.losses.ratio import masked_ratio, ratio_diagnostics
+from warren_gpu_worker.losses.value import LossValue, TokenTensors
+
+
+def importance_sampling(tokens: TokenTensors) -> LossValue:
+    """L = -Σ r A   with r = p_trainer / p_sampler
+
+    Tinker's `importance_sampling`; the surrogate of Kakade and Langford 2002 by token.
+    """
+    ratio = masked_ratio(tokens)
+    loss = -(ratio.ratio_BT * ratio.weights_BT).sum()
+    return LossValue(loss, ratio_diagnostics(tokens.mask_BT, ratio))

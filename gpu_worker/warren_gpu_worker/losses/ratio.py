@@ -1,0 +1,42 @@
+"""The ratio between trainer and sampler, and what it says about how far apart they are."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from warren_gpu_worker.losses.value import TokenTensors
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedRatio:
+    """Ratio 1 and weight 0 outside the mask, so that sums need no mask any more."""
+
+    log_ratio_BT: Tensor
+    ratio_BT: Tensor
+    weights_BT: Tensor
+
+
+def masked_ratio(tokens: TokenTensors) -> MaskedRatio:
+    """p_trainer / p_sampler of every token."""
+    difference_BT = tokens.logprobs_BT - tokens.sampler_logprobs_BT
+    log_ratio_BT = torch.where(tokens.mask_BT, difference_BT, 0.0)
+    weights_BT = torch.where(tokens.mask_BT, tokens.weights_BT, 0.0)
+    return MaskedRatio(log_ratio_BT, log_ratio_BT.exp(), weights_BT)
+
+
+@torch.no_grad()
+def ratio_diagnostics(mask_BT: Tensor, ratio: MaskedRatio) -> dict[str, Tensor]:
+    """Sums over masked tokens.
+
+    kl_k3 estimates KL(sampler || trainer) by r - 1 - log r (Schulman 2020, k3): never negative, and
+    the first to jump when a run is about to collapse.
+    """
+    ratio_M = ratio.ratio_BT[mask_BT].double()  # so that squares don't overflow
+    kl_k3_BT = ratio.ratio_BT - 1 - ratio.log_ratio_BT
+    return {
+        "ratio:sum": ratio_M.sum(),
+        "ratio:max": ratio_M.max(),
+        "ratio_square:sum": ratio_M.square().sum(),
+        "kl_k3:sum": kl_k3_BT.sum(),
+    }

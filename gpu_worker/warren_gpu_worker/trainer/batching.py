@@ -1,0 +1,127 @@
+# pyright: reportUnknownMemberType=false
+"""A batch of tokens as right-padded micro-batches.
+
+Legend: N tokens of all sequences laid end to end, B sequences (rows), T input positions of the
+widest row. Input position t holds token t of its sequence and predicts token t+1.
+
+Invariants:
+- The micro-batches depend on the batch and the budget alone, so the same op gives the same bits.
+- Padding stands to the right and attention is causal, so no token ever sees it.
+- Nothing is computed that no one asked for: a row ends where its last wanted token is predicted,
+  and a row without one is left out.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from warren_schemas.training import TokenBatch
+
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class MicroBatch:
+    """Some rows of a batch.
+
+    `_BT` arrays refer to the token that position t predicts. `_M` and `_K` arrays are places among
+    the B x T positions laid end to end, and `_N` places among the tokens of the whole batch.
+    """
+
+    input_ids_BT: Tensor
+    target_ids_BT: Tensor
+    sampler_logprobs_BT: Tensor
+    weights_BT: Tensor
+    mask_BT: Tensor
+    """bool: the predicted token counts in the loss."""
+    trained_M: Tensor
+    """Where the mask is set."""
+    others_K: Tensor
+    """Where a logprob is wanted all the same."""
+    places_BT: IntArray
+    """Where the predicted token stands among the N tokens."""
+
+
+def trained_mask(batch: TokenBatch) -> BoolArray:
+    """The mask without first tokens, which nothing predicts; bool [N]."""
+    mask_N = batch.mask_N.astype(np.bool_)
+    mask_N[_starts(batch)] = False
+    return mask_N
+
+
+def micro_batches(
+    batch: TokenBatch, *, max_tokens: int, all_logprobs: bool, device: torch.device
+) -> Iterator[MicroBatch]:
+    """Rows of like length together, at most `max_tokens` positions each (one row may be longer)."""
+    mask_N = trained_mask(batch)
+    starts_B = _starts(batch)
+    wanted_N = ~_is_first(batch) if all_logprobs else mask_N
+    n_inputs_B = _last_wanted(wanted_N, starts_B, batch.lengths_B.astype(np.int64))
+    for rows in _groups(n_inputs_B, max_tokens):
+        yield _pad(batch, mask_N, wanted_N, starts_B[rows], n_inputs_B[rows], device)
+
+
+def _starts(batch: TokenBatch) -> IntArray:
+    lengths_B = batch.lengths_B.astype(np.int64)
+    return np.cumsum(lengths_B) - lengths_B
+
+
+def _is_first(batch: TokenBatch) -> BoolArray:
+    first_N = np.zeros(batch.ids_N.size, np.bool_)
+    first_N[_starts(batch)] = True
+    return first_N
+
+
+def _last_wanted(wanted_N: BoolArray, starts_B: IntArray, lengths_B: IntArray) -> IntArray:
+    """Offset of the last wanted token in its sequence, which is the number of inputs; 0 if none."""
+    offsets_N = np.arange(wanted_N.size) - np.repeat(starts_B, lengths_B)
+    return np.maximum.reduceat(np.where(wanted_N, offsets_N, 0), starts_B)
+
+
+def _groups(n_inputs_B: IntArray, max_tokens: int) -> Iterator[IntArray]:
+    """Longest rows first: the first of a group is its width, and memory peaks at once or never."""
+    order = np.argsort(-n_inputs_B, kind="stable")
+    order = order[: np.count_nonzero(n_inputs_B)]
+    borders, begin = [0], 0
+    for index in range(len(order)):
+        if index > begin and (index + 1 - begin) * n_inputs_B[order[begin]] > max_tokens:
+            borders.append(index)
+            begin = index
+    for begin, end in pairwise((*borders, len(order))):
+        yield order[begin:end]
+
+
+def _pad(
+    batch: TokenBatch,
+    mask_N: BoolArray,
+    wanted_N: BoolArray,
+    starts_B: IntArray,
+    n_inputs_B: IntArray,
+    device: torch.device,
+) -> MicroBatch:
+    offsets_T: IntArray = np.arange(n_inputs_B[0], dtype=np.int64)
+    real_BT = offsets_T[None, :] < n_inputs_B[:, None]
+    inputs_BT = np.where(real_BT, starts_B[:, None] + offsets_T[None, :], 0)
+    places_BT = np.where(real_BT, inputs_BT + 1, 0)
+    mask_BT = mask_N[places_BT] & real_BT
+    others_BT = wanted_N[places_BT] & real_BT & ~mask_BT
+
+    def on_device(array: NDArray[np.generic]) -> Tensor:
+        return torch.from_numpy(array).to(device)
+
+    return MicroBatch(
+        input_ids_BT=on_device(np.where(real_BT, batch.ids_N[inputs_BT], 0).astype(np.int64)),
+        target_ids_BT=on_device(batch.ids_N[places_BT].astype(np.int64)),
+        sampler_logprobs_BT=on_device(batch.logprobs_N[places_BT]),
+        weights_BT=on_device(batch.weights_N[places_BT]),
+        mask_BT=on_device(mask_BT),
+        trained_M=on_device(np.flatnonzero(mask_BT)),
+        others_K=on_device(np.flatnonzero(others_BT)),
+        places_BT=places_BT,
+    )

@@ -1,0 +1,158 @@
+"""Checkpoints: everything that a trainer must know to go on as if nothing had happened.
+
+A checkpoint is a sealed folder (see `sealed_folder`), written through to the disk:
+
+model.safetensors, config.json (full) or      the policy files, so that transformers and peft can
+adapter_model.safetensors, adapter_config.json          load a checkpoint as well
+optimizer.safetensors                         `<parameter>/<step, exp_avg, exp_avg_sq or gradient>`
+state.json                                    `SavedState`
+
+The gradient is there when ops of the window were applied before the save. Random numbers need no
+state of their own: those of an op are a function of the model's seed and the op's number.
+
+Layout: <checkpoint_url>/<model>/states/<name>/ and <checkpoint_url>/<model>/policies/v<version>/.
+Nothing of a model changes before the whole checkpoint was read and found fitting.
+"""
+
+from pathlib import Path
+from typing import Literal
+
+import torch
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import (
+    load_file,  # pyright: ignore[reportUnknownVariableType]
+    save_file,  # pyright: ignore[reportUnknownVariableType]
+)
+from torch import Tensor
+
+from warren_gpu_worker.sealed_folder import FolderUnreadable, join_url, open_folder, write_folder
+from warren_gpu_worker.trainer.model import TrainableModel
+from warren_gpu_worker.weights import read_policy_files, write_policy_files
+from warren_schemas.base import Frozen
+from warren_schemas.config import NonNegativeInt
+from warren_schemas.explain import explain
+from warren_schemas.ids import ModelId
+from warren_schemas.training import ModelSpec
+
+_STATE, _OPTIMIZER = "state.json", "optimizer.safetensors"
+_GRADIENT = "gradient"
+
+
+class CheckpointError(Exception):
+    """The checkpoint is damaged or belongs to something else; says what."""
+
+
+class SavedState(Frozen):
+    """`state.json`."""
+
+    format: Literal[1] = 1
+    model: ModelId
+    spec: ModelSpec
+    version: NonNegativeInt
+    last_op: NonNegativeInt
+    n_backward: NonNegativeInt
+    window_failure: str | None
+
+
+def states_url(checkpoint_url: str, model: ModelId, name: str) -> str:
+    return join_url(checkpoint_url, model, "states", name)
+
+
+def policies_url(checkpoint_url: str, model: ModelId) -> str:
+    return join_url(checkpoint_url, model, "policies")
+
+
+def save_checkpoint(url: str, model_id: ModelId, model: TrainableModel) -> int:
+    """Write the model's whole state to `url`; the size in bytes. Raises `OSError`."""
+    state = SavedState(
+        model=model_id,
+        spec=model.spec,
+        version=model.version,
+        last_op=model.last_op,
+        n_backward=model.n_backward,
+        window_failure=model.window_failure,
+    )
+
+    def write(folder: Path) -> None:
+        write_policy_files(model.policy, folder)
+        save_file(_optimizer_tensors(model), folder / _OPTIMIZER)
+        (folder / _STATE).write_text(state.model_dump_json(indent=2))
+
+    return write_folder(url, write, durable=True)
+
+
+def load_checkpoint(url: str, model_id: ModelId, model: TrainableModel) -> None:
+    """Put the state at `url` into a model that was just made from its spec.
+
+    A checkpoint of the same model also gives the number of the last op; one of another model is a
+    starting point, so ops count from 1. Raises `CheckpointError`, `OSError`.
+    """
+    try:
+        with open_folder(url) as folder:
+            state = _read_state(url, folder)
+            _check_spec(url, state.spec, model.spec)
+            weights = read_policy_files(url, folder).tensors
+            optimizer = load_file(folder / _OPTIMIZER)
+            _check_weights(url, model, weights)
+            _restore(model, weights, optimizer)
+    except (FolderUnreadable, SafetensorError) as error:
+        raise CheckpointError(f"checkpoint {error}") from error
+    model.version = state.version
+    model.last_op = state.last_op if state.model == model_id else 0
+    model.n_backward = state.n_backward
+    model.window_failure = state.window_failure
+
+
+def _read_state(url: str, folder: Path) -> SavedState:
+    try:
+        return SavedState.model_validate_json((folder / _STATE).read_text())
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{url} is no checkpoint: {_STATE} is missing") from error
+    except ValidationError as error:
+        raise CheckpointError(f"{url}: {_STATE}: {'; '.join(explain(error))}") from error
+
+
+def _check_spec(url: str, saved: ModelSpec, wanted: ModelSpec) -> None:
+    if (saved.base_model, saved.update) != (wanted.base_model, wanted.update):
+        raise CheckpointError(
+            f"{url} is of another model: {_describe(saved)}, not {_describe(wanted)}"
+        )
+
+
+def _describe(spec: ModelSpec) -> str:
+    return f"{spec.base_model} with {spec.update.model_dump_json()}"
+
+
+def _check_weights(url: str, model: TrainableModel, weights: dict[str, Tensor]) -> None:
+    for name, own in model.policy.tensors.items():
+        saved = weights.get(name)
+        if saved is None or saved.shape != own.shape:
+            found = "missing" if saved is None else f"of shape {tuple(saved.shape)}"
+            raise CheckpointError(f"{url}: {name} is {found}, not of shape {tuple(own.shape)}")
+
+
+def _optimizer_tensors(model: TrainableModel) -> dict[str, Tensor]:
+    tensors: dict[str, Tensor] = {}
+    for name, parameter in model.parameters.items():
+        for key, value in model.optimizer.state.get(parameter, {}).items():
+            tensors[f"{name}/{key}"] = value.contiguous()
+        if parameter.grad is not None:
+            tensors[f"{name}/{_GRADIENT}"] = parameter.grad.contiguous()
+    return tensors
+
+
+@torch.no_grad()
+def _restore(
+    model: TrainableModel, weights: dict[str, Tensor], optimizer: dict[str, Tensor]
+) -> None:
+    for name, own in model.policy.tensors.items():
+        own.copy_(weights[name])
+    for key, value in optimizer.items():
+        name, _, part = key.rpartition("/")
+        parameter = model.parameters[name]
+        own = torch.empty_like(value, device=parameter.device).copy_(value)
+        if part == _GRADIENT:
+            parameter.grad = own
+        else:
+            model.optimizer.state[parameter][part] = own

@@ -1,0 +1,167 @@
+# pyright: reportUnknownMemberType=false
+"""The engine: models by id, and what each op does to them. Lives in the child process.
+
+Invariants:
+- An op either has its whole effect and answers `OpDone`, or answers `OpFailed` and the weights are
+  as before. A failed forward_backward spoils the gradient of its window: the next optim_step drops
+  the gradient and fails too, saying why.
+- The same ops give the same bits on the same machine: one seed for each op, fixed micro-batches,
+  deterministic kernels.
+- Ops of other models never touch this one.
+"""
+
+import logging
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from transformers import PreTrainedModel
+
+from warren_gpu_worker.base_models import load_base
+from warren_gpu_worker.trainer.checkpoint import (
+    CheckpointError,
+    load_checkpoint,
+    save_checkpoint,
+    states_url,
+)
+from warren_gpu_worker.trainer.gradient import OpError, add_gradient
+from warren_gpu_worker.trainer.model import (
+    SpecError,
+    TrainableModel,
+    build_full,
+    build_lora,
+    is_full,
+)
+from warren_gpu_worker.trainer.publishing import Publisher
+from warren_gpu_worker.trainer.step import optimizer_step
+from warren_schemas.ids import ModelId
+from warren_schemas.training import (
+    ForwardBackward,
+    ModelSpec,
+    OpBody,
+    OpDone,
+    OpFailed,
+    OpOutcome,
+    OptimStep,
+    PublishPolicy,
+    SaveState,
+)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    base_models: Mapping[str, str]
+    """Name -> folder."""
+    checkpoint_url: str
+    device: str = "cpu"
+    dtype: str = "float32"
+    micro_batch_tokens: int = 16_384
+    """Most tokens, padding included, of one forward pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    model: TrainableModel
+    publisher: Publisher
+
+
+class Engine:
+    def __init__(self, config: EngineConfig) -> None:
+        self._config = config
+        self._entries: dict[ModelId, _Entry] = {}
+        self._bases: weakref.WeakValueDictionary[str, PreTrainedModel] = (
+            weakref.WeakValueDictionary()
+        )
+
+    def open(
+        self, model_id: ModelId, spec: ModelSpec, *, checkpoint_url: str | None, next_op: int
+    ) -> OpOutcome:
+        """Make the model, or restore it, replacing one of the same id."""
+        self.close(model_id)
+        try:
+            model = self._build(spec)
+            if checkpoint_url is not None:
+                load_checkpoint(checkpoint_url, model_id, model)
+            _continue_at(model, next_op, restored=checkpoint_url is not None)
+        except (SpecError, CheckpointError, OSError, RuntimeError, ValueError) as error:
+            log.warning("model %s can't be opened", model_id, exc_info=True)
+            return OpFailed(reason=f"the model can't be opened: {error}")
+        publisher = Publisher(self._config.checkpoint_url, model_id)
+        self._entries[model_id] = _Entry(model, publisher)
+        return OpDone(version=model.version)
+
+    def close(self, model_id: ModelId) -> None:
+        """Forget the model; no error when there is none."""
+        self._entries.pop(model_id, None)
+
+    def apply(self, model_id: ModelId, number: int, body: OpBody) -> OpOutcome:
+        """Apply one op; the caller sees to the order. Never raises for what an op asks."""
+        entry = self._entries.get(model_id)
+        if entry is None:
+            return OpFailed(reason="the model is not open")
+        model = entry.model
+        torch.manual_seed(_op_seed(model.spec.seed, number))
+        model.last_op = number
+        try:
+            return self._apply(entry, model_id, body)
+        except OpError as error:
+            return _failed(model, body, str(error))
+        except (RuntimeError, MemoryError, OSError) as error:
+            log.exception("op %d of model %s failed", number, model_id)
+            return _failed(model, body, f"{type(error).__name__}: {error}")
+
+    def _apply(self, entry: _Entry, model_id: ModelId, body: OpBody) -> OpOutcome:
+        model = entry.model
+        match body:
+            case ForwardBackward():
+                return add_gradient(model, body, max_tokens=self._config.micro_batch_tokens)
+            case OptimStep():
+                return optimizer_step(model, body)
+            case PublishPolicy():
+                return entry.publisher.publish(model)
+            case SaveState():
+                url = states_url(self._config.checkpoint_url, model_id, body.name)
+                save_checkpoint(url, model_id, model)
+                return OpDone(version=model.version, checkpoint_url=url)
+
+    def _build(self, spec: ModelSpec) -> TrainableModel:
+        folder = self._config.base_models.get(spec.base_model)
+        if folder is None:
+            offered = ", ".join(sorted(self._config.base_models))
+            raise SpecError(f"this worker has no base model {spec.base_model}, only {offered}")
+        if is_full(spec):
+            dtype = getattr(torch, self._config.dtype)
+            autocast = None if dtype is torch.float32 else dtype
+            return build_full(spec, self._load(folder, "float32"), autocast)
+        base = self._bases.get(folder) or self._load(folder, self._config.dtype)
+        self._bases[folder] = base
+        return build_lora(spec, base)
+
+    def _load(self, folder: str, dtype: str) -> PreTrainedModel:
+        model = load_base(folder, dtype)
+        model.to(torch.device(self._config.device))  # pyright: ignore[reportArgumentType]
+        return model
+
+
+def _failed(model: TrainableModel, body: OpBody, reason: str) -> OpFailed:
+    """What a failed op leaves behind: no half gradient, and a window that knows."""
+    if isinstance(body, ForwardBackward):
+        model.optimizer.zero_grad(set_to_none=True)
+        model.window_failure = model.window_failure or reason
+    elif isinstance(body, OptimStep):
+        model.drop_gradient()
+    return OpFailed(reason=reason)
+
+
+def _continue_at(model: TrainableModel, next_op: int, *, restored: bool) -> None:
+    if next_op != model.last_op + 1:
+        made = "the checkpoint was made" if restored else "a new model stands"
+        raise CheckpointError(f"{made} after op {model.last_op}, so op {next_op} can't be next")
+
+
+def _op_seed(seed: int, number: int) -> int:
+    """A 63-bit seed; different for every op of a model and every seed (splitmix64's multiplier)."""
+    return (seed * 0x9E3779B97F4A7C15 + number) % 2**63

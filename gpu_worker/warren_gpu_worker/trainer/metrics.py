@@ -1,0 +1,57 @@
+# pyright: reportUnknownMemberType=false
+"""What a forward_backward reports.
+
+Keys read `name:how to merge` (Tinker's convention), so that the results of several micro-batches
+can be put together: sums add up, a mean is weighted by `tokens:sum`, of a maximum the largest counts.
+
+loss:sum         the loss
+tokens:sum       tokens under the mask
+entropy:mean     of the trainer's distribution, in nats
+nll:mean         negative logprob of the tokens (cross-entropy)
+ratio:mean       p_trainer / p_sampler; 1 on policy
+ratio:max
+ess:mean         effective sample size over tokens, (Σr)² / (n Σr²); 1 on policy
+kl_k3:mean       estimate of KL(sampler || trainer) in nats; the alarm to wire
+clip_frac:mean   share of tokens without gradient because of the clip (ppo)
+
+An optim_step reports
+
+grad_norm        norm of the gradient before it was clipped
+learning_rate    as it was applied
+"""
+
+from collections.abc import Mapping
+from typing import cast
+
+import torch
+from torch import Tensor
+
+_SUM, _MAX, _MEAN = ":sum", ":max", ":mean"
+_TOKENS, _LOSS = "tokens:sum", "loss:sum"
+
+
+def merge(parts: list[dict[str, Tensor]]) -> dict[str, float]:
+    """Scalars by `name:sum` or `name:max` over all micro-batches; one transfer from the device."""
+    names = list(parts[0])
+    table = torch.stack([torch.stack([part[n].double() for n in names]) for part in parts])
+    sums = cast("list[float]", table.sum(0).tolist())
+    maxima = cast("list[float]", table.amax(0).tolist())
+    return {
+        name: largest if name.endswith(_MAX) else total
+        for name, total, largest in zip(names, sums, maxima, strict=True)
+    }
+
+
+def report(merged: Mapping[str, float]) -> dict[str, float]:
+    """The merged scalars as the table above."""
+    n_tokens = merged[_TOKENS]
+    metrics: dict[str, float] = {}
+    for name, value in merged.items():
+        stem = name.removesuffix(_SUM)
+        if name in (_TOKENS, _LOSS) or name.endswith(_MAX):
+            metrics[name] = value
+        elif stem != "ratio_square":
+            metrics[stem + _MEAN] = value / n_tokens
+    if "ratio_square:sum" in merged:
+        metrics["ess:mean"] = merged["ratio:sum"] ** 2 / (n_tokens * merged["ratio_square:sum"])
+    return metrics

@@ -1,0 +1,161 @@
+# pyright: reportUnknownMemberType=false
+"""One model under training: its weights, its optimizer, its gradient so far.
+
+Full updates train every weight; a LoRA update trains an adapter on a base that stays as it is, and
+models with the same base share it in memory (each has modules of its own around the same tensors).
+
+Invariants:
+- The same spec and base folder give the same weights, bit by bit.
+- A LoRA model never writes to its base.
+- No randomness: modules are in eval mode, so there is no dropout, and trainer and sampler agree.
+"""
+
+import copy
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import cast
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from warren_gpu_worker.weights import PolicyView, view_policy
+from warren_schemas.config import FullUpdate, LoraUpdate
+from warren_schemas.training import ModelSpec
+
+
+class SpecError(ValueError):
+    """No model can be made from this spec; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The parts of a causal language model that training needs.
+
+    Legend: B rows, T positions, H hidden size.
+    """
+
+    causal: PreTrainedModel
+    decoder: nn.Module
+    head: nn.Module
+    vocabulary: int
+    max_tokens: int
+    autocast_dtype: torch.dtype | None
+    """Full updates keep float32 weights and compute in this."""
+
+    @property
+    def device(self) -> torch.device:
+        return self.causal.device
+
+    def hidden_BTH(self, input_ids_BT: Tensor) -> Tensor:
+        """Hidden states before the head; rows are padded to the right, so no mask is needed."""
+        output = self.decoder(input_ids=input_ids_BT, use_cache=False)
+        return cast("Tensor", output.last_hidden_state)
+
+
+@dataclass(slots=True)
+class TrainableModel:
+    """Everything that ops change."""
+
+    spec: ModelSpec
+    network: Network
+    parameters: dict[str, nn.Parameter]
+    """What is trained, by the names that policy files use."""
+    policy: PolicyView
+    optimizer: torch.optim.AdamW
+    version: int = 0
+    """Optimizer steps so far."""
+    last_op: int = 0
+    n_backward: int = 0
+    """forward_backward ops since the last optimizer step."""
+    window_failure: str | None = None
+    """Why one of them failed; the next optimizer step fails with it."""
+    base: PreTrainedModel | None = field(default=None, repr=False)
+    """The shared base of a LoRA model, kept alive for others."""
+
+    def drop_gradient(self) -> None:
+        """Begin a new window."""
+        self.optimizer.zero_grad(set_to_none=True)
+        self.n_backward = 0
+        self.window_failure = None
+
+
+def build_full(
+    spec: ModelSpec, base: PreTrainedModel, autocast: torch.dtype | None
+) -> TrainableModel:
+    """Train all weights of `base`, which must be nobody else's. Raises `SpecError`."""
+    network = _network(base, autocast)
+    base.requires_grad_(True)
+    return _trainable(spec, network, dict(base.named_parameters()), view_policy(base), None)
+
+
+def build_lora(spec: ModelSpec, base: PreTrainedModel) -> TrainableModel:
+    """Train an adapter around the tensors of `base`. Raises `SpecError`."""
+    update = cast("LoraUpdate", spec.update)
+    base.requires_grad_(False)
+    adapted = _adapt(_share(base), spec, update)
+    causal = cast("PreTrainedModel", adapted.get_base_model())
+    policy = view_policy(adapted)
+    trained = [p for p in adapted.parameters() if p.requires_grad]
+    parameters = dict(zip(policy.tensors, trained, strict=True))
+    return _trainable(spec, _network(causal, None), parameters, policy, base)
+
+
+def is_full(spec: ModelSpec) -> bool:
+    return isinstance(spec.update, FullUpdate)
+
+
+def _share(base: PreTrainedModel) -> PreTrainedModel:
+    """A copy of the modules around the same tensors."""
+    tensors = chain(base.parameters(), base.buffers())
+    return copy.deepcopy(base, {id(tensor): tensor for tensor in tensors})
+
+
+def _adapt(model: PreTrainedModel, spec: ModelSpec, update: LoraUpdate) -> PeftModel:
+    targets = update.targets if isinstance(update.targets, str) else list(update.targets)
+    config = LoraConfig(
+        task_type="CAUSAL_LM",
+        r=update.rank,
+        lora_alpha=cast("int", update.alpha),
+        target_modules=targets,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(spec.seed)
+        try:
+            adapted = cast("PeftModel", get_peft_model(model, config))
+        except ValueError as error:
+            raise SpecError(f"LoRA can't be applied to {spec.base_model}: {error}") from error
+    config.base_model_name_or_path = spec.base_model  # not the folder on this machine
+    return adapted.eval()
+
+
+def _trainable(
+    spec: ModelSpec,
+    network: Network,
+    parameters: dict[str, nn.Parameter],
+    policy: PolicyView,
+    base: PreTrainedModel | None,
+) -> TrainableModel:
+    optimizer = torch.optim.AdamW(parameters.values(), lr=0.0, fused=True)
+    return TrainableModel(spec, network, parameters, policy, optimizer, base=base)
+
+
+def _network(causal: PreTrainedModel, autocast: torch.dtype | None) -> Network:
+    decoder = cast("nn.Module", causal.get_decoder())
+    head = cast("nn.Module", causal.get_output_embeddings())
+    vocabulary = cast("nn.Embedding", causal.get_input_embeddings()).num_embeddings
+    max_tokens = cast("int", causal.config.get_text_config().max_position_embeddings)
+    network = Network(causal, decoder, head, vocabulary, max_tokens, autocast)
+    _check_head(network)
+    return network
+
+
+@torch.no_grad()
+def _check_head(network: Network) -> None:
+    """Some architectures do more than apply the head (scale or cap the logits): refuse them."""
+    ids_BT = torch.arange(4, device=network.device)[None, :] % network.vocabulary
+    expected = network.causal(input_ids=ids_BT, use_cache=False).logits
+    if not torch.equal(expected, network.head(network.hidden_BTH(ids_BT))):
+        kind = type(network.causal).__name__
+        raise SpecError(f"{kind} can't be trained: its logits are not its head's output")

@@ -1,0 +1,38 @@
+"""publish_policy: put the current weights where samplers find them; keep the newest versions only.
+
+Invariant: a version that was answered stays readable until `KEEP_POLICIES` newer ones are there.
+"""
+
+from warren_gpu_worker.sealed_folder import delete_folder, join_url, list_folders, sweep
+from warren_gpu_worker.trainer.checkpoint import policies_url
+from warren_gpu_worker.trainer.model import TrainableModel
+from warren_gpu_worker.weights import write_policy
+from warren_schemas.ids import ModelId
+from warren_schemas.training import OpDone, Policy
+
+KEEP_POLICIES = 32
+
+
+class Publisher:
+    """The policies of one model, for the time that this process trains it."""
+
+    def __init__(self, checkpoint_url: str, model: ModelId) -> None:
+        self._url = policies_url(checkpoint_url, model)
+        sweep(self._url)
+        self._stored = {int(name[1:]) for name in list_folders(self._url)}
+        self._newest: Policy | None = None
+
+    def publish(self, model: TrainableModel) -> OpDone:
+        """Write the policy unless this very version was written here. Raises `OSError`."""
+        if self._newest is None or self._newest.version != model.version:
+            url = join_url(self._url, f"v{model.version}")
+            size_bytes = write_policy(model.policy, url)
+            self._newest = Policy(version=model.version, url=url, size_bytes=size_bytes)
+            self._stored.add(model.version)
+            self._delete_old()
+        return OpDone(version=model.version, policy=self._newest)
+
+    def _delete_old(self) -> None:
+        for version in sorted(self._stored)[:-KEEP_POLICIES]:
+            delete_folder(join_url(self._url, f"v{version}"))
+            self._stored.discard(version)

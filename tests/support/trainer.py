@@ -1,0 +1,153 @@
+"""Helpers for trainer tests: batches, specs, and a reference implementation in float64.
+
+Legend: B sequences, N tokens of all of them laid end to end, T tokens of one.
+"""
+
+import copy
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from warren_gpu_worker.base_models import load_base
+from warren_gpu_worker.base_models.tiny import ensure_tiny
+from warren_gpu_worker.trainer.engine import Engine, EngineConfig
+from warren_schemas.config import FullUpdate, Loss, LoraUpdate, PpoLoss
+from warren_schemas.ids import ModelId
+from warren_schemas.training import (
+    ForwardBackward,
+    ModelSpec,
+    OpBody,
+    OpDone,
+    OpFailed,
+    OpOutcome,
+    OptimStep,
+    TokenBatch,
+)
+
+BASE = "warren/tiny-lora"
+"""The member of the tiny family whose logits are far enough apart for adapters."""
+VOCABULARY = 56
+MODEL = ModelId("model_test")
+FULL = ModelSpec(base_model=BASE, update=FullUpdate())
+LORA = ModelSpec(base_model=BASE, update=LoraUpdate(rank=4, alpha=8.0))
+
+
+def tiny_base(folder: Path) -> Path:
+    return ensure_tiny(BASE, folder)
+
+
+def engine_for(base_folder: Path, checkpoints: Path | str, **config: int) -> Engine:
+    return Engine(EngineConfig({BASE: str(base_folder)}, str(checkpoints), **config))
+
+
+def opened(engine: Engine, spec: ModelSpec, model: ModelId = MODEL) -> Engine:
+    done(engine.open(model, spec, checkpoint_url=None, next_op=1))
+    return engine
+
+
+def done(outcome: OpOutcome) -> OpDone:
+    assert isinstance(outcome, OpDone), outcome
+    return outcome
+
+
+def failed(outcome: OpOutcome) -> str:
+    assert isinstance(outcome, OpFailed), outcome
+    return outcome.reason
+
+
+def random_batch(seed: int, lengths: Sequence[int] = (5, 12, 3, 9)) -> TokenBatch:
+    """Random tokens, about half of them under the mask; logprobs as of a nearby sampler."""
+    rng = np.random.default_rng(seed)
+    n = sum(lengths)
+    mask_N = (rng.random(n) < 0.5).astype(np.uint8)
+    mask_N[lengths[0] - 1] = 1  # whatever chance says, there is something to train on
+    return TokenBatch(
+        ids_N=rng.integers(3, VOCABULARY, n, dtype=np.int32),
+        lengths_B=np.asarray(lengths, np.int32),
+        mask_N=mask_N,
+        logprobs_N=-rng.uniform(2.0, 6.0, n).astype(np.float32),
+        weights_N=rng.normal(size=n).astype(np.float32),
+    )
+
+
+def forward_backward(
+    batch: TokenBatch, loss: Loss | None = None, *, temperature: float = 1.0, logprobs: bool = False
+) -> ForwardBackward:
+    return ForwardBackward(
+        loss=loss or PpoLoss(), batch=batch, temperature=temperature, return_logprobs=logprobs
+    )
+
+
+def optim_step(**changes: float) -> OptimStep:
+    return OptimStep.model_validate({"learning_rate": 1e-3, **changes})
+
+
+def some_ops(n: int, seed: int = 0) -> list[OpBody]:
+    """Windows of one to three forward_backward ops and an optim_step, n ops in all."""
+    rng = np.random.default_rng(seed)
+    ops: list[OpBody] = []
+    while len(ops) < n:
+        for _ in range(int(rng.integers(1, 4))):
+            lengths = rng.integers(2, 14, int(rng.integers(2, 9))).tolist()
+            ops.append(forward_backward(random_batch(int(rng.integers(1 << 30)), lengths)))
+        ops.append(optim_step(clip_norm=1.0, learning_rate=float(rng.uniform(1e-3, 5e-3))))
+    return ops[:n]
+
+
+def apply_all(engine: Engine, ops: Iterable[OpBody], *, first: int = 1) -> list[OpOutcome]:
+    return [engine.apply(MODEL, number, op) for number, op in enumerate(ops, first)]
+
+
+def digest(tensors: Iterable[Tensor]) -> str:
+    """Of the exact bits."""
+    sha = hashlib.sha256()
+    for tensor in tensors:
+        sha.update(tensor.detach().contiguous().numpy().tobytes())
+    return sha.hexdigest()
+
+
+def sequences(batch: TokenBatch) -> list[slice]:
+    """Where each sequence lies among the N tokens."""
+    ends = np.cumsum(batch.lengths_B).tolist()
+    return [slice(end - n, end) for end, n in zip(ends, batch.lengths_B.tolist(), strict=True)]
+
+
+def reference_logprobs(model: nn.Module, batch: TokenBatch, temperature: float) -> Tensor:
+    """One plain forward for each sequence, without padding; 0 for first tokens. Shape [N]."""
+    rows: list[Tensor] = []
+    for place in sequences(batch):
+        ids_T = torch.tensor(batch.ids_N[place].astype(np.int64))
+        logits_TV = model(input_ids=ids_T[None]).logits[0] / temperature
+        logprobs_T = logits_TV.log_softmax(-1)[:-1].gather(1, ids_T[1:, None])[:, 0]
+        rows.append(torch.cat([logprobs_T.new_zeros(1), logprobs_T]))
+    return torch.cat(rows)
+
+
+TokenLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(trainer's logprobs, sampler's logprobs, weights) of some tokens -> loss of each."""
+
+
+def reference_gradient(
+    model: nn.Module, batch: TokenBatch, token_loss: TokenLoss, temperature: float = 1.0
+) -> dict[str, Tensor]:
+    """The gradient by autograd in float64, written as plainly as possible."""
+    double = copy.deepcopy(model).double()
+    double.zero_grad()
+    logprobs_N = reference_logprobs(double, batch, temperature)
+    loss = torch.zeros((), dtype=torch.float64)
+    firsts = {place.start for place in sequences(batch)}
+    for t in range(batch.ids_N.size):
+        if batch.mask_N[t] and t not in firsts:
+            sampler = torch.tensor(float(batch.logprobs_N[t]), dtype=torch.float64)
+            weight = torch.tensor(float(batch.weights_N[t]), dtype=torch.float64)
+            loss = loss + token_loss(logprobs_N[t], sampler, weight)
+    loss.backward()
+    return {n: p.grad for n, p in double.named_parameters() if p.grad is not None}
+
+
+def base_digest(base_folder: Path) -> str:
+    return digest(load_base(str(base_folder)).state_dict().values())
