@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.base_models.tiny import ensure_tiny
 from warren_gpu_worker.trainer.engine import Engine, EngineConfig
-from warren_schemas.config import FullUpdate, Loss, LoraUpdate, PpoLoss
+from warren_schemas.config import FullUpdate, LoraUpdate, Loss, PpoLoss
 from warren_schemas.ids import ModelId
 from warren_schemas.training import (
     ForwardBackward,
@@ -40,8 +40,13 @@ def tiny_base(folder: Path) -> Path:
     return ensure_tiny(BASE, folder)
 
 
-def engine_for(base_folder: Path, checkpoints: Path | str, **config: int) -> Engine:
-    return Engine(EngineConfig({BASE: str(base_folder)}, str(checkpoints), **config))
+def engine_for(
+    base_folder: Path, checkpoints: Path | str, *, micro_batch_tokens: int = 16_384
+) -> Engine:
+    config = EngineConfig(
+        {BASE: str(base_folder)}, str(checkpoints), micro_batch_tokens=micro_batch_tokens
+    )
+    return Engine(config)
 
 
 def opened(engine: Engine, spec: ModelSpec, model: ModelId = MODEL) -> Engine:
@@ -145,7 +150,7 @@ def reference_gradient(
             sampler = torch.tensor(float(batch.logprobs_N[t]), dtype=torch.float64)
             weight = torch.tensor(float(batch.weights_N[t]), dtype=torch.float64)
             loss = loss + token_loss(logprobs_N[t], sampler, weight)
-    loss.backward()
+    loss.backward()  # pyright: ignore[reportUnknownMemberType]
     return {n: p.grad for n, p in double.named_parameters() if p.grad is not None}
 
 

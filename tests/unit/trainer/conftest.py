@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 import torch
-
 from tests.support.trainer import tiny_base
 
 

@@ -5,8 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
-
 from tests.support.trainer import (
     FULL,
     LORA,
@@ -24,6 +22,8 @@ from tests.support.trainer import (
     reference_logprobs,
     sequences,
 )
+from torch import Tensor
+
 from warren_gpu_worker.trainer import logprobs
 from warren_gpu_worker.trainer.engine import Engine
 from warren_gpu_worker.trainer.model import TrainableModel

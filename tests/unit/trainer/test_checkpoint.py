@@ -1,0 +1,204 @@
+"""Checkpoints: going on from one equals never having stopped; anything else is refused."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+from peft import PeftModel
+from tests.support.trainer import (
+    FULL,
+    LORA,
+    MODEL,
+    apply_all,
+    digest,
+    done,
+    engine_for,
+    failed,
+    forward_backward,
+    opened,
+    random_batch,
+    some_ops,
+)
+from transformers import AutoModelForCausalLM
+
+from warren_gpu_worker.base_models import load_base
+from warren_gpu_worker.trainer.engine import Engine
+from warren_schemas.config import LoraUpdate
+from warren_schemas.ids import ModelId
+from warren_schemas.training import ModelSpec, OpDone, SaveState
+
+SPECS = [pytest.param(FULL, id="full"), pytest.param(LORA, id="lora")]
+
+
+def weights_of(engine: Engine) -> str:
+    return digest(engine._entries[MODEL].model.parameters.values())  # pyright: ignore[reportPrivateUsage]
+
+
+def save(engine: Engine, number: int, name: str = "it") -> str:
+    url = done(engine.apply(MODEL, number, SaveState(name=name))).checkpoint_url
+    assert url is not None
+    return url
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("place", ["disk", "memory"])
+@pytest.mark.parametrize("k", [1, 2, 3, 7, 12])
+def test_going_on_from_a_checkpoint_equals_never_having_stopped(
+    base_folder: Path, tmp_path: Path, spec: ModelSpec, place: str, k: int
+) -> None:
+    """At any op: also in the middle of a window, and where a window has failed."""
+    url = str(tmp_path) if place == "disk" else f"memory://{tmp_path.name}"
+    ops = some_ops(14)
+    ops[4] = forward_backward(random_batch(1, (1, 1)))
+    ops.insert(k, SaveState(name="it"))
+    whole = opened(engine_for(base_folder, url), spec)
+    expected = apply_all(whole, ops)
+    saved = done(expected[k]).checkpoint_url
+    resumed = engine_for(base_folder, url)
+    opening = resumed.open(MODEL, spec, checkpoint_url=saved, next_op=k + 2)
+    assert done(opening).version == done(expected[k]).version
+    assert apply_all(resumed, ops[k + 1 :], first=k + 2) == expected[k + 1 :]
+    assert weights_of(resumed) == weights_of(whole)
+
+
+def test_another_model_starts_from_a_checkpoint_at_op_1(base_folder: Path, tmp_path: Path) -> None:
+    engine = opened(engine_for(base_folder, tmp_path), LORA)
+    apply_all(engine, some_ops(4))
+    url = save(engine, 5)
+    child = ModelId("model_child")
+    assert "op 1 can't be next" in failed(
+        engine_for(base_folder, tmp_path).open(MODEL, LORA, checkpoint_url=url, next_op=1)
+    )
+    done(engine.open(child, LORA, checkpoint_url=url, next_op=1))
+    parameters = engine._entries[child].model.parameters  # pyright: ignore[reportPrivateUsage]
+    assert digest(parameters.values()) == weights_of(engine)
+
+
+def test_saving_under_the_same_name_replaces(base_folder: Path, tmp_path: Path) -> None:
+    engine = opened(engine_for(base_folder, tmp_path), FULL)
+    save(engine, 1)
+    apply_all(engine, some_ops(4), first=2)
+    url = save(engine, 6)
+    again = engine_for(base_folder, tmp_path)
+    done(again.open(MODEL, FULL, checkpoint_url=url, next_op=7))
+    assert weights_of(again) == weights_of(engine)
+    assert sorted(os.listdir(Path(url).parent)) == ["it"]
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_a_checkpoint_loads_with_the_usual_tools(
+    base_folder: Path, tmp_path: Path, spec: ModelSpec
+) -> None:
+    engine = opened(engine_for(base_folder, tmp_path), spec)
+    apply_all(engine, some_ops(4))
+    url = save(engine, 5)
+    if spec is FULL:
+        model = AutoModelForCausalLM.from_pretrained(url)
+    else:
+        model = PeftModel.from_pretrained(load_base(str(base_folder)), url)
+    causal = engine._entries[MODEL].model.network.causal  # pyright: ignore[reportPrivateUsage]
+    ids = torch.arange(3, 20)[None]
+    with torch.no_grad():
+        assert torch.equal(model(input_ids=ids).logits, causal(input_ids=ids).logits)
+
+
+OTHER = LORA.model_copy(update={"update": LoraUpdate(rank=2)})
+
+
+@pytest.mark.parametrize(
+    ("damage", "spec", "hint"),
+    [
+        pytest.param("", FULL, "is of another model", id="full from lora"),
+        pytest.param("", OTHER, "is of another model", id="another rank"),
+        pytest.param("flip", LORA, "adapter_model.safetensors is not what was", id="flipped bit"),
+        pytest.param("cut", LORA, "adapter_model.safetensors is not what was", id="cut short"),
+        pytest.param("lose", LORA, "is damaged", id="lost file"),
+        pytest.param("unseal", LORA, "was never finished", id="no seal"),
+        pytest.param("absent", LORA, "is not there", id="no folder"),
+        pytest.param("policy", LORA, "is no checkpoint: state.json", id="a policy"),
+    ],
+)
+def test_what_cannot_be_loaded_says_why(
+    base_folder: Path, tmp_path: Path, damage: str, spec: ModelSpec, hint: str
+) -> None:
+    engine = opened(engine_for(base_folder, tmp_path), LORA)
+    folder = Path(save(engine, 1))
+    weights = folder / "adapter_model.safetensors"
+    content = weights.read_bytes()
+    match damage:
+        case "flip":
+            weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        case "cut":
+            weights.write_bytes(content[:-100])
+        case "lose":
+            weights.unlink()
+        case "unseal":
+            (folder / "SHA256SUMS").unlink()
+        case "absent":
+            folder = folder.with_name("other")
+        case "policy":
+            (folder / "state.json").unlink()
+            seal = folder / "SHA256SUMS"
+            kept = [line for line in seal.read_text().splitlines(True) if "state" not in line]
+            seal.write_text("".join(kept))
+        case _:
+            pass
+    fresh = engine_for(base_folder, tmp_path)
+    reason = failed(fresh.open(MODEL, spec, checkpoint_url=str(folder), next_op=2))
+    assert hint in reason
+
+
+def test_a_full_disk_fails_the_op_and_keeps_the_old_checkpoint(
+    base_folder: Path, tmp_path: Path
+) -> None:
+    engine = opened(engine_for(base_folder, tmp_path), FULL)
+    url = save(engine, 1)
+    states = Path(url).parent
+    (states.parent / "held").write_text("")
+    moved = states.rename(states.with_name("moved"))
+    states.write_text("a file where a folder should be")
+    assert "Error" in failed(engine.apply(MODEL, 2, SaveState(name="it")))
+    states.unlink()
+    moved.rename(states)
+    done(engine_for(base_folder, tmp_path).open(MODEL, FULL, checkpoint_url=url, next_op=2))
+
+
+KILLED_WHILE_SAVING = textwrap.dedent(
+    """
+    import os, signal, sys
+    from pathlib import Path
+    from tests.support.trainer import *
+    from warren_gpu_worker import sealed_folder
+    from warren_schemas.training import SaveState
+
+    base, checkpoints, victim = sys.argv[1:]
+    engine = opened(engine_for(Path(base), checkpoints), LORA)
+    done(engine.apply(MODEL, 1, SaveState(name="it")))
+    apply_all(engine, some_ops(3), first=2)
+    module, name = (os, "rename") if victim == "rename" else (sealed_folder, victim)
+    setattr(module, name, lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL))
+    engine.apply(MODEL, 5, SaveState(name="it"))
+    """
+)
+
+
+@pytest.mark.parametrize("victim", ["_digest", "_seal", "_sync", "_set_aside", "rename", "_remove"])
+def test_a_kill_in_the_middle_of_a_save_leaves_a_whole_checkpoint(
+    base_folder: Path, tmp_path: Path, victim: str
+) -> None:
+    command = [sys.executable, "-c", KILLED_WHILE_SAVING, str(base_folder), str(tmp_path), victim]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    killed = subprocess.run(command, env=environment, check=False, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    url = str(tmp_path / MODEL / "states" / "it")
+    engine = engine_for(base_folder, tmp_path)
+    outcomes = [engine.open(MODEL, LORA, checkpoint_url=url, next_op=n) for n in (2, 6)]
+    assert sum(isinstance(outcome, OpDone) for outcome in outcomes) == 1
+    opened(engine, LORA)
+    save(engine, 1)
+    done(engine.open(MODEL, LORA, checkpoint_url=url, next_op=2))
