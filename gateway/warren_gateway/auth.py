@@ -19,6 +19,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from functools import partial
 
+from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session
 
 from warren_gateway.store.store import Store
@@ -96,7 +97,10 @@ class ApiKeys:
 
         Raises `InvalidKey` when its id belongs to another secret or was revoked.
         """
-        row = await self._store.transact(partial(_add, key, owner))
+        try:
+            row = await self._store.transact(partial(_add, key, owner))
+        except IntegrityError:  # another gateway was a moment faster
+            row = await self._store.transact(partial(_add, key, owner))
         self._cache.pop(key.id, None)
         if row.revoked_s is not None:
             raise InvalidKey(f"the key {key.id} was revoked")

@@ -47,7 +47,7 @@ class GatewaySettings(Frozen):
     """SQLAlchemy URL; a bare `postgresql://` uses psycopg."""
     runs_dir: Path = _in_home("runs")
     """TensorBoard files and metrics of each run, in a folder named after it."""
-    api_key: Annotated[str, Field(repr=False)] | None = None
+    api_key: str | None = Field(default=None, repr=False)
     """Adopted as a key of the owner `local`; None: the one in `<home>/api-key`, made if missing."""
 
     @property

@@ -13,6 +13,8 @@ from warren_schemas.http import Problem
 
 Json = dict[str, Any]
 
+_REFERENCE = "#/components/schemas/{model}"
+
 _REASONS = {
     400: "Not JSON",
     401: "No API key, or a wrong one",
@@ -43,12 +45,12 @@ def document() -> dict[str, Any]:
 
 
 def _schemas() -> Json:
-    bodies = {route.takes for route in ROUTES if route.method == "POST"} - {Nothing}
-    answers = {route.answers for route in ROUTES} | {Problem}
-    models = sorted(bodies | answers, key=lambda model: model.__name__)
+    taken = {route.takes for route in ROUTES} - {Nothing}
+    answered = {route.answers for route in ROUTES} | {Problem}
+    models = sorted(taken | answered, key=lambda model: model.__name__)
     _, definitions = models_json_schema(
         [(model, "validation") for model in models],
-        ref_template="#/components/schemas/{model}",
+        ref_template=_REFERENCE,
     )
     return definitions["$defs"]
 
@@ -74,7 +76,9 @@ def _parameters(route: AnyRoute) -> list[Json]:
     in_path = [_parameter(name, "path") for name in re.findall(r"{(\w+)}", route.path)]
     in_query: list[Json] = []
     if route.method == "GET":
-        properties: Json = route.takes.model_json_schema().get("properties", {})
+        properties: Json = route.takes.model_json_schema(ref_template=_REFERENCE).get(
+            "properties", {}
+        )
         in_query = [_parameter(name, "query", schema) for name, schema in properties.items()]
     resumes = route.media_type == "text/event-stream"
     in_header = [_parameter("Last-Event-ID", "header")] if resumes else []
@@ -93,6 +97,6 @@ def _parameter(name: str, place: str, schema: Json | None = None) -> Json:
 def _content(
     description: str, model: type[BaseModel], media_type: str = "application/json"
 ) -> Json:
-    reference = {"$ref": f"#/components/schemas/{model.__name__}"}
+    reference = {"$ref": _REFERENCE.format(model=model.__name__)}
     content: Json = {"content": {media_type: {"schema": reference}}}
     return {"description": description, **content} if description else content

@@ -4,6 +4,7 @@ A body is read the way our own messages are written (orjson), so that what it ca
 such as NaN or a number over 64 bits, is refused here and not in the middle of a run.
 """
 
+import re
 from typing import TypeVar
 
 import orjson
@@ -18,6 +19,9 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 MAX_BODY_BYTES = 1024 * 1024
 
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+"""In JSON; PostgreSQL stores no text that holds it."""
+
 
 async def read_body(request: web.Request, model: type[ModelT]) -> ModelT:
     """Raises `Refusal`: 400 for what is not JSON, 422 for what does not fit the model."""
@@ -27,7 +31,7 @@ async def read_body(request: web.Request, model: type[ModelT]) -> ModelT:
         problem = Problem(code="malformed_json", message=f"The body is not JSON: {error}.")
         raise Refusal(400, problem) from error
     text = orjson.dumps(body)
-    if b"\\u0000" in text:
+    if _NUL.search(text):
         raise _invalid("invalid_config", ["text may not hold the NUL character"])
     try:
         return model.model_validate_json(text, strict=True)

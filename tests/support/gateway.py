@@ -1,0 +1,148 @@
+"""A gateway's HTTP side over a real store and broker, without coordinators: tests write the events."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from warren_broker.port import Broker
+from warren_broker.topology import run_events
+from warren_gateway.api.app import build_app
+from warren_gateway.api.parts import Parts
+from warren_gateway.auth import ApiKeys, Key
+from warren_gateway.probe import Probe, answers_broker, answers_store
+from warren_gateway.registry import Registry
+from warren_gateway.runs import Runs
+from warren_gateway.store.outbox import Relay
+from warren_gateway.store.store import Store
+from warren_schemas.control import Heartbeat, WorkerRole
+from warren_schemas.envelope import Envelope
+from warren_schemas.events import RunEvent, RunEventBody, RunState, StateChanged, StepCompleted
+from warren_schemas.ids import RunId, WorkerId, new_message_id
+from warren_schemas.wire import encode
+
+CONFIG: dict[str, Any] = {
+    "name": "guessing",
+    "model": {"base": "warren/tiny"},
+    "environments": [{"name": "guess"}],
+}
+
+
+@dataclass
+class Follower:
+    """Remembers what it was told."""
+
+    runs: list[RunId] = field(default_factory=list[RunId])
+
+    def notify(self, run: RunId, /) -> None:
+        self.runs.append(run)
+
+
+@dataclass
+class Gateway:
+    """One that listens, and two owners' clients: `ann` and `bob`, and one without a key."""
+
+    store: Store
+    broker: Broker
+    relay: Relay
+    parts: Parts
+    follower: Follower
+    url: str
+    ann: aiohttp.ClientSession
+    bob: aiohttp.ClientSession
+    nobody: aiohttp.ClientSession
+
+    async def submit(self, **fields: Any) -> RunId:
+        """Submit the least config as `ann`."""
+        async with self.ann.post("/v1/runs", json={"config": CONFIG, **fields}) as response:
+            return RunId((await response.json())["id"])
+
+    async def tell(self, run: str, *bodies: RunEventBody) -> None:
+        """Publish these as one message of the run's events."""
+        await publish_events(self.broker, run, [event(run, body) for body in bodies])
+
+
+@asynccontextmanager
+async def open_gateway(store: Store, broker: Broker, runs_dir: Path) -> AsyncGenerator[Gateway]:
+    keys, relay, registry = ApiKeys(store), Relay(store, broker), Registry(broker)
+    follower = Follower()
+    parts = Parts(
+        broker=broker,
+        registry=registry,
+        runs=Runs(store, broker, relay, runs_dir=runs_dir, followers=[follower]),
+        keys=keys,
+        store_probe=Probe(partial(answers_store, store)),
+        broker_probe=Probe(partial(answers_broker, broker)),
+    )
+    runner = web.AppRunner(build_app(parts), access_log=None, shutdown_timeout=2.0)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        async with (
+            _client(url, await _key_of(keys, "ann")) as ann,
+            _client(url, await _key_of(keys, "bob")) as bob,
+            _client(url, None) as nobody,
+        ):
+            yield Gateway(store, broker, relay, parts, follower, url, ann, bob, nobody)
+    finally:
+        await runner.cleanup()
+
+
+def _client(url: str, key: Key | None) -> aiohttp.ClientSession:
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return aiohttp.ClientSession(url, headers=headers)
+
+
+async def _key_of(keys: ApiKeys, owner: str) -> Key:
+    key = Key.new()
+    await keys.add(key, owner)
+    return key
+
+
+def event(run: str, body: RunEventBody, at_s: float = 1_700_000_000.0) -> RunEvent:
+    return RunEvent(envelope=Envelope(run=RunId(run)), at_s=at_s, body=body)
+
+
+def ended(state: RunState = RunState.COMPLETED) -> StateChanged:
+    return StateChanged(state=state)
+
+
+def step(number: int, **metrics: float) -> StepCompleted:
+    """A training step; `reward_mean=1` becomes the tag `reward/mean`."""
+    return StepCompleted.model_validate(
+        {
+            "phase": "training",
+            "step": number,
+            "n_steps": 10,
+            "version": number,
+            "n_episodes": 16 * number,
+            "metrics": {name.replace("_", "/", 1): value for name, value in metrics.items()},
+        }
+    )
+
+
+async def publish_events(broker: Broker, run: str, events: Sequence[RunEvent]) -> None:
+    await broker.declare(run_events(run))
+    await broker.publish(run_events(run), encode(events), message_id=new_message_id())
+
+
+def heartbeat(worker: str, role: WorkerRole, *offers: str, **fields: Any) -> Heartbeat:
+    return Heartbeat.model_validate(
+        {
+            "envelope": Envelope(),
+            "worker": WorkerId(worker),
+            "role": role,
+            "offers": offers,
+            "interval_s": 60.0,
+            "capacity": 4,
+            "in_flight": 0,
+            **fields,
+        }
+    )

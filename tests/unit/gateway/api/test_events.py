@@ -1,0 +1,199 @@
+"""Events as a stream: complete, in order, resumable, and gone when either side is."""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import update
+from sqlmodel import Session, col
+from tests.support.gateway import Gateway, ended, event, open_gateway, publish_events, step
+
+from warren.sse import ServerEvent, SseParser
+from warren_broker.inbox import Inbox, follow
+from warren_broker.port import Broker
+from warren_gateway.api import events as events_module
+from warren_gateway.api.position import Position
+from warren_gateway.store.store import Store
+from warren_gateway.store.tables import Run
+from warren_schemas.events import RunEvent, RunState, StateChanged, WarningRaised
+from warren_schemas.http import Problem
+
+QUEUED = StateChanged(state=RunState.QUEUED)
+
+
+async def test_a_run_is_told_from_its_first_event_to_its_last(gateway: Gateway) -> None:
+    run = await gateway.submit()
+    await gateway.tell(run, QUEUED)
+    await gateway.tell(run, step(1, reward_mean=0.5), step(2, reward_mean=0.6))
+    await gateway.tell(run, step(3, reward_mean=0.7), ended())
+    await gateway.tell(run, step(4, reward_mean=0.8))  # nothing comes after the end
+    events = await _all(gateway, run)
+    assert [event.name for event in events] == [
+        "state_changed", "step_completed", "step_completed", "step_completed", "state_changed",
+    ]  # fmt: skip
+    ids = [int(event.id) for event in events]
+    assert ids == sorted(set(ids))
+    assert [RunEvent.model_validate_json(event.data).body for event in events][-1] == ended()
+
+
+async def test_reading_goes_on_exactly_behind_the_last_event_seen(gateway: Gateway) -> None:
+    run = await gateway.submit()
+    await gateway.tell(run, QUEUED)
+    await gateway.tell(run, *(step(number) for number in range(1, 5)))
+    await gateway.tell(run, ended())
+    events = await _all(gateway, run)
+    for seen in range(len(events)):
+        assert await _all(gateway, run, after=events[seen].id) == events[seen + 1 :]
+
+
+async def test_what_happens_now_comes_now(gateway: Gateway) -> None:
+    run = await gateway.submit()
+    async with aclosing(_events(gateway, run)) as events:
+        await gateway.tell(run, step(1))
+        assert (await anext(events)).name == "step_completed"
+        await gateway.tell(run, ended())
+        assert (await anext(events)).name == "state_changed"
+        with pytest.raises(StopAsyncIteration):
+            await anext(events)
+
+
+async def test_a_twin_is_told_once(gateway: Gateway) -> None:
+    run = await gateway.submit()
+    first = event(run, step(1))
+    for _ in range(2):
+        await publish_events(gateway.broker, run, [first])
+    await gateway.tell(run, ended())
+    assert [event.name for event in await _all(gateway, run)] == ["step_completed", "state_changed"]
+
+
+@pytest.mark.parametrize("text", ["x", "-1", "1.5", "²", "9" * 40])
+async def test_an_id_that_is_none_is_422(gateway: Gateway, text: str) -> None:
+    run = await gateway.submit()
+    headers = {"Last-Event-ID": text}
+    async with gateway.ann.get(f"/v1/runs/{run}/events", headers=headers) as response:
+        assert response.status == 422
+        problem = Problem.model_validate_json(await response.read())
+    assert problem.code == "invalid_last_event_id"
+
+
+async def test_a_run_whose_events_are_no_longer_kept_ends_soon(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events_module, "QUIET_S", 0.05)
+    run = await gateway.submit()
+
+    def end(session: Session) -> None:
+        session.exec(update(Run).where(col(Run.id) == run).values(state=RunState.FAILED))
+
+    await gateway.store.transact(end)
+    async with asyncio.timeout(10):
+        assert await _all(gateway, run) == []
+
+
+async def test_a_silent_run_is_kept_alive_by_pings(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events_module, "PING_S", 0.01)
+    run = await gateway.submit()
+    async with gateway.ann.get(f"/v1/runs/{run}/events") as response:
+        assert (await response.content.readline()).startswith(b":")
+
+
+async def test_a_client_that_goes_away_is_let_go(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events_module, "PING_S", 0.01)
+    closed = _watch_streams(monkeypatch)
+    run = await gateway.submit()
+    async with gateway.ann.get(f"/v1/runs/{run}/events") as response:
+        assert response.status == 200
+        response.close()
+    async with asyncio.timeout(10):
+        await closed.wait()
+
+
+async def test_a_client_that_takes_nothing_costs_little_and_is_let_go(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events_module, "SEND_S", 0.2)
+    closed = _watch_streams(monkeypatch)
+    run = await gateway.submit()
+    for _ in range(20):
+        await gateway.tell(run, *[WarningRaised(message="x" * 10_000)] * 64)
+    with _deaf_client(gateway, run):
+        async with asyncio.timeout(30):
+            await closed.wait()
+
+
+async def test_stopping_ends_streams_at_once(store: Store, broker: Broker, tmp_path: Path) -> None:
+    async with open_gateway(store, broker, tmp_path) as gateway:
+        run = await gateway.submit()
+        response = await gateway.ann.get(f"/v1/runs/{run}/events")
+        async with asyncio.timeout(1.5):  # shorter than what requests under way are given
+            await asyncio.gather(_stop(gateway), response.content.read())
+
+
+@given(offset=st.integers(0, 2**50), place=st.integers(0, 63))
+def test_a_position_is_one_rising_number(offset: int, place: int) -> None:
+    position = Position(offset, place)
+    assert Position.parse(str(position)) == position
+    following = Position(offset, place + 1) if place < 63 else Position(offset + 1)
+    assert int(str(following)) == int(str(position)) + 1
+
+
+async def _stop(gateway: Gateway) -> None:
+    gateway.parts.closing.set()
+
+
+async def _events(
+    gateway: Gateway, run: str, after: str | None = None
+) -> AsyncGenerator[ServerEvent]:
+    headers = {"Last-Event-ID": after} if after else {}
+    parser = SseParser()
+    async with gateway.ann.get(f"/v1/runs/{run}/events", headers=headers) as response:
+        assert response.status == 200
+        assert response.content_type == "text/event-stream"
+        async for chunk in response.content.iter_any():
+            for parsed in parser.feed(chunk):
+                yield parsed
+
+
+async def _all(gateway: Gateway, run: str, after: str | None = None) -> list[ServerEvent]:
+    async with asyncio.timeout(30):
+        return [event async for event in _events(gateway, run, after)]
+
+
+def _watch_streams(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Set when a reader of a run's events has let go of its stream."""
+    closed = asyncio.Event()
+
+    @asynccontextmanager
+    async def watched(*arguments: Any, **named: Any) -> AsyncGenerator[Inbox[RunEvent]]:
+        try:
+            async with follow(*arguments, **named) as inbox:
+                yield inbox
+        finally:
+            closed.set()
+
+    monkeypatch.setattr(events_module, "follow", watched)
+    return closed
+
+
+def _deaf_client(gateway: Gateway, run: str) -> socket.socket:
+    """Asks for the events and reads none."""
+    address = urlsplit(gateway.url)
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.connect((address.hostname, address.port))
+    key = gateway.ann.headers[aiohttp.hdrs.AUTHORIZATION]
+    request = f"GET /v1/runs/{run}/events HTTP/1.1\r\nHost: x\r\nAuthorization: {key}\r\n\r\n"
+    client.sendall(request.encode())
+    return client

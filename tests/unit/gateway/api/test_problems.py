@@ -1,0 +1,142 @@
+"""Keys and errors, over every route of the table."""
+
+import logging
+from typing import Any
+
+import aiohttp
+import pytest
+from sqlalchemy.exc import OperationalError
+from sqlmodel import Session
+from tests.support.gateway import Gateway
+
+from warren_broker.port import Broker
+from warren_gateway.api.table import ROUTES, AnyRoute
+from warren_gateway.auth import Key
+from warren_gateway.store.store import StoreUnavailable
+from warren_schemas.http import Problem
+
+LOCKED = [route for route in ROUTES if route.scope == "user"]
+WRONG_KEYS = [
+    {},
+    {"Authorization": "Bearer "},
+    {"Authorization": "Bearer wk_none"},
+    {"Authorization": f"Bearer {Key.new()}"},
+    {"Authorization": f"Basic {Key.new()}"},
+]
+
+
+def _name(route: AnyRoute) -> str:
+    return f"{route.method} {route.path}"
+
+
+async def _ask(client: aiohttp.ClientSession, route: AnyRoute, **fields: Any) -> tuple[int, Any]:
+    path = route.path.replace("{run}", "run_0")
+    async with client.request(route.method, path, **fields) as response:
+        assert response.content_type == "application/json"
+        return response.status, (await response.json(), response.headers)
+
+
+@pytest.mark.parametrize("headers", WRONG_KEYS, ids=str)
+@pytest.mark.parametrize("route", LOCKED, ids=_name)
+async def test_every_route_but_health_wants_a_right_key(
+    gateway: Gateway, route: AnyRoute, headers: dict[str, str]
+) -> None:
+    status, (body, answer_headers) = await _ask(gateway.nobody, route, headers=headers)
+    assert status == 401
+    assert Problem.model_validate(body).hint
+    assert answer_headers["WWW-Authenticate"] == "Bearer"
+
+
+async def test_a_revoked_key_is_refused(gateway: Gateway) -> None:
+    key = Key.new()
+    await gateway.parts.keys.add(key, "ann")
+    headers = {"Authorization": f"Bearer {key}"}
+    async with gateway.nobody.get("/v1/runs", headers=headers) as response:
+        assert response.status == 200
+    await gateway.parts.keys.revoke(key.id)
+    async with gateway.nobody.get("/v1/runs", headers=headers) as response:
+        assert response.status == 401
+
+
+async def test_an_unknown_route_is_404_and_a_wrong_method_405(gateway: Gateway) -> None:
+    async with gateway.nobody.get("/v1/nothing") as response:
+        assert response.status == 404
+        assert Problem.model_validate_json(await response.read()).code == "not_found"
+    async with gateway.nobody.delete("/v1/runs") as response:
+        assert response.status == 405
+        assert response.headers["Allow"] == "GET,POST"
+        assert Problem.model_validate_json(await response.read()).code == "method_not_allowed"
+
+
+@pytest.mark.parametrize(
+    "route", [route for route in LOCKED if route.path != "/v1/workers"], ids=_name
+)
+async def test_a_store_that_is_away_is_503_with_a_time_to_come_back(
+    gateway: Gateway, route: AnyRoute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with gateway.ann.get("/v1/runs") as response:
+        assert response.status == 200  # the key is known from here on
+    _break(gateway, monkeypatch)
+    body = {"config": {"model": {"base": "m"}, "environments": [{"name": "e"}]}}
+    body |= {"idempotency_key": "12345678"}
+    fields: dict[str, Any] = {"json": body} if route.path == "/v1/runs" else {}
+    if route.method == "GET":
+        fields = {}
+    status, (answer, headers) = await _ask(gateway.ann, route, **fields)
+    assert status == 503
+    assert Problem.model_validate(answer).code == "store_unavailable"
+    assert int(headers["Retry-After"]) > 0
+
+
+async def test_a_key_can_not_be_checked_without_the_store(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _break(gateway, monkeypatch)
+    async with gateway.ann.get("/v1/runs") as response:
+        assert response.status == 503
+
+
+async def test_a_broker_that_is_closed_is_503(gateway: Gateway, broker: Broker) -> None:
+    await broker.close()
+    async with gateway.ann.get("/v1/queues") as response:
+        assert response.status == 503
+        assert Problem.model_validate_json(await response.read()).code == "broker_unavailable"
+
+
+async def test_a_mistake_of_ours_is_logged_with_an_id_and_not_shown(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(_owner: str, _run: str) -> None:
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr(gateway.parts.runs, "show", fail)
+    with caplog.at_level(logging.ERROR):
+        async with gateway.ann.get("/v1/runs/run_0") as response:
+            assert response.status == 500
+            text = await response.text()
+    problem = Problem.model_validate_json(text)
+    error_id = problem.message.partition("(")[2].partition(")")[0]
+    assert error_id.startswith("error_")
+    assert error_id in caplog.text
+    assert "secret detail" in caplog.text
+    assert "secret detail" not in text
+
+
+def _break(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the database fail the way a lost connection does."""
+
+    def away(_work: object) -> None:
+        raise OperationalError("select 1", {}, ConnectionError("server closed the connection"))
+
+    monkeypatch.setattr(gateway.store, "_transact", away)
+
+
+async def test_breaking_the_store_is_what_a_lost_database_looks_like(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _break(gateway, monkeypatch)
+
+    def nothing(_session: Session) -> None: ...
+
+    with pytest.raises(StoreUnavailable):
+        await gateway.store.transact(nothing)

@@ -1,0 +1,85 @@
+"""The registry: who is alive, and who hears of a change."""
+
+import asyncio
+
+from tests.support.gateway import heartbeat
+
+from warren_broker.port import Broker
+from warren_broker.topology import WORKERS
+from warren_broker.worker.heartbeat import announce
+from warren_gateway.registry import Registry
+from warren_schemas.control import WorkerRole
+
+SAMPLER, TRAINER = WorkerRole.SAMPLER, WorkerRole.TRAINER
+
+
+async def test_hears_of_a_worker_through_the_broker(broker: Broker) -> None:
+    registry = Registry(broker)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(registry.run())
+        while not registry.alive():  # nobody keeps an event: say it until it is heard
+            await announce(broker, heartbeat("w1", SAMPLER, "tiny"))
+            await asyncio.sleep(0)
+        running.cancel()
+    assert registry.alive() == []  # a registry that does not listen knows nothing
+
+
+async def test_a_message_that_is_no_heartbeat_does_no_harm(broker: Broker) -> None:
+    registry = Registry(broker)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(registry.run())
+        while not registry.alive():
+            await broker.publish(WORKERS, b"nonsense", message_id="m1")
+            await announce(broker, heartbeat("w1", SAMPLER, "tiny"))
+            await asyncio.sleep(0)
+        running.cancel()
+
+
+async def test_lists_by_role_in_order_of_ids(broker: Broker) -> None:
+    registry = Registry(broker)
+    for name, role in (("c", SAMPLER), ("a", TRAINER), ("b", SAMPLER)):
+        registry.hear(heartbeat(name, role, "tiny"))
+    assert [beat.worker for beat in registry.alive()] == ["a", "b", "c"]
+    assert [beat.worker for beat in registry.alive(SAMPLER)] == ["b", "c"]
+
+
+async def test_a_silent_worker_is_removed_by_a_timer(broker: Broker) -> None:
+    registry = Registry(broker)
+    registry.hear(heartbeat("w1", SAMPLER, "tiny", interval_s=0.01))
+    async with asyncio.timeout(10):
+        await registry.changed()
+    assert registry.alive() == []
+
+
+async def test_a_worker_that_leaves_is_gone_at_once(broker: Broker) -> None:
+    registry = Registry(broker)
+    registry.hear(heartbeat("w1", SAMPLER, "tiny"))
+    registry.hear(heartbeat("w1", SAMPLER, "tiny", is_leaving=True))
+    assert registry.alive() == []
+    assert registry.generation == 2
+
+
+async def test_only_what_others_plan_by_is_a_change(broker: Broker) -> None:
+    registry = Registry(broker)
+    held = [{"model": "model_1", "epoch": 1}]
+    registry.hear(heartbeat("w1", TRAINER, "tiny"))
+    assert registry.generation == 1
+    registry.hear(heartbeat("w1", TRAINER, "tiny", in_flight=3, n_done=7))
+    assert registry.generation == 1
+    registry.hear(heartbeat("w1", TRAINER, "tiny", models=held))
+    assert registry.generation == 2
+    registry.hear(heartbeat("w1", TRAINER, "tiny", "large", models=held))
+    assert registry.generation == 3
+    registry.hear(heartbeat("w2", TRAINER, "tiny", is_leaving=True))  # never seen before
+    assert registry.generation == 3
+
+
+async def test_changed_wakes_all_who_wait_and_misses_nothing(broker: Broker) -> None:
+    registry = Registry(broker)
+    before = registry.generation
+    waiting = [asyncio.create_task(registry.changed()) for _ in range(3)]
+    await asyncio.sleep(0)
+    registry.hear(heartbeat("w1", SAMPLER, "tiny"))
+    async with asyncio.timeout(10):
+        await asyncio.gather(*waiting)
+        await registry.changed(since=before)
