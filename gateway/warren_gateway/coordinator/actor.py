@@ -18,7 +18,7 @@ from sqlmodel import Session
 from warren_broker.errors import BrokerUnavailable
 from warren_broker.inbox import Claim, Inbox, follow, receive
 from warren_broker.port import Broker
-from warren_broker.topology import Address, interact, results, train, trajectories
+from warren_broker.topology import Address, generate, interact, results, train, trajectories
 from warren_gateway.coordinator import ending, leases, logic, records
 from warren_gateway.coordinator.change import Change
 from warren_gateway.coordinator.mailbox import Mail, Mailbox
@@ -35,6 +35,8 @@ from warren_schemas.training import OpResult
 RETRY_S = 1.0
 LONGEST_NAP_S = 60.0
 RESULTS_PREFETCH = 64
+DEPTH_INTERVAL_S = 2.0
+"""Time between two samples of the queues' depths; a gauge has no event to wait for."""
 RESTART_GRACE_S = 5.0
 """After a restart with a broker that forgets, episodes in the air are started again after this."""
 
@@ -80,6 +82,7 @@ class RunActor:
                     _hand_over(answers, self._mailbox.put_answers), name=f"{name} answers"
                 ),
                 tasks.create_task(self._watch_workers(), name=f"{name} workers"),
+                tasks.create_task(self._watch_queues(), name=f"{name} queues"),
             ]
             await self._drive()
             for reader in readers:
@@ -178,6 +181,20 @@ class RunActor:
         while True:
             await self._registry.changed()
             self._mailbox.wake()
+
+    async def _watch_queues(self) -> None:
+        """Sample how many messages wait, for the run's metrics."""
+        memory = self._memory
+        queues = {"queue/generate": generate(memory.spec.base_model)}
+        for environment in memory.config.environments:
+            queues[f"queue/interact/{environment.name}"] = interact(environment.name)
+        while True:
+            try:
+                for tag, queue in queues.items():
+                    memory.queue_depths[tag] = float(await self._broker.depth(queue) or 0)
+            except BrokerUnavailable as error:
+                log.info("%s: queue depths are unknown: %s", memory.run, error)
+            await asyncio.sleep(DEPTH_INTERVAL_S)
 
     async def fail(self, reason: str) -> None:
         """End the run as failed, whatever state it is in."""

@@ -117,7 +117,11 @@ def _start_item(
             purpose=group.purpose,
             environment=environment.name,
             environment_config=environment.config,
-            task=TaskRef(split=_split(environment, group.purpose), index=group.task_index),
+            task=TaskRef(
+                split=_split(environment, group.purpose),
+                index=group.task_index,
+                order_seed=memory.config.seed,
+            ),
             seed=_seed(memory.config.seed, group),
             policy=_policy(memory, group.purpose),
             sampling=_sampling(memory, group.purpose),

@@ -64,6 +64,8 @@ class Memory:
     missing_since_s: float | None = None
     rate_mark: tuple[float, int, int] = (0.0, 0, 0)
     """Time, episodes and tokens at the last step: for rates."""
+    queue_depths: dict[str, float] = field(default_factory=dict[str, float])
+    """Messages that wait in the run's queues, as metrics."""
     is_cancel_requested: bool = False
     change: Change = field(default_factory=Change)
 

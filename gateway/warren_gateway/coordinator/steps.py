@@ -94,7 +94,12 @@ def settle(memory: Memory) -> bool:
     while progress.pending and progress.pending[0].last_op <= memory.done_op:
         pending = progress.pending.pop(0)
         progress.n_published_steps += 1
-        metrics = {**pending.metrics, **trainer_metrics(pending.answers), **_rates(memory)}
+        metrics = {
+            **pending.metrics,
+            **trainer_metrics(pending.answers),
+            **memory.queue_depths,
+            **_rates(memory),
+        }
         memory.emit(
             StepCompleted(
                 phase=pending.phase,
