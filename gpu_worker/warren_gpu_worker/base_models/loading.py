@@ -11,18 +11,23 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
-def load_base(folder: str, dtype: str = "float32") -> "PreTrainedModel":
+def load_base(folder: str, dtype: str = "float32", device: str = "cpu") -> "PreTrainedModel":
     """The model in `folder` with weights of `dtype` (`float32`, `bfloat16`, …), in eval mode.
+
+    The device `auto` is a GPU if there is one.
 
     Raises `OSError` or `ValueError` (from transformers) when the folder holds no such model.
     """
     import torch
+    from torch import nn
     from transformers import AutoModelForCausalLM
 
     model = AutoModelForCausalLM.from_pretrained(
         folder, dtype=getattr(torch, dtype), attn_implementation="sdpa", local_files_only=True
     )
-    return cast("PreTrainedModel", model.eval())
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    return cast("PreTrainedModel", cast(nn.Module, model).eval().to(device))
 
 
 def load_tokenizer(folder: str) -> "PreTrainedTokenizerBase":

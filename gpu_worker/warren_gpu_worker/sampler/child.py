@@ -1,0 +1,180 @@
+# pyright: reportUnknownMemberType=false
+# (transformers leaves parts of its interface untyped)
+"""The sampler's child process: `python -m warren_gpu_worker.sampler.child SETTINGS BASE_MODEL`.
+
+One thread decodes; another reads the socket and hands frames over, so that orders are taken between
+two steps and never hold one up; two more fetch policies. All meet in one queue of events.
+
+Invariants: whatever is finished in a step leaves in one frame; while there is work, something is
+said at least every `PULSE_S`; when the supervisor closes the conversation the process ends at once.
+"""
+
+import gc
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import cast
+
+import torch
+import transformers
+from transformers import PreTrainedModel
+
+from warren_broker.worker.child import Channel
+from warren_gpu_worker.base_models.loading import load_base, load_tokenizer
+from warren_gpu_worker.sampler.frames import (
+    Broken,
+    PolicySource,
+    Ready,
+    Report,
+    pack,
+    unpack_orders,
+)
+from warren_gpu_worker.sampler.policy_keeper import PolicyKeeper
+from warren_gpu_worker.sampler.renderer import Renderer
+from warren_gpu_worker.sampler.transformers_engine import EngineLimits, TransformersEngine
+from warren_gpu_worker.sampler.turns import Answer, Turns
+from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.weights import PolicyFiles, fetch_policy
+
+PULSE_S = 1.0
+_N_FETCHES = 2
+_FETCH_DELAYS_S = (0.0, 0.2, 1.0)
+"""Waits before each try: a store may show a new folder late."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fetched:
+    source: PolicySource
+    outcome: PolicyFiles | str
+    """The files, or why there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _HungUp:
+    """The supervisor wants nothing more."""
+
+
+_Event = bytes | _Fetched | _HungUp
+
+
+class SamplerChild:
+    """Raises `ModelUnsupported` or `TemplateNotExtendable`, and what `load_base` raises."""
+
+    def __init__(self, channel: Channel, settings: GpuWorkerSettings, base_model: str) -> None:
+        self._channel = channel
+        self._events: SimpleQueue[_Event] = SimpleQueue()
+        self._fetches = ThreadPoolExecutor(_N_FETCHES, thread_name_prefix="fetch")
+        self._reported_s = 0.0
+        folder = settings.base_models[base_model]
+        base = load_base(folder, settings.dtype, settings.device)
+        renderer = Renderer(load_tokenizer(folder), _configured_ends(base))
+        end_ids = frozenset({*_configured_ends(base), renderer.end_of_turn})
+        self._engine = TransformersEngine(
+            base,
+            end_ids=end_ids,
+            decode_text=renderer.text,
+            limits=EngineLimits.of(settings),
+            seed=settings.seed,
+        )
+        self._keeper = PolicyKeeper(self._engine, self._start_fetch)
+        self._turns = Turns(self._engine, self._keeper, renderer, end_ids)
+
+    def run(self) -> None:
+        """Serve until the supervisor hangs up."""
+        threading.Thread(target=self._read, name="read", daemon=True).start()
+        self._channel.send(pack(Ready(self._engine.context_length)))
+        while True:
+            for event in self._take_events():
+                if isinstance(event, _HungUp):
+                    return
+                self._handle(event)
+            self._report(self._turns.step())
+
+    def _read(self) -> None:
+        """The reading thread: frames into events, until the conversation ends."""
+        while (frame := self._channel.receive()) is not None:
+            self._events.put(frame)
+        self._events.put(_HungUp())
+
+    def _take_events(self) -> Iterator[_Event]:
+        """What has come; wait for something when there is nothing else to do."""
+        try:
+            if not self._turns.has_work:
+                yield self._events.get(timeout=PULSE_S if self._turns.n_open else None)
+            while True:
+                yield self._events.get_nowait()
+        except Empty:
+            return
+
+    def _handle(self, event: bytes | _Fetched) -> None:
+        if isinstance(event, bytes):
+            self._turns.follow(unpack_orders(event))
+        elif isinstance(event.outcome, str):
+            log.warning("policy %s: %s", event.source.key.model, event.outcome)
+            self._turns.refuse(self._keeper.fetch_failed(event.source, event.outcome))
+        else:
+            self._turns.refuse(self._keeper.fetched(event.source, event.outcome))
+
+    def _report(self, answers: list[Answer]) -> None:
+        now_s = time.monotonic()
+        if answers or now_s - self._reported_s >= PULSE_S:
+            self._reported_s = now_s
+            self._channel.send(pack(Report(answers, self._engine.statistics())))
+
+    def _start_fetch(self, source: PolicySource) -> None:
+        self._fetches.submit(_fetch, source, self._events.put)
+
+
+def _fetch(source: PolicySource, put: Callable[[_Event], None]) -> None:
+    """In a fetching thread: the files, or the reason why not, as an event."""
+    put(_Fetched(source, _try_to_fetch(source)))
+
+
+def _try_to_fetch(source: PolicySource) -> PolicyFiles | str:
+    if source.url is None:
+        return "it has no address"
+    reason = ""
+    for delay_s in _FETCH_DELAYS_S:
+        time.sleep(delay_s)
+        try:
+            return fetch_policy(source.url)
+        except Exception as error:  # any store's own errors: each becomes a refusal
+            log.debug("fetching %s", source.url, exc_info=True)
+            reason = str(error) or type(error).__name__
+    return reason
+
+
+def _configured_ends(base: PreTrainedModel) -> list[int]:
+    """The tokens that end generation by the model's own configuration."""
+    configured = base.generation_config or base.config
+    ends = cast("int | list[int] | None", configured.eos_token_id)
+    return [ends] if isinstance(ends, int) else list(ends or ())
+
+
+def main() -> None:
+    """Leaves without waiting for threads: a fetch may hang, and nothing here needs tidying up."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    transformers.utils.logging.disable_progress_bar()
+    channel = Channel.inherited()
+    settings = GpuWorkerSettings.model_validate_json(sys.argv[1])
+    torch.set_num_threads(settings.n_threads)
+    try:
+        child = SamplerChild(channel, settings, sys.argv[2])
+    except (OSError, ValueError, RuntimeError) as error:
+        channel.send(pack(Broken(str(error))))
+        os._exit(1)
+    gc.freeze()
+    child.run()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

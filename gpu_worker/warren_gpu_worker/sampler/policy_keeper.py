@@ -1,0 +1,114 @@
+"""The keeper: sees to it that a policy is loaded before anybody samples from it.
+
+A request whose policy is not loaded, or older than it needs, is parked; the files are fetched
+elsewhere (reading a store may take long), and the request goes on once they are loaded. While a
+fetch is under way a newer version may become known: then that one is fetched next, and an old one
+that has been deleted meanwhile harms nobody.
+
+Invariants: at most one fetch for each policy; every parked request is released or refused; the live
+weights of a model never go back to an older version.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from warren_gpu_worker.sampler.engine import Engine, PolicyKey, PolicyUnusable, Refusal, Request
+from warren_gpu_worker.sampler.frames import PolicySource, Published
+from warren_gpu_worker.weights import PolicyFiles
+from warren_schemas.episode import FailureKind
+
+BASE_VERSION = 0
+"""The version of a model that was not trained yet: the base model's own weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Parked:
+    request: Request
+    version: int
+
+
+class PolicyKeeper:
+    """`start_fetch` must answer each call by one later `fetched` or `fetch_failed`."""
+
+    def __init__(self, engine: Engine, start_fetch: Callable[[PolicySource], None]) -> None:
+        self._engine = engine
+        self._start_fetch = start_fetch
+        self._wanted: dict[PolicyKey, PolicySource] = {}  # those with a fetch under way
+        self._parked: dict[PolicyKey, list[_Parked]] = {}
+
+    @property
+    def n_parked(self) -> int:
+        return sum(len(parked) for parked in self._parked.values())
+
+    def submit(self, request: Request, source: PolicySource) -> Refusal | None:
+        """Hand the request to the engine as soon as its policy is loaded."""
+        loaded = self._engine.version_of(source.key)
+        if loaded is None and source.url is None:
+            if source.version != BASE_VERSION:
+                return _unavailable(request, f"version {source.version} has no address")
+            self._engine.load(source.key, BASE_VERSION, None)
+            loaded = BASE_VERSION
+        if loaded is not None and loaded >= source.version:
+            self._engine.submit([request])
+        else:
+            self._parked.setdefault(source.key, []).append(_Parked(request, source.version))
+            self._want(source)
+        return None
+
+    def published(self, news: Published) -> None:
+        """Bring the model's live weights up to date, if anybody uses them here."""
+        key = PolicyKey(news.model)
+        loaded = self._engine.version_of(key)
+        if key in self._wanted or (loaded is not None and loaded < news.version):
+            self._want(PolicySource(key, news.version, news.url))
+
+    def fetched(self, source: PolicySource, files: PolicyFiles) -> list[Refusal]:
+        """The files are here; refusals if they are of no use."""
+        try:
+            self._engine.load(source.key, source.version, files)
+        except PolicyUnusable as error:
+            return self.fetch_failed(source, str(error))
+        self._go_on_after(source)
+        still_parked: list[_Parked] = []
+        for parked in self._parked.pop(source.key, []):
+            if parked.version <= source.version:
+                self._engine.submit([parked.request])
+            else:
+                still_parked.append(parked)
+        if still_parked:
+            self._parked[source.key] = still_parked
+        return []
+
+    def fetch_failed(self, source: PolicySource, reason: str) -> list[Refusal]:
+        """Refuse those that waited, unless a newer version may still help them."""
+        if self._go_on_after(source):
+            return []
+        parked = self._parked.pop(source.key, [])
+        return [_unavailable(p.request, f"version {source.version}: {reason}") for p in parked]
+
+    def cancel(self, ids: Collection[int]) -> None:
+        for key, parked in list(self._parked.items()):
+            self._parked[key] = [p for p in parked if p.request.id not in ids]
+            if not self._parked[key]:
+                del self._parked[key]
+
+    def _want(self, source: PolicySource) -> None:
+        wanted = self._wanted.get(source.key)
+        if wanted is None:
+            self._wanted[source.key] = source
+            self._start_fetch(source)
+        elif source.version > wanted.version:
+            self._wanted[source.key] = source
+
+    def _go_on_after(self, source: PolicySource) -> bool:
+        """A fetch has ended; start the next one if a newer version became known meanwhile."""
+        wanted = self._wanted.pop(source.key)
+        if wanted.version <= source.version:
+            return False
+        self._want(wanted)
+        return True
+
+
+def _unavailable(request: Request, reason: str) -> Refusal:
+    text = f"the policy {request.policy.model} can't be loaded: {reason}"
+    return Refusal(request.id, FailureKind.POLICY_UNAVAILABLE, text)

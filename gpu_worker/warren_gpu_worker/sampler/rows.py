@@ -1,0 +1,176 @@
+# pyright: reportUnknownMemberType=false
+# (transformers leaves parts of its interface untyped)
+"""Rows that decode together: their cached keys and values, and where each of them stands.
+
+A batch has one cache of `length` columns; shorter rows are padded on the left, so that the next
+token of every row goes into the same column. Rows with equal prompts are prefilled once.
+
+Legend: `_B` rows, `_U` distinct prompts, `_T` columns, `_V` the vocabulary.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer
+
+from warren_gpu_worker.sampler.drawing import Knobs
+from warren_gpu_worker.sampler.engine import Request
+
+
+@dataclass(slots=True, eq=False)
+class Row:
+    """One request under way and what was sampled for it so far."""
+
+    request: Request
+    max_new_tokens: int
+    ids: list[int] = field(default_factory=list[int])
+    logprobs: list[float] = field(default_factory=list[float])
+    versions: list[int] = field(default_factory=list[int])
+
+    @property
+    def max_length(self) -> int:
+        return self.request.prompt_ids_T.size + self.max_new_tokens
+
+
+@dataclass(slots=True)
+class Batch:
+    rows: list[Row]
+    cache: DynamicCache
+    length: int
+    """Cached columns, padding included."""
+    pad_B: Tensor
+    """Columns of padding on the left of each row."""
+    n_padded: int
+    """The largest of them."""
+    knobs: Knobs
+
+    def select(self, kept: list[int]) -> "Batch":
+        """The batch of these rows only, without columns that only others needed."""
+        kept_B = torch.tensor(kept, device=self.pad_B.device)
+        pad_B = self.pad_B[kept_B]
+        n_unused = int(pad_B.min()) if self.n_padded else 0
+        for layer in _layers(self.cache):
+            layer.keys = _held(layer.keys)[kept_B, :, n_unused:]
+            layer.values = _held(layer.values)[kept_B, :, n_unused:]
+        return Batch(
+            rows=[self.rows[i] for i in kept],
+            cache=self.cache,
+            length=self.length - n_unused,
+            pad_B=pad_B - n_unused,
+            n_padded=self.n_padded and int(pad_B.max()) - n_unused,
+            knobs=self.knobs.select(kept_B),
+        )
+
+    def joined(self, other: "Batch") -> "Batch":
+        """Both batches as one; neither may be used afterwards."""
+        length = max(self.length, other.length)
+        more_here, more_there = length - self.length, length - other.length
+        for layer, newer in zip(_layers(self.cache), _layers(other.cache), strict=True):
+            layer.keys = _stacked(layer.keys, more_here, newer.keys, more_there)
+            layer.values = _stacked(layer.values, more_here, newer.values, more_there)
+        return Batch(
+            rows=self.rows + other.rows,
+            cache=self.cache,
+            length=length,
+            pad_B=torch.cat([self.pad_B + more_here, other.pad_B + more_there]),
+            n_padded=max(self.n_padded + more_here, other.n_padded + more_there),
+            knobs=self.knobs.joined(other.knobs),
+        )
+
+
+def prefill(model: PreTrainedModel, rows: Sequence[Row]) -> tuple[Batch, Tensor]:
+    """Run the rows' prompts through the model; the new batch and its next logits (B, V)."""
+    places: dict[bytes, int] = {}
+    prompt_of_B = [
+        places.setdefault(row.request.prompt_ids_T.tobytes(), len(places)) for row in rows
+    ]
+    prompts_U = [np.frombuffer(prompt, np.int32) for prompt in places]
+    ids_UT, pad_U = _left_padded(prompts_U)
+    length, n_padded = ids_UT.shape[1], int(pad_U.max())
+    device = model.device
+    pad_U = torch.from_numpy(pad_U).to(device)
+    cache = DynamicCache()
+    columns_T = torch.arange(length, device=device)
+    logits_UV = _forward(
+        model, torch.from_numpy(ids_UT).to(device), cache, columns_T, pad_U, n_padded
+    )
+    knobs = Knobs.of([row.request.sampling for row in rows], device)
+    batch = Batch(list(rows), cache, length, pad_U, n_padded, knobs)
+    if len(prompts_U) < len(rows):
+        logits_UV = logits_UV[_spread(batch, prompt_of_B)]
+    return batch, logits_UV
+
+
+def decode(model: PreTrainedModel, batch: Batch) -> Tensor:
+    """Put each row's last token into the cache; the next logits (B, V)."""
+    device = batch.pad_B.device
+    last_B1 = torch.tensor([[row.ids[-1]] for row in batch.rows], device=device)
+    column_T = torch.tensor([batch.length], device=device)
+    batch.length += 1
+    return _forward(model, last_B1, batch.cache, column_T, batch.pad_B, batch.n_padded)
+
+
+def _forward(
+    model: PreTrainedModel,
+    ids_BT: Tensor,
+    cache: DynamicCache,
+    columns_T: Tensor,
+    pad_B: Tensor,
+    n_padded: int,
+) -> Tensor:
+    """Run tokens that go into these columns of the cache; the logits after the last (B, V)."""
+    pad_B1 = pad_B[:, None]
+    mask_BT = None
+    if n_padded:
+        length = cache.get_seq_length() + ids_BT.shape[1]
+        mask_BT = torch.arange(length, device=pad_B.device) >= pad_B1
+    output = model(
+        input_ids=ids_BT,
+        attention_mask=mask_BT,
+        position_ids=(columns_T - pad_B1).clamp(min=0),
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=1,
+    )
+    return cast(Tensor, output.logits)[:, -1]
+
+
+def _left_padded(prompts_U: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    lengths_U = np.array([prompt.size for prompt in prompts_U])
+    length = int(lengths_U.max())
+    ids_UT = np.zeros((len(prompts_U), length), np.int64)
+    for ids_T, prompt in zip(ids_UT, prompts_U, strict=True):
+        ids_T[length - prompt.size :] = prompt
+    return ids_UT, length - lengths_U
+
+
+def _spread(batch: Batch, prompt_of_B: list[int]) -> Tensor:
+    """Give every row its own copy of its prompt's columns; returns where each came from."""
+    from_B = torch.tensor(prompt_of_B, device=batch.pad_B.device)
+    batch.pad_B = batch.pad_B[from_B]
+    batch.cache.reorder_cache(cast(torch.LongTensor, from_B))
+    return from_B
+
+
+def _layers(cache: DynamicCache) -> list[DynamicLayer]:
+    return cast("list[DynamicLayer]", cache.layers)
+
+
+def _held(tensor: Tensor | None) -> Tensor:
+    assert tensor is not None, "a batch has been through the model"
+    return tensor
+
+
+def _stacked(here: Tensor | None, more_here: int, there: Tensor | None, more_there: int) -> Tensor:
+    """Two caches (B, heads, T, size), each with more columns on its left, one above the other."""
+    return torch.cat([_widened(_held(here), more_here), _widened(_held(there), more_there)])
+
+
+def _widened(cached: Tensor, n_more: int) -> Tensor:
+    return F.pad(cached, (0, 0, n_more, 0)) if n_more else cached

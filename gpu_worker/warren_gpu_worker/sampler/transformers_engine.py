@@ -1,0 +1,227 @@
+"""The plain transformers engine: continuous batching with a cache of keys and values, on any device.
+
+It holds one batch for each policy that has requests. A step decodes one token for every batch,
+prefills what has waited, and lets the newcomers join; rows that are done leave.
+"""
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from warren_gpu_worker.sampler.admission import WaitingLine
+from warren_gpu_worker.sampler.drawing import draw
+from warren_gpu_worker.sampler.engine import (
+    Completion,
+    EngineStatistics,
+    PolicyKey,
+    Refusal,
+    Request,
+)
+from warren_gpu_worker.sampler.policy_shelf import LoadedPolicy, PolicyShelf
+from warren_gpu_worker.sampler.rows import Batch, Row, decode, prefill
+from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.weights import PolicyFiles
+from warren_schemas.episode import FailureKind, FinishReason
+
+_Answer = Completion | Refusal
+
+_ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
+_BYTES_PER_CHARACTER = 4
+
+
+class ModelUnsupported(ValueError):
+    """The base model keeps state that this engine can't batch; says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLimits:
+    max_batch: int
+    """Most rows at once."""
+    max_batch_tokens: int
+    """Most columns times rows at once, with room for what they may grow to."""
+    policy_memory_bytes: int
+
+    @staticmethod
+    def of(settings: GpuWorkerSettings) -> "EngineLimits":
+        return EngineLimits(
+            settings.max_batch, settings.max_batch_tokens, settings.policy_memory_bytes
+        )
+
+
+class TransformersEngine:
+    """`decode_text` turns token ids into text, to look for stop strings."""
+
+    def __init__(
+        self,
+        base: PreTrainedModel,
+        *,
+        end_ids: Collection[int],
+        decode_text: Callable[[list[int]], str],
+        limits: EngineLimits,
+        seed: int = 0,
+    ) -> None:
+        _check_supported(base)
+        self._shelf = PolicyShelf(base, limits.policy_memory_bytes)
+        self._end_ids = frozenset(end_ids)
+        self._decode_text = decode_text
+        self._generator = torch.Generator(base.device).manual_seed(seed)
+        self._context_length = int(base.config.max_position_embeddings)
+        self._n_vocabulary = int(base.config.vocab_size)
+        self._waiting = WaitingLine(limits.max_batch, limits.max_batch_tokens)
+        self._batches: dict[PolicyKey, Batch] = {}
+        self._refused: list[_Answer] = []
+        self._n_tokens = 0
+        self._n_steps = 0
+
+    @property
+    def context_length(self) -> int:
+        return self._context_length
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._batches or self._waiting or self._refused)
+
+    def version_of(self, policy: PolicyKey) -> int | None:
+        return self._shelf.version_of(policy)
+
+    def load(self, policy: PolicyKey, version: int, files: PolicyFiles | None) -> None:
+        with torch.inference_mode():
+            self._shelf.load(policy, version, files)
+        self._shelf.make_room(self._busy() | {policy})
+
+    def unload(self, policy: PolicyKey) -> None:
+        self._shelf.unload(policy)
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        for request in requests:
+            if refusal := self._refusal(request):
+                self._refused.append(refusal)
+            else:
+                room = self._context_length - request.prompt_ids_T.size
+                self._waiting.append(Row(request, min(request.sampling.max_tokens, room)))
+
+    def cancel(self, ids: Collection[int]) -> None:
+        self._waiting.remove(ids)
+        for key, batch in list(self._batches.items()):
+            kept = [i for i, row in enumerate(batch.rows) if row.request.id not in ids]
+            self._keep(key, batch, kept)
+
+    def step(self) -> list[_Answer]:
+        answers, self._refused = self._refused, []
+        newcomers = self._waiting.admit({key: b.rows for key, b in self._batches.items()})
+        with torch.inference_mode():
+            for key, batch in list(self._batches.items()):
+                policy = self._shelf.use(key)
+                self._advance(key, policy, batch, decode(policy.module, batch), answers)
+            for key, rows in newcomers.items():
+                self._begin(key, rows, answers)
+        self._n_steps += 1
+        return answers
+
+    def statistics(self) -> EngineStatistics:
+        return EngineStatistics(
+            n_running=sum(len(batch.rows) for batch in self._batches.values()),
+            n_waiting=len(self._waiting),
+            n_policies=len(self._shelf),
+            policy_bytes=self._shelf.size_bytes,
+            n_tokens=self._n_tokens,
+            n_steps=self._n_steps,
+        )
+
+    def _refusal(self, request: Request) -> Refusal | None:
+        """Why this request can't be served; it would take its neighbours down with it."""
+        ids_T = request.prompt_ids_T
+        if ids_T.size >= self._context_length:
+            reason = f"the prompt has {ids_T.size} tokens, the context only {self._context_length}"
+            return Refusal(request.id, FailureKind.CONTEXT_LENGTH, reason)
+        if not ids_T.size or int(ids_T.max()) >= self._n_vocabulary:
+            reason = f"the prompt must hold 1 or more token ids below {self._n_vocabulary}"
+            return Refusal(request.id, FailureKind.SAMPLER_ERROR, reason)
+        return None
+
+    def _busy(self) -> set[PolicyKey]:
+        return self._waiting.policies | self._batches.keys()
+
+    def _begin(self, key: PolicyKey, rows: list[Row], answers: list[_Answer]) -> None:
+        policy = self._shelf.use(key)
+        running = self._batches.pop(key, None)
+        batch, logits_BV = prefill(policy.module, rows)
+        self._advance(key, policy, batch, logits_BV, answers)
+        survivors = self._batches.get(key)
+        if running and survivors:
+            self._batches[key] = running.joined(survivors)
+        elif running:
+            self._batches[key] = running
+
+    def _advance(
+        self,
+        key: PolicyKey,
+        policy: LoadedPolicy,
+        batch: Batch,
+        logits_BV: Tensor,
+        answers: list[_Answer],
+    ) -> None:
+        """Draw the next token of every row; those that are done leave the batch."""
+        ids, logprobs = draw(logits_BV, batch.knobs, self._generator)
+        kept: list[int] = []
+        for index, (row, token, logprob) in enumerate(zip(batch.rows, ids, logprobs, strict=True)):
+            if math.isnan(logprob):
+                answers.append(_broken(row, policy.version))
+                continue
+            row.ids.append(token)
+            row.logprobs.append(logprob)
+            row.versions.append(policy.version)
+            finish = self._finish(row, token)
+            if finish is None:
+                kept.append(index)
+            else:
+                answers.append(_completed(row, finish))
+        self._n_tokens += len(batch.rows)
+        self._keep(key, batch, kept)
+
+    def _keep(self, key: PolicyKey, batch: Batch, kept: list[int]) -> None:
+        if not kept:
+            self._batches.pop(key, None)
+        else:
+            self._batches[key] = batch if len(kept) == len(batch.rows) else batch.select(kept)
+
+    def _finish(self, row: Row, token: int) -> FinishReason | None:
+        if token in self._end_ids:
+            return FinishReason.STOP
+        stop = row.request.sampling.stop
+        if stop and self._is_stopped(row, stop):
+            return FinishReason.STOP
+        return FinishReason.LENGTH if len(row.ids) >= row.max_new_tokens else None
+
+    def _is_stopped(self, row: Row, stop: tuple[str, ...]) -> bool:
+        """Whether the last tokens hold a stop string; every token is at least one byte of it."""
+        n_tail = _BYTES_PER_CHARACTER * (max(len(s) for s in stop) + 1)
+        tail = self._decode_text(row.ids[-n_tail:])
+        return any(s in tail for s in stop)
+
+
+def _check_supported(base: PreTrainedModel) -> None:
+    kinds = set(getattr(base.config, "layer_types", None) or ())
+    if kinds - _ATTENTION:
+        names = ", ".join(sorted(kinds - _ATTENTION))
+        raise ModelUnsupported(f"the model has layers that this engine can't batch: {names}")
+
+
+def _broken(row: Row, version: int) -> Refusal:
+    reason = f"version {version} of {row.request.policy.model} gives logits that are not finite"
+    return Refusal(row.request.id, FailureKind.SAMPLER_ERROR, reason)
+
+
+def _completed(row: Row, finish: FinishReason) -> Completion:
+    return Completion(
+        id=row.request.id,
+        ids_T=np.array(row.ids, np.int32),
+        logprobs_T=np.array(row.logprobs, np.float32),
+        versions_T=np.array(row.versions, np.int32),
+        finish=finish,
+    )

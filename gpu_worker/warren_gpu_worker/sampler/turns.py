@@ -1,0 +1,135 @@
+"""Turns: from chat to tokens, through the engine, and back to text.
+
+The text layer of the sampler's child: it renders what is new, hands token ids to the engine, and
+turns completions into words. Forced words skip the engine: their tokens count as sampled (mask 1)
+with logprob 0, so that demonstrations are trained on like the policy's own turns.
+
+Invariant: every accepted request is answered once, by a turn or a refusal, unless it is cancelled.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jinja2 import TemplateError
+from numpy.typing import NDArray
+
+from warren_gpu_worker.sampler.engine import Completion, Engine, Refusal, Request
+from warren_gpu_worker.sampler.frames import FinishedTurn, Orders, TurnRequest
+from warren_gpu_worker.sampler.policy_keeper import PolicyKeeper
+from warren_gpu_worker.sampler.renderer import Renderer
+from warren_schemas.episode import FailureKind, FinishReason
+
+Answer = FinishedTurn | Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    prompt_ids_T: NDArray[np.int32]
+    stop: tuple[str, ...]
+
+
+class Turns:
+    """`end_ids` are the tokens at which the engine ends a turn."""
+
+    def __init__(
+        self, engine: Engine, keeper: PolicyKeeper, renderer: Renderer, end_ids: frozenset[int]
+    ) -> None:
+        self._engine = engine
+        self._keeper = keeper
+        self._renderer = renderer
+        self._end_ids = end_ids
+        self._open: dict[int, _Open] = {}
+        self._answers: list[Answer] = []
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `step` would get anything done."""
+        return self._engine.has_work or bool(self._answers)
+
+    @property
+    def n_open(self) -> int:
+        return len(self._open)
+
+    def follow(self, orders: Orders) -> None:
+        for news in orders.published:
+            self._keeper.published(news)
+        for request in orders.requests:
+            self._accept(request)
+        if orders.cancelled:
+            self._cancel(frozenset(orders.cancelled))
+
+    def refuse(self, refusals: Sequence[Refusal]) -> None:
+        for refusal in refusals:
+            if self._open.pop(refusal.id, None):
+                self._answers.append(refusal)
+
+    def step(self) -> list[Answer]:
+        """One more token for everybody; the turns that are now finished."""
+        for answer in self._engine.step() if self._engine.has_work else ():
+            if isinstance(answer, Refusal):
+                self.refuse([answer])
+            elif opened := self._open.pop(answer.id, None):
+                self._answers.append(self._finished(answer, opened))
+        answers, self._answers = self._answers, []
+        return answers
+
+    def _accept(self, turn: TurnRequest) -> None:
+        try:
+            prompt_ids_T = self._render(turn)
+        except (TemplateError, ValueError) as error:
+            reason = f"the chat template can't render this: {error}"
+            self._answers.append(Refusal(turn.id, FailureKind.SAMPLER_ERROR, reason))
+            return
+        if turn.forced_action is not None:
+            self._answers.append(self._forced(turn, prompt_ids_T, turn.forced_action))
+            return
+        self._open[turn.id] = _Open(prompt_ids_T, turn.sampling.stop)
+        ids_T = np.concatenate([turn.ids_T, prompt_ids_T])
+        request = Request(turn.id, turn.policy.key, ids_T, turn.sampling)
+        if refusal := self._keeper.submit(request, turn.policy):
+            self.refuse([refusal])
+
+    def _render(self, turn: TurnRequest) -> NDArray[np.int32]:
+        if turn.ids_T.size == 0:
+            return self._renderer.open(turn.messages)
+        return self._renderer.extend(int(turn.ids_T[-1]), turn.messages)
+
+    def _forced(
+        self, turn: TurnRequest, prompt_ids_T: NDArray[np.int32], words: str
+    ) -> FinishedTurn:
+        ids_T = self._renderer.encode(words)
+        return FinishedTurn(
+            id=turn.id,
+            prompt_ids_T=prompt_ids_T,
+            ids_T=ids_T,
+            logprobs_T=np.zeros(ids_T.size, np.float32),
+            versions_T=np.full(ids_T.size, turn.policy.version, np.int32),
+            text=words,
+            finish=FinishReason.STOP,
+        )
+
+    def _finished(self, done: Completion, opened: _Open) -> FinishedTurn:
+        ids = done.ids_T.tolist()
+        words = self._renderer.text(ids[:-1] if ids[-1] in self._end_ids else ids)
+        return FinishedTurn(
+            id=done.id,
+            prompt_ids_T=opened.prompt_ids_T,
+            ids_T=done.ids_T,
+            logprobs_T=done.logprobs_T,
+            versions_T=done.versions_T,
+            text=_cut(words, opened.stop) if opened.stop else words,
+            finish=done.finish,
+        )
+
+    def _cancel(self, ids: frozenset[int]) -> None:
+        for request_id in ids:
+            self._open.pop(request_id, None)
+        self._keeper.cancel(ids)
+        self._engine.cancel(ids)
+
+
+def _cut(words: str, stop: tuple[str, ...]) -> str:
+    """The words before the first stop string."""
+    found = [place for place in (words.find(s) for s in stop) if place >= 0]
+    return words[: min(found)] if found else words

@@ -1,0 +1,100 @@
+# pyright: reportUnknownMemberType=false
+"""Engines on tiny models, and what their answers must agree with."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from peft import LoraConfig, get_peft_model
+from peft.utils.save_and_load import get_peft_model_state_dict
+from transformers import PreTrainedModel
+
+from warren_gpu_worker.sampler.engine import Completion, PolicyKey, Refusal, Request
+from warren_gpu_worker.sampler.transformers_engine import EngineLimits, TransformersEngine
+from warren_gpu_worker.weights import PolicyFiles
+from warren_schemas.config import Sampling
+
+EOS = 1
+LIVE = PolicyKey("model_a")
+OTHER = PolicyKey("model_b")
+FREE = Sampling(max_tokens=6)
+
+
+def tiny_engine(
+    base: PreTrainedModel,
+    *,
+    max_batch: int = 64,
+    max_batch_tokens: int = 65_536,
+    policy_memory_bytes: int = 1 << 30,
+    seed: int = 0,
+    end_ids: Sequence[int] = (EOS,),
+) -> TransformersEngine:
+    """An engine that has the base model loaded as version 0 of `LIVE`."""
+    engine = TransformersEngine(
+        base,
+        end_ids=end_ids,
+        decode_text=lambda ids: "".join(chr(ord("a") + i) for i in ids),
+        limits=EngineLimits(max_batch, max_batch_tokens, policy_memory_bytes),
+        seed=seed,
+    )
+    engine.load(LIVE, 0, None)
+    return engine
+
+
+def prompt(rng: np.random.Generator, n_tokens: int) -> np.ndarray:
+    """Random characters behind `<bos>`."""
+    return np.concatenate([[2], rng.integers(3, 56, n_tokens - 1)]).astype(np.int32)
+
+
+def run(engine: TransformersEngine) -> dict[int, Completion | Refusal]:
+    """Step until everything is answered."""
+    answers: dict[int, Completion | Refusal] = {}
+    while engine.has_work:
+        for answer in engine.step():
+            assert answer.id not in answers
+            answers[answer.id] = answer
+    return answers
+
+
+def completions(engine: TransformersEngine) -> dict[int, Completion]:
+    answers = run(engine)
+    assert not [a for a in answers.values() if isinstance(a, Refusal)]
+    return {i: a for i, a in answers.items() if isinstance(a, Completion)}
+
+
+def reference_logprobs(model: PreTrainedModel, request: Request, ids_T: np.ndarray) -> torch.Tensor:
+    """One plain forward pass without any cache: log-softmax (T, V) before each sampled token."""
+    whole = np.concatenate([request.prompt_ids_T, ids_T])
+    with torch.inference_mode():
+        logits_TV = model(torch.from_numpy(whole.astype(np.int64))[None]).logits[0].float()
+    temperature = request.sampling.temperature or 1.0
+    return (logits_TV / temperature).log_softmax(-1)[request.prompt_ids_T.size - 1 : -1]
+
+
+def nudged(base: PreTrainedModel, seed: int, scale: float = 0.05) -> PolicyFiles:
+    """Full weights that differ from the base model's."""
+    generator = torch.Generator().manual_seed(seed)
+    tensors = {
+        name: p.detach() + scale * torch.randn(p.shape, generator=generator)
+        for name, p in base.named_parameters()
+    }
+    return PolicyFiles("full", tensors, None)
+
+
+def adapter(base: PreTrainedModel, seed: int, rank: int = 4) -> tuple[PolicyFiles, PreTrainedModel]:
+    """A LoRA adapter with weights in both halves, and peft's own model that has it."""
+    import copy
+
+    torch.manual_seed(seed)
+    config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear")
+    model = get_peft_model(copy.deepcopy(base), config)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(std=0.2)
+    config_file = {
+        k: sorted(v) if isinstance(v, set) else v
+        for k, v in model.peft_config["default"].to_dict().items()
+    }
+    tensors = {name: t.clone() for name, t in get_peft_model_state_dict(model).items()}
+    return PolicyFiles("lora", tensors, config_file), model.eval()
