@@ -1,73 +1,145 @@
-"""Array fields: one-dimensional numpy arrays inside pydantic models.
+"""Array fields: one-dimensional numpy arrays inside pydantic models, each with a rule.
 
 Suffix legend used by every schema: `_T` tokens of one sequence, `_N` tokens of several sequences
 laid end to end, `_B` sequences.
 
-On the wire an array is a slot number in the JSON header plus raw little-endian bytes after it (see
-`wire`). The validator below accepts that slot (resolved through the validation context), a numpy
-array of the right kind, or, for people who write tests and files by hand, a list of numbers.
-Whatever comes in leaves as a contiguous, read-only array of exactly the declared dtype.
+A rule says what an array holds: its dtype and the range of its values. In a message, the arrays of
+one field lie end to end in one column that has the field's name (see `columns`), and the field
+holds the span of its part: `"ids_T": [0, 128]`. Columns are checked whole, once per message; only
+in one that breaks its rule is each part looked at by itself, to find whose it is. Outside messages
+a field takes an array of exactly the rule's dtype, or a list of numbers (tests, files by hand).
+
+Whatever comes in leaves as a contiguous, read-only array of the rule's dtype, in range and finite.
+An array is handed over: whoever still holds a writable one must not write to it any more.
 """
 
-from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
 
-SLOT = "$array"
-"""The JSON key that stands for an array that travels behind the header."""
+_LARGEST = float(np.finfo(np.float32).max)
 
-
-def _resolve(value: object, info: ValidationInfo, dtype: "np.dtype[Any]") -> NDArray[Any]:
-    if isinstance(value, dict):
-        context = cast("dict[str, Sequence[NDArray[Any]]]", info.context or {})
-        slots = context.get("arrays", ())
-        slot = cast("dict[str, object]", value).get(SLOT)
-        if type(slot) is not int or not 0 <= slot < len(slots):
-            raise ValueError(f"expected an array slot from 0 to {len(slots) - 1}, got {slot!r}")
-        value = slots[slot]
-    if isinstance(value, np.ndarray):
-        array = cast("NDArray[Any]", value)
-        if array.dtype != dtype:
-            raise ValueError(f"expected an array of {dtype.name}, got {array.dtype.name}")
-    else:
-        array = np.asarray(value, dtype=dtype)
-    if array.ndim != 1:
-        raise ValueError(f"expected one dimension, got {array.ndim}")
-    return array
+Column = tuple["ArrayRule", NDArray[Any], bool]
+"""All arrays of one field in one message, end to end; True where all of it obeys the rule."""
 
 
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
-    if array.flags.writeable:
-        array = array.view()
-        array.flags.writeable = False
-    return array
+@dataclass(frozen=True, eq=False)
+class ArrayRule:
+    """What an array holds. A bound of None is one that the dtype already sets."""
+
+    name: str
+    holds: str
+    """For error messages."""
+    dtype: "np.dtype[Any]"
+    low: float | None = None
+    high: float | None = None
+    code: str = field(init=False)
+    """Of the dtype, for the header of a message: `<i4`, `|u1` or `<f4`."""
+    itemsize: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "code", self.dtype.str)
+        object.__setattr__(self, "itemsize", self.dtype.itemsize)
+
+    def validate(self, value: object, info: ValidationInfo) -> NDArray[Any]:
+        """The array that `value` stands for; raises `ValueError` that says what is wrong with it.
+
+        The context of a validation is None, or the columns of the message by name.
+        """
+        if info.context is not None:
+            return self._from_span(value, info.context.get(info.field_name))
+        if isinstance(value, np.ndarray):
+            return self._from_array(cast("NDArray[Any]", value))
+        return self._from_array(self._from_list(value))
+
+    def is_kept(self, array: NDArray[Any]) -> bool:
+        """True where all numbers are in range. NaN is in no range."""
+        if array.size == 0:
+            return True
+        if self.low is not None and not array.item(array.argmin()) >= self.low:
+            return False
+        return self.high is None or bool(array.item(array.argmax()) <= self.high)
+
+    def require(self, array: NDArray[Any]) -> None:
+        """Raise `ValueError` with the first number that is out of range, if there is one."""
+        if self.is_kept(array):
+            return
+        low = -np.inf if self.low is None else self.low
+        high = np.inf if self.high is None else self.high
+        where = int(np.argmin((array >= low) & (array <= high)))
+        raise ValueError(f"expected {self.holds}, got {array[where]} at position {where}")
+
+    def _from_span(self, span: Any, column: object) -> NDArray[Any]:
+        """Called for every array of every message: reads first and asks what went wrong after."""
+        try:
+            rule, array, is_sound = cast("Column", column)
+            start, stop = span
+            part = array[start:stop]
+            if rule is not self or not 0 <= start <= stop <= array.size:
+                raise ValueError(f"{start}:{stop} of {array.size} {rule.name}")
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"not the span of a column of {self.name}: {error}") from error
+        if not is_sound:
+            self.require(part)
+        return part
+
+    def _from_array(self, array: NDArray[Any]) -> NDArray[Any]:
+        if array.dtype != self.dtype:
+            raise ValueError(f"expected an array of {self.dtype.name}, got {array.dtype.name}")
+        if array.ndim != 1:
+            raise ValueError(f"expected one dimension, got {array.ndim}")
+        self.require(array)
+        frozen = np.ascontiguousarray(array).view()
+        frozen.flags.writeable = False
+        return frozen
+
+    def _from_list(self, value: object) -> NDArray[Any]:
+        exact = np.asarray(value)
+        if exact.size and exact.dtype.kind not in "iuf":
+            raise ValueError("expected a list of numbers")
+        with np.errstate(invalid="ignore", over="ignore"):
+            array = exact.astype(self.dtype)
+        if self.dtype.kind != "f" and not np.array_equal(array, exact):
+            raise ValueError(f"expected integers that fit {self.dtype.name}")
+        return array
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        as_list = core_schema.plain_serializer_function_ser_schema(
+            np.ndarray.tolist, when_used="json"
+        )
+        return core_schema.with_info_plain_validator_function(self.validate, serialization=as_list)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        number = {"type": "number" if self.dtype.kind == "f" else "integer"}
+        bounds = {"minimum": self.low, "maximum": self.high}
+        items = number | {key: bound for key, bound in bounds.items() if bound is not None}
+        return {"type": "array", "items": items}
 
 
-def _integers(dtype: "np.dtype[Any]") -> PlainValidator:
-    def validate(value: object, info: ValidationInfo) -> NDArray[Any]:
-        return _frozen(_resolve(value, info, dtype))
+_INT32, _UINT8, _FLOAT32 = np.dtype("<i4"), np.dtype("u1"), np.dtype("<f4")
 
-    return PlainValidator(validate)
-
-
-def _floats(value: object, info: ValidationInfo) -> NDArray[Any]:
-    array = _resolve(value, info, np.dtype("<f4"))
-    if not np.isfinite(array).all():
-        where = int(np.flatnonzero(~np.isfinite(array))[0])
-        raise ValueError(f"expected finite numbers, got {array[where]} at position {where}")
-    return _frozen(array)
-
-
-def _to_list(array: NDArray[Any]) -> list[Any]:
-    return array.tolist()
-
-
-_AS_LIST = PlainSerializer(_to_list, when_used="json")
-_SCHEMA = WithJsonSchema({"type": "array", "items": {"type": "number"}})
-
-Int32Array = Annotated[NDArray[np.int32], _integers(np.dtype("<i4")), _AS_LIST, _SCHEMA]
-UInt8Array = Annotated[NDArray[np.uint8], _integers(np.dtype("<u1")), _AS_LIST, _SCHEMA]
-Float32Array = Annotated[NDArray[np.float32], PlainValidator(_floats), _AS_LIST, _SCHEMA]
+TokenIds = Annotated[
+    NDArray[np.int32], ArrayRule("token_ids", "token ids of at least 0", _INT32, low=0)
+]
+Lengths = Annotated[NDArray[np.int32], ArrayRule("lengths", "lengths of at least 1", _INT32, low=1)]
+Versions = Annotated[
+    NDArray[np.int32], ArrayRule("versions", "policy versions of at least -1", _INT32, low=-1)
+]
+Mask = Annotated[NDArray[np.uint8], ArrayRule("mask", "only 0 and 1", _UINT8, high=1)]
+Logprobs = Annotated[
+    NDArray[np.float32],
+    ArrayRule("logprobs", "finite logprobs of at most 0", _FLOAT32, low=-_LARGEST, high=0.0),
+]
+Weights = Annotated[
+    NDArray[np.float32],
+    ArrayRule("weights", "finite weights", _FLOAT32, low=-_LARGEST, high=_LARGEST),
+]

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from warren_schemas.arrays import Float32Array, Int32Array, UInt8Array
+from warren_schemas.arrays import Lengths, Logprobs, Mask, TokenIds, Weights
 from warren_schemas.base import Frozen
 from warren_schemas.config import Loss, NonNegativeFloat, NonNegativeInt, PositiveFloat, Update
 from warren_schemas.envelope import Item
@@ -24,14 +24,14 @@ class TokenBatch(Frozen):
     sequence has nothing before it and is never trained on.
     """
 
-    ids_N: Int32Array
-    lengths_B: Int32Array
+    ids_N: TokenIds
+    lengths_B: Lengths
     """Tokens of each sequence; they add up to N."""
-    mask_N: UInt8Array
+    mask_N: Mask
     """1 where the token counts in the loss."""
-    logprobs_N: Float32Array
+    logprobs_N: Logprobs
     """The sampler's logprobs; ignored by cross-entropy."""
-    weights_N: Float32Array
+    weights_N: Weights
     """Advantage of each token (policy losses) or its weight (cross-entropy), normalized."""
 
     @model_validator(mode="after")
@@ -42,14 +42,9 @@ class TokenBatch(Frozen):
                 f"arrays differ in length: {n} ids, {self.mask_N.size} mask,"
                 f" {self.logprobs_N.size} logprobs, {self.weights_N.size} weights"
             )
-        if self.lengths_B.size == 0 or int(self.lengths_B.min()) < 1:
-            raise ValueError("a batch needs at least one sequence, each of at least one token")
-        if int(self.lengths_B.sum()) != n:
-            raise ValueError(f"lengths add up to {int(self.lengths_B.sum())}, not to {n} tokens")
-        if int(self.ids_N.min()) < 0:
-            raise ValueError("token ids must be at least 0")
-        if int(self.mask_N.max()) > 1:
-            raise ValueError("the mask holds only 0 and 1")
+        n_in_sequences = int(self.lengths_B.sum())
+        if n_in_sequences != n or n == 0:
+            raise ValueError(f"lengths add up to {n_in_sequences}, and there are {n} tokens")
         return self
 
 
@@ -130,7 +125,7 @@ class OpDone(Frozen):
     version: NonNegativeInt
     """Optimizer steps of the model so far."""
     metrics: dict[str, float] = Field(default_factory=dict)
-    logprobs_N: Float32Array | None = None
+    logprobs_N: Logprobs | None = None
     """The trainer's logprobs of the batch's tokens, 0 for each first token, if asked for."""
     policy: Policy | None = None
     checkpoint_url: str | None = None

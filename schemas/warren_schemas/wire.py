@@ -1,26 +1,37 @@
-"""The wire codec: an orjson header followed by raw little-endian arrays.
+"""The wire codec: items as JSON, their arrays behind them as raw little-endian columns.
 
     4 bytes   magic `WRN1`
-    4 bytes   header length, u32 little-endian
-    header    {"kind", "version", "arrays": [[dtype, length], ...], "items": [...]}
-    arrays    in the order of their slots, each padded to 8 bytes
+    4 bytes   length of the header, u32 little-endian
+    4 bytes   length of the items, u32 little-endian
+    header    JSON {"kind", "version", "columns": [[field, rule, dtype, length], ...]}
+    items     JSON list; an array is a span of its column, as in "ids_T": [0, 128]
+    padding   to a multiple of 8 bytes
+    columns   in the order of the header, each padded to a multiple of 8 bytes (see `columns`)
 
-An array inside an item is `{"$array": slot}` in the header. Decoding validates everything: frame
-lengths, dtypes, aligned lengths, ranges, finiteness, unknown keys. Items are independent, so a bad
-one is reported by itself and its neighbours are still delivered.
+Decoding validates everything: lengths of the frame and of aligned arrays, dtypes, ranges,
+finiteness, types without coercion, unknown keys. Items are independent: a bad one is reported by
+itself, with item and field, and its neighbours are still delivered. Nothing but `WireError` leaves
+`decode`, whatever the bytes.
 """
 
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from types import GenericAlias
+from typing import NamedTuple, cast
 
-import numpy as np
 import orjson
-from numpy.typing import NDArray
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
 
-from warren_schemas.arrays import SLOT
+from warren_schemas.columns import (
+    ALIGNMENT,
+    Column,
+    ColumnError,
+    ColumnShape,
+    ColumnWriter,
+    read_columns,
+)
 from warren_schemas.control import Heartbeat, PolicyPublished, RunEnded
 from warren_schemas.envelope import Item
 from warren_schemas.episode import EpisodeEnded, Generate, StartEpisode, Step
@@ -36,10 +47,6 @@ MAX_BATCH_BYTES = 256 * 1024
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 """No message is larger: blobs travel by reference."""
 
-_PREFIX = struct.Struct("<4sI")
-_DTYPES = {"<i4": np.dtype("<i4"), "<u1": np.dtype("u1"), "<f4": np.dtype("<f4")}
-_CODES = {np.dtype("<i4"): "<i4", np.dtype("u1"): "<u1", np.dtype("<f4"): "<f4"}
-
 KINDS: dict[tuple[str, int], type[Item]] = {
     (item.kind, item.schema_version): item
     for item in (
@@ -48,11 +55,16 @@ KINDS: dict[tuple[str, int], type[Item]] = {
         Heartbeat, PolicyPublished, RunEnded, RunEvent,
     )
 }  # fmt: skip
-_ADAPTERS = {key: TypeAdapter(list[item]) for key, item in KINDS.items()}
+
+_PREFIX = struct.Struct("<4sII")
+_ADAPTERS = {
+    key: TypeAdapter(cast("type[list[Item]]", GenericAlias(list, item)))
+    for key, item in KINDS.items()
+}
 
 
 class WireError(ValueError):
-    """A message, or one item of it, can't be read; says what is wrong with it."""
+    """A message can't be written or read; says what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +82,25 @@ class Decoded:
     rejected: list[Rejected]
 
 
+@with_config(ConfigDict(extra="forbid", strict=True))
+class _Header(TypedDict):
+    kind: str
+    version: int
+    columns: list[ColumnShape]
+
+
+_HEADER = TypeAdapter(_Header)
+
+
+class _Frame(NamedTuple):
+    kind: tuple[str, int]
+    items: bytes
+    columns: dict[str, Column]
+
+    def validate(self, items: bytes) -> list[Item]:
+        return _ADAPTERS[self.kind].validate_json(items, strict=True, context=self.columns)
+
+
 def encode(items: Sequence[Item]) -> bytes:
     """One message of one to `MAX_ITEMS` items of one kind.
 
@@ -77,121 +108,131 @@ def encode(items: Sequence[Item]) -> bytes:
     """
     if not 0 < len(items) <= MAX_ITEMS:
         raise WireError(f"a message carries 1 to {MAX_ITEMS} items, not {len(items)}")
-    first = type(items[0])
-    if any(type(item) is not first for item in items):
+    kind = type(items[0])
+    if any(type(item) is not kind for item in items):
         raise WireError("a message carries items of one kind only")
-    return _frame(first.kind, first.schema_version, list(items))
+    writer = ColumnWriter()
+    return _write((kind.kind, kind.schema_version), _to_json(items, writer), writer)
 
 
 def decode(body: bytes) -> Decoded:
-    """The items of a message, validated.
+    """The items of a message, validated. Their arrays are views that keep `body` in memory.
 
     Raises `WireError` when the frame itself can't be read; items that don't validate come back in
     `rejected`.
     """
-    header, arrays = _open_frame(body)
-    adapter = _ADAPTERS.get((header["kind"], header["version"]))
-    if adapter is None:
-        raise WireError(f"no schema for {header['kind']!r} version {header['version']!r}")
-    raw = header["items"]
-    if not isinstance(raw, list) or not 0 < len(cast("list[object]", raw)) <= MAX_ITEMS:
-        raise WireError(f"a message carries 1 to {MAX_ITEMS} items")
-    raw = cast("list[object]", raw)
-    context = {"arrays": arrays}
+    frame = _read(body)
     try:
-        return Decoded(adapter.validate_python(raw, context=context), [])
+        items = frame.validate(frame.items)
     except ValidationError:
-        return _one_by_one(header, raw, arrays)
+        return _decode_one_by_one(frame)
+    _require_count(len(items))
+    return Decoded(items, [])
 
 
-def _one_by_one(header: dict[str, Any], raw: list[object], arrays: list[NDArray[Any]]) -> Decoded:
-    adapter = _ADAPTERS[(header["kind"], header["version"])]
-    decoded = Decoded([], [])
-    for index, item in enumerate(raw):
-        try:
-            decoded.items.extend(adapter.validate_python([item], context={"arrays": arrays}))
-        except ValidationError as error:
-            body = _frame(header["kind"], header["version"], [_inline(item, arrays)])
-            reason = "; ".join(explain(error))
-            decoded.rejected.append(Rejected(index, reason, body))
-    return decoded
-
-
-def _inline(value: object, arrays: list[NDArray[Any]]) -> object:
-    """The item with its arrays in place of their slots, so that it can be framed alone."""
-    if isinstance(value, dict):
-        mapping = cast("dict[str, object]", value)
-        slot = mapping.get(SLOT)
-        if type(slot) is int and 0 <= slot < len(arrays):
-            return arrays[slot]
-        return {key: _inline(item, arrays) for key, item in mapping.items()}
-    if isinstance(value, list):
-        return [_inline(item, arrays) for item in cast("list[object]", value)]
-    return value
-
-
-def _frame(kind: str, version: int, items: list[Any]) -> bytes:
-    arrays: list[NDArray[Any]] = []
-
+def _to_json(items: Sequence[Item], writer: ColumnWriter) -> bytes:
     def plain(value: object) -> object:
-        if isinstance(value, np.ndarray):
-            arrays.append(cast("NDArray[Any]", value))
-            return {SLOT: len(arrays) - 1}
         if isinstance(value, BaseModel):
-            return value.__dict__
+            return writer.add_fields(value)
         raise TypeError(f"{type(value).__name__} can't travel in a message")
 
     try:
-        listed = orjson.dumps(items, default=plain)
+        return orjson.dumps(items, default=plain)
     except orjson.JSONEncodeError as error:
         raise WireError(str(error.__cause__ or error)) from error
-    shapes = orjson.dumps([[_CODES[a.dtype], a.size] for a in arrays])
-    header = b'{"kind":%b,"version":%d,"arrays":%b,"items":%b}' % (
-        orjson.dumps(kind),
-        version,
-        shapes,
-        listed,
-    )
-    parts = [_PREFIX.pack(MAGIC, len(header)), header, b"\0" * (-len(header) % 8)]
-    for array in arrays:
-        parts += (array.tobytes(), b"\0" * (-array.nbytes % 8))
-    body = b"".join(parts)
+
+
+def _write(kind: tuple[str, int], items: bytes, writer: ColumnWriter) -> bytes:
+    header = orjson.dumps({"kind": kind[0], "version": kind[1], "columns": writer.shapes})
+    prefix = _PREFIX.pack(MAGIC, len(header), len(items))
+    padding = b"\0" * (-(len(prefix) + len(header) + len(items)) % ALIGNMENT)
+    body = b"".join([prefix, header, items, padding, *writer.parts()])
     if len(body) > MAX_MESSAGE_BYTES:
         raise WireError(f"a message of {len(body)} bytes is over {MAX_MESSAGE_BYTES}")
     return body
 
 
-def _open_frame(body: bytes) -> tuple[dict[str, Any], list[NDArray[Any]]]:
-    if len(body) < _PREFIX.size:
-        raise WireError(f"{len(body)} bytes are too few for a message")
-    magic, n_header = _PREFIX.unpack_from(body)
+def _read(body: bytes) -> _Frame:
+    if not _PREFIX.size <= len(body) <= MAX_MESSAGE_BYTES:
+        raise WireError(
+            f"a message has {_PREFIX.size} to {MAX_MESSAGE_BYTES} bytes, not {len(body)}"
+        )
+    magic, n_header, n_items = _PREFIX.unpack_from(body)
     if magic != MAGIC:
         raise WireError(f"a message starts with {MAGIC!r}, not with {magic!r}")
-    end = _PREFIX.size + n_header
+    items_at = _PREFIX.size + n_header
+    end = items_at + n_items
     if end > len(body):
-        raise WireError(f"the header should take {n_header} bytes and the message ends before")
+        raise WireError(f"header and items should end at byte {end} and the message at {len(body)}")
+    kind, shapes = _read_header(body[_PREFIX.size : items_at])
     try:
-        header = orjson.loads(memoryview(body)[_PREFIX.size : end])
+        columns = read_columns(body, end + (-end % ALIGNMENT), shapes)
+    except ColumnError as error:
+        raise WireError(str(error)) from error
+    return _Frame(kind, body[items_at:end], columns)
+
+
+def _read_header(text: bytes) -> tuple[tuple[str, int], list[ColumnShape]]:
+    try:
+        header = _HEADER.validate_json(text)
+    except ValidationError as error:
+        raise WireError(f"header: {'; '.join(explain(error))}") from error
+    kind = header["kind"], header["version"]
+    if kind not in KINDS:
+        raise WireError(f"no schema for {header['kind']!r} version {header['version']}")
+    return kind, header["columns"]
+
+
+def _require_count(n: int) -> None:
+    if not 0 < n <= MAX_ITEMS:
+        raise WireError(f"a message carries 1 to {MAX_ITEMS} items, not {n}")
+
+
+def _decode_one_by_one(frame: _Frame) -> Decoded:
+    try:
+        raw = orjson.loads(frame.items)
     except orjson.JSONDecodeError as error:
-        raise WireError(f"the header is not JSON: {error}") from error
-    if not isinstance(header, dict) or set(cast("dict[str, object]", header)) != {
-        "kind", "version", "arrays", "items",
-    }:  # fmt: skip
-        raise WireError("the header must hold kind, version, arrays and items")
-    header = cast("dict[str, Any]", header)
-    return header, _read_arrays(body, end + (-n_header % 8), header["arrays"])
+        raise WireError(f"the items are not JSON: {error}") from error
+    if not isinstance(raw, list):
+        raise WireError("the items are not a list")
+    raw = cast("list[object]", raw)
+    _require_count(len(raw))
+    decoded = Decoded([], [])
+    for index, item in enumerate(raw):
+        _decode_one(frame, index, item, decoded)
+    return decoded
 
 
-def _read_arrays(body: bytes, offset: int, shapes: object) -> list[NDArray[Any]]:
-    arrays: list[NDArray[Any]] = []
+def _decode_one(frame: _Frame, index: int, item: object, decoded: Decoded) -> None:
     try:
-        for code, size in cast("list[tuple[str, int]]", shapes):
-            dtype = _DTYPES[code]
-            arrays.append(np.frombuffer(body, dtype, size, offset))
-            n_bytes = size * dtype.itemsize
-            offset += n_bytes + (-n_bytes % 8)
-    except (KeyError, TypeError, ValueError) as error:
-        raise WireError(f"array {len(arrays)} can't be read: {error}") from error
-    if offset != len(body):
-        raise WireError(f"{len(body) - offset} bytes are left over after the last array")
-    return arrays
+        text = orjson.dumps([item])
+        decoded.items.extend(frame.validate(text))
+    except orjson.JSONEncodeError as error:
+        raise WireError(f"item {index} can't be read: {error}") from error
+    except ValidationError as error:
+        reason = "; ".join(explain(error, KINDS[frame.kind]))
+        decoded.rejected.append(Rejected(index, reason, _alone(frame, item)))
+
+
+def _alone(frame: _Frame, item: object) -> bytes:
+    """The item as a message of its own, otherwise as it came; its parts of the columns go along."""
+    writer = ColumnWriter()
+    moved = orjson.dumps([_move(item, frame.columns, writer)])
+    return _write(frame.kind, moved, writer)
+
+
+def _move(value: object, columns: dict[str, Column], writer: ColumnWriter) -> object:
+    """The value with its spans pointing into the writer's columns."""
+    if isinstance(value, list):
+        return [_move(part, columns, writer) for part in cast("list[object]", value)]
+    if not isinstance(value, dict):
+        return value
+    moved = dict(cast("dict[str, object]", value))
+    for key, part in moved.items():
+        match part:
+            case [int(start), int(stop)] if key in columns:
+                rule, array, _ = columns[key]
+                moved[key] = writer.add(key, rule, array[start:stop])
+            case _:
+                moved[key] = _move(part, columns, writer)
+    return moved
