@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 
 
@@ -75,7 +75,7 @@ def kill_and_wait(pids: Sequence[int]) -> None:
 
 
 @contextlib.contextmanager
-def _pidfd(pid: int) -> Iterator[int]:
+def _pidfd(pid: int) -> Generator[int]:
     descriptor = os.pidfd_open(pid)
     try:
         yield descriptor

@@ -1,0 +1,245 @@
+"""The broker port on RabbitMQ.
+
+Two connections: the server blocks publishers by connection when memory or disk run low, and
+consumers must go on then, or the queues would never empty.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from yarl import URL
+
+from warren_broker.errors import BrokerClosed, BrokerUnavailable, Unroutable
+from warren_broker.port import DeadLetter, StreamStart
+from warren_broker.rabbitmq.connection import Link
+from warren_broker.rabbitmq.dead_letters import DeadLetters
+from warren_broker.rabbitmq.entities import Entities
+from warren_broker.rabbitmq.home_consumer import HomeConsumer
+from warren_broker.rabbitmq.home_leases import HomeLeases
+from warren_broker.rabbitmq.messages import Headers, Parcel, new_headers
+from warren_broker.rabbitmq.publisher import CONFIRM_S
+from warren_broker.rabbitmq.publishers import Publishers
+from warren_broker.rabbitmq.queue_consumer import Place, QueueConsumer
+from warren_broker.rabbitmq.republisher import Republisher
+from warren_broker.rabbitmq.stream_reader import StreamReader
+from warren_broker.rabbitmq.topic_subscriber import TopicSubscriber
+from warren_broker.rabbitmq.topology import Topology
+from warren_broker.topology import Address, Home, Stream, Topic, WorkQueue
+
+HEARTBEAT_S = 60
+OPEN_S = 10.0
+DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671}
+ATTACH_S = 90.0
+
+ConsumerT = TypeVar("ConsumerT", QueueConsumer, StreamReader, TopicSubscriber)
+
+log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def open_rabbitmq(
+    url: str,
+    *,
+    name: str = "warren",
+    prefix: str = "warren.",
+    heartbeat_s: int = HEARTBEAT_S,
+    confirm_s: float = CONFIRM_S,
+    open_s: float = OPEN_S,
+) -> AsyncGenerator["RabbitBroker"]:
+    """The RabbitMQ server at `url`, for the part of the system called `name`.
+
+    Every name at the server starts with `prefix`. A heartbeat must be longer than any pause of the
+    event loop; `confirm_s` is how long one attempt to publish waits for its confirm.
+    Raises `BrokerUnavailable` when there is no connection within `open_s`.
+    """
+    broker = RabbitBroker(_checked(url, heartbeat_s), name, prefix, confirm_s)
+    try:
+        await broker.start(open_s)
+        yield broker
+    finally:
+        await broker.close()
+
+
+class RabbitBroker:
+    """`port.Broker` on RabbitMQ. Made by `open_rabbitmq`."""
+
+    is_durable = True
+
+    def __init__(self, url: URL, name: str, prefix: str, confirm_s: float) -> None:
+        self.description = f"RabbitMQ at {url.host}:{url.port}"
+        self._name = name
+        self._entities = Entities(prefix)
+        self._sending = Link(
+            _named(url, f"{name} publishes"),
+            description=self.description,
+            prepare=lambda connection: self._topology.restore(connection),
+        )
+        self._receiving = Link(_named(url, f"{name} consumes"), description=self.description)
+        self._topology = Topology(self._sending, self._entities)
+        self._publishers = Publishers(self._sending, confirm_s=confirm_s)
+        queues = self._publishers.for_queues
+        self._republisher = Republisher(queues, self._topology, self._entities)
+        self._letters = DeadLetters(self._receiving, queues, self._entities)
+        self._leases = HomeLeases(self._sending, self._entities)
+        self._consumers: set[QueueConsumer | StreamReader | TopicSubscriber] = set()
+        self._is_closed = False
+
+    async def start(self, timeout_s: float) -> None:
+        """Connect, and declare what all else leans on. Raises `BrokerUnavailable`."""
+        await self._sending.start(timeout_s=timeout_s)
+        await self._receiving.start(timeout_s=timeout_s)
+        await self._topology.ensure(self._entities.base())
+
+    async def declare(self, *addresses: Address) -> None:
+        self._check_open()
+        await self._topology.declare(*addresses)
+
+    async def delete(self, *addresses: Address) -> None:
+        self._check_open()
+        await self._topology.delete(*addresses)
+        for address in addresses:
+            self._forget(address)
+
+    async def publish(
+        self, address: Address, body: bytes, *, message_id: str, timeout_s: float = 90.0
+    ) -> None:
+        self._check_open()
+        headers = new_headers(message_id)
+        queues, name = self._publishers.for_queues, self._entities.name(address)
+        match address:
+            case WorkQueue():
+                await queues.publish(Parcel("", name, body, headers), timeout_s=timeout_s)
+            case Stream():
+                stream = self._publishers.for_stream(name)
+                await stream.publish(Parcel("", name, body, headers), timeout_s=timeout_s)
+            case Home():
+                await self._publish_home(address, body, headers, timeout_s)
+            case Topic():
+                await self._topology.ensure_once(self._entities.of(address))
+                event = Parcel(name, "", body, headers, is_mandatory=False)
+                await queues.publish(event, timeout_s=timeout_s)
+
+    @asynccontextmanager
+    async def consume(
+        self, queue: WorkQueue | Home, *, prefetch: int
+    ) -> AsyncGenerator[QueueConsumer]:
+        kind = HomeConsumer if isinstance(queue, Home) else QueueConsumer
+        home = queue.fallback if isinstance(queue, Home) else queue
+        place = Place(
+            queue=self._entities.name(queue),
+            origin=self._entities.name(home),
+            entities=self._entities.of(queue),
+        )
+        consumer = kind(self._receiving, place, prefetch, self._republisher)
+        async with self._attached(consumer):
+            yield consumer
+
+    @asynccontextmanager
+    async def read(
+        self, stream: Stream, *, start: StreamStart, prefetch: int = 200
+    ) -> AsyncGenerator[StreamReader]:
+        entity = self._entities.stream(stream)
+        async with self._attached(StreamReader(self._receiving, entity, start, prefetch)) as reader:
+            yield reader
+
+    @asynccontextmanager
+    async def subscribe(self, topic: Topic) -> AsyncGenerator[TopicSubscriber]:
+        subscriber = TopicSubscriber(self._receiving, self._entities, topic)
+        async with self._attached(subscriber):
+            yield subscriber
+
+    async def depth(self, queue: WorkQueue | Home) -> int | None:
+        self._check_open()
+        found = await self._topology.measure(queue)
+        return None if found is None else found.message_count
+
+    async def dead_letters(self, *, limit: int = 100) -> list[DeadLetter]:
+        self._check_open()
+        return await self._letters.list(limit)
+
+    async def dead_letter(
+        self, body: bytes, *, origin: WorkQueue | Home, reason: str, message_id: str
+    ) -> None:
+        self._check_open()
+        queue = origin.fallback if isinstance(origin, Home) else origin
+        name = self._entities.name(queue)
+        headers = new_headers(message_id)
+        await self._republisher.bury(body, queue=name, reason=reason, headers=headers)
+
+    async def requeue_dead_letter(self, letter_id: str) -> bool:
+        self._check_open()
+        return await self._letters.requeue(letter_id)
+
+    async def close(self) -> None:
+        """Takes a few seconds at most, whatever state the server is in."""
+        self._is_closed = True
+        for consumer in self._consumers:
+            consumer.end(self._closed())
+        await asyncio.gather(self._sending.close(), self._receiving.close())
+        await self._publishers.close()
+
+    @asynccontextmanager
+    async def _attached(self, consumer: ConsumerT) -> AsyncGenerator[ConsumerT]:
+        """The consumer, at work until the context is left."""
+        self._check_open()
+        self._consumers.add(consumer)
+        task = asyncio.create_task(consumer.subscription.run(), name=f"consumer of {self._name}")
+        try:
+            await self._until_attached(consumer)
+            yield consumer
+        finally:
+            consumer.end()
+            task.cancel()
+            await asyncio.wait([task])
+            self._consumers.discard(consumer)
+
+    async def _until_attached(self, consumer: ConsumerT) -> None:
+        try:
+            async with asyncio.timeout(ATTACH_S):
+                await consumer.subscription.attached()
+        except TimeoutError as error:
+            raise BrokerUnavailable(f"{self.description} gave no consumer its place") from error
+
+    async def _publish_home(
+        self, home: Home, body: bytes, headers: Headers, timeout_s: float
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        await self._leases.hold(home, timeout_s=timeout_s)
+        name = self._entities.name(home)
+        parcel = Parcel("", name, body, headers, has_route_grace=False)
+        try:
+            await self._publishers.for_queues.publish(parcel, timeout_s=deadline - loop.time())
+        except Unroutable:
+            self._leases.forget(home)
+            raise
+
+    def _forget(self, address: Address) -> None:
+        if isinstance(address, Stream):
+            self._publishers.forget(self._entities.name(address))
+        elif isinstance(address, Home):
+            self._leases.forget(address)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise self._closed()
+
+    def _closed(self) -> BrokerClosed:
+        return BrokerClosed(f"the broker client of {self._name} was closed")
+
+
+def _checked(url: str, heartbeat_s: int) -> URL:
+    """The URL with its defaults filled in. Raises `BrokerUnavailable` if it can't be one."""
+    parsed = URL(url)
+    if parsed.scheme not in DEFAULT_PORTS or not parsed.host:
+        raise BrokerUnavailable("a RabbitMQ URL looks like amqp://user:password@host:5672/vhost")
+    parsed = parsed.with_port(parsed.port or DEFAULT_PORTS[parsed.scheme])
+    return parsed.update_query({"heartbeat": str(heartbeat_s), **parsed.query})
+
+
+def _named(url: URL, name: str) -> URL:
+    """What the server shows as the connection's name."""
+    return url.update_query({"name": name})

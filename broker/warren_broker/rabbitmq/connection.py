@@ -1,0 +1,219 @@
+"""A connection that heals by itself.
+
+Invariants:
+- `connection` waits until there is one; it raises `BrokerClosed` once the link is closed, and
+  nothing else.
+- A lost connection is dialled again for ever, with growing pauses; who uses the link retries what was
+  under way, since nobody can know what became of it.
+- Closing takes at most `CLOSE_S`, whatever state the server is in.
+
+aio-pika's own robust connection is not used: it replays consumers with their first arguments (a
+stream would start over), and one consumer that can't be restored keeps all others from coming back.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from aio_pika.abc import AbstractChannel, AbstractConnection
+from aio_pika.exceptions import AuthenticationError, ProbableAuthenticationError
+from aiormq.exceptions import ConnectionNotAllowed
+from yarl import URL
+
+from warren_broker.errors import BrokerClosed, BrokerUnavailable
+from warren_broker.rabbitmq.failures import Lost, amqp
+from warren_broker.rabbitmq.pauses import pauses
+from warren_broker.rabbitmq.transport import HeldConnection
+
+DIAL_S = 10.0
+"""How long one attempt to connect may take."""
+CHANNEL_S = 10.0
+"""A server that opens no channel within this time is stuck, and the connection is given up."""
+CLOSE_S = 3.0
+
+ResultT = TypeVar("ResultT")
+Prepare = Callable[[AbstractConnection], Awaitable[None]]
+"""What must be done on a new connection before anybody uses it; may raise `Lost`."""
+
+log = logging.getLogger(__name__)
+
+
+class Link:
+    """One healing connection. `start` it, and `close` it."""
+
+    def __init__(self, url: URL, *, description: str, prepare: Prepare | None = None) -> None:
+        self._url = url
+        self._description = description
+        self._prepare = prepare
+        self._current: HeldConnection | None = None
+        self._changed = asyncio.Event()
+        self._dropped = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+        self._is_closed = False
+        self.n_connections = 0
+        self.connected_s = 0.0
+        """On the event loop's clock."""
+
+    async def start(self, *, timeout_s: float) -> None:
+        """Connect, trying until `timeout_s` has passed. Raises `BrokerUnavailable`."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                connection = await self._dial_until_answered()
+        except TimeoutError as error:
+            raise BrokerUnavailable(
+                f"no answer from {self._description} within {timeout_s:g} s; is it running and is"
+                " the address right?"
+            ) from error
+        self._announce(connection)
+        self._keeper = asyncio.create_task(self._keep(connection), name=f"{self._description} link")
+
+    async def connection(self) -> HeldConnection:
+        """The connection, as soon as there is one. Raises `BrokerClosed`."""
+        while not self._is_closed:
+            if self._current is not None:
+                return self._current
+            self._changed.clear()
+            await self._changed.wait()
+        raise BrokerClosed(f"the connection to {self._description} was closed")
+
+    async def open_channel(self, *, confirms: bool = False) -> AbstractChannel:
+        """A new channel on the connection of the moment. Raises `Lost` and `BrokerClosed`."""
+        connection = await self.connection()
+        try:
+            with amqp():
+                transport = connection.transport
+                if transport is None:
+                    raise Lost("the connection was lost")
+                await transport.ready()  # waits while a memory or disk alarm blocks publishers
+                async with asyncio.timeout(CHANNEL_S):
+                    return await connection.channel(
+                        publisher_confirms=confirms, on_return_raises=confirms
+                    )
+        except Lost:
+            self.drop(connection)
+            raise
+
+    @asynccontextmanager
+    async def channel(self) -> AsyncGenerator[AbstractChannel]:
+        """A channel for a few calls, closed afterwards. Raises `Lost` and `BrokerClosed`."""
+        channel = await self.open_channel()
+        try:
+            with amqp():
+                async with asyncio.timeout(CHANNEL_S):
+                    yield channel
+        finally:
+            await close_channel(channel)
+
+    async def call(
+        self, operation: Callable[[AbstractChannel], Awaitable[ResultT]], *, timeout_s: float = 30.0
+    ) -> ResultT:
+        """Run `operation`, which may run twice, until the server answers.
+
+        Raises `BrokerUnavailable` after `timeout_s`, and what `operation` raises but `Lost`.
+        """
+        reason = "there is no connection"
+        try:
+            async with asyncio.timeout(timeout_s):
+                for pause_s in pauses():
+                    try:
+                        async with self.channel() as channel:
+                            return await operation(channel)
+                    except Lost as error:
+                        reason = str(error)
+                    await asyncio.sleep(pause_s)
+        except TimeoutError:
+            pass
+        raise BrokerUnavailable(f"{self._description} gave no answer in {timeout_s:g} s: {reason}")
+
+    def drop(self, connection: HeldConnection) -> None:
+        """Give up on a connection that was closed or doesn't answer; another one is dialled."""
+        if connection is self._current:
+            self._dropped.set()
+
+    async def close(self) -> None:
+        """Let go within `CLOSE_S`; whoever waits gets `BrokerClosed`."""
+        self._is_closed = True
+        self._changed.set()
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.wait([self._keeper])
+        if self._current is not None:
+            await _hang_up(self._current)
+
+    async def _keep(self, connection: HeldConnection) -> None:
+        while True:
+            await self._dropped.wait()
+            self._current = None
+            log.warning("lost the connection to %s; connecting again", self._description)
+            await _hang_up(connection)
+            connection = await self._dial_until_answered()
+            self._announce(connection)
+            log.info("connected to %s again", self._description)
+
+    def _announce(self, connection: HeldConnection) -> None:
+        self._dropped.clear()
+        self._current = connection
+
+        def closed(_: object, __: object) -> None:
+            self.drop(connection)
+
+        connection.close_callbacks.add(closed)
+        self.n_connections += 1
+        self.connected_s = asyncio.get_running_loop().time()
+        self._changed.set()
+
+    async def _dial_until_answered(self) -> HeldConnection:
+        waits = pauses()
+        while True:
+            try:
+                return await self._dial()
+            except Lost as error:
+                log.debug("no connection to %s yet: %s", self._description, error)
+            except BrokerUnavailable as error:
+                if self.n_connections == 0:
+                    raise
+                log.warning("%s", error)
+            await asyncio.sleep(next(waits))
+
+    async def _dial(self) -> HeldConnection:
+        connection = HeldConnection(self._url)
+        try:
+            with amqp():
+                await connection.connect(timeout=DIAL_S)
+            if self._prepare is not None:
+                await self._prepare(connection)
+        except Lost as error:
+            await _hang_up(connection)
+            raise _explain(error, self._url, self._description) from error.__cause__
+        except BaseException:
+            connection.held.abort()
+            raise
+        return connection
+
+
+async def close_channel(channel: AbstractChannel) -> None:
+    """Close within `CLOSE_S`; a channel that can't be closed ends with its connection."""
+    with contextlib.suppress(Lost), amqp():
+        async with asyncio.timeout(CLOSE_S):
+            await channel.close()
+
+
+async def _hang_up(connection: HeldConnection) -> None:
+    try:
+        with contextlib.suppress(Lost), amqp():
+            async with asyncio.timeout(CLOSE_S):
+                await connection.close()
+    finally:
+        connection.held.abort()
+
+
+def _explain(error: Lost, url: URL, description: str) -> Exception:
+    """A refusal that trying again can't change, in a sentence; anything else stays `Lost`."""
+    if isinstance(error.__cause__, (AuthenticationError, ProbableAuthenticationError)):
+        return BrokerUnavailable(f"{description} refused user {url.user!r}: wrong name or password")
+    if isinstance(error.__cause__, ConnectionNotAllowed):
+        return BrokerUnavailable(f"{description} refused the virtual host {url.path!r}")
+    return error

@@ -1,0 +1,100 @@
+"""Looking after the queue `dead`.
+
+Invariant: looking removes nothing. Letters are taken unacknowledged on a channel of their own, and
+closing it puts back all that were not sent home; only that send, confirmed, takes one out.
+
+A letter's origin is the routing key it arrived with: whoever gave it up, we or the server, left it
+as it was when the message came to the queue.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+
+from aio_pika.abc import AbstractChannel
+from aiormq.abc import AbstractChannel as Frames
+from aiormq.abc import DeliveredMessage
+from pamqp.commands import Basic
+
+from warren_broker.port import DeadLetter
+from warren_broker.rabbitmq.connection import Link
+from warren_broker.rabbitmq.entities import Entities
+from warren_broker.rabbitmq.messages import (
+    Parcel,
+    id_of,
+    kept_headers,
+    published_s,
+    reason_of,
+    server_reason_of,
+)
+from warren_broker.rabbitmq.publisher import Publisher
+from warren_broker.rabbitmq.queue_consumer import out_of_deliveries
+from warren_broker.topology import DEAD, DELIVERY_LIMIT
+
+REQUEUE_S = 20.0
+
+
+class DeadLetters:
+    def __init__(self, link: Link, publisher: Publisher, entities: Entities) -> None:
+        self._link = link
+        self._publisher = publisher
+        self._entities = entities
+        self._one_at_a_time = asyncio.Lock()
+
+    async def list(self, limit: int) -> list[DeadLetter]:
+        async def run(channel: AbstractChannel) -> list[DeadLetter]:
+            frames = await channel.get_underlay_channel()
+            return [self._letter(message) async for message in self._take(frames, limit)]
+
+        async with self._one_at_a_time:
+            letters = await self._link.call(run)
+        return sorted(letters, key=lambda letter: letter.first_seen_s)
+
+    async def requeue(self, letter_id: str) -> bool:
+        """Raises `Unroutable` when its origin is gone."""
+
+        async def run(channel: AbstractChannel) -> bool:
+            frames = await channel.get_underlay_channel()
+            async for message in self._take(frames, DEAD.max_messages):
+                if id_of(message) == letter_id:
+                    await self._send_home(message)
+                    await frames.basic_ack(message.delivery_tag or 0)
+                    return True
+            return False
+
+        async with self._one_at_a_time:
+            return await self._link.call(run)
+
+    async def _take(self, frames: Frames, limit: int) -> AsyncGenerator[DeliveredMessage]:
+        for _ in range(limit):
+            message = await frames.basic_get(self._entities.name(DEAD))
+            if isinstance(message.delivery, Basic.GetEmpty):
+                return
+            yield message
+
+    async def _send_home(self, message: DeliveredMessage) -> None:
+        parcel = Parcel(
+            exchange="",
+            routing_key=message.routing_key or "",
+            body=message.body,
+            headers=kept_headers(message),
+            has_route_grace=False,
+        )
+        await self._publisher.publish(parcel, timeout_s=REQUEUE_S)
+
+    def _letter(self, message: DeliveredMessage) -> DeadLetter:
+        return DeadLetter(
+            id=id_of(message),
+            origin=self._entities.origin(message.routing_key or ""),
+            reason=reason_of(message) or _in_words(server_reason_of(message)),
+            first_seen_s=published_s(message) or time.time(),
+            body=message.body,
+        )
+
+
+def _in_words(server_reason: str | None) -> str:
+    if server_reason == "delivery_limit":
+        return out_of_deliveries(DELIVERY_LIMIT)
+    if server_reason is not None:
+        return f"its queue was gone when it should have come back ({server_reason})"
+    return "sent here by another client"

@@ -1,0 +1,140 @@
+"""Publishing with confirms: the only way in which anything is published.
+
+Invariants:
+- `publish` returns only after the server has confirmed the message; every attempt whose outcome is
+  unknown is repeated, so there may be twins, never gaps.
+- A channel on which a confirm did not come in time is closed and never used again: on RabbitMQ 3.10
+  such a channel may confirm later messages without writing them.
+- One publisher is one channel; a stream has a publisher to itself, for the same reason.
+- A returned message is an error at once, except shortly after connecting: a server that has just
+  started answers "no route" for durable names whose leader is not up yet.
+"""
+
+import asyncio
+import logging
+
+from aio_pika.abc import AbstractChannel
+from aio_pika.exceptions import ChannelNotFoundEntity, DeliveryError, PublishError
+from aiormq.abc import AbstractChannel as Frames
+from pamqp.commands import Basic
+
+from warren_broker.errors import BrokerUnavailable, Unroutable
+from warren_broker.rabbitmq.connection import Link, close_channel
+from warren_broker.rabbitmq.failures import Lost, amqp
+from warren_broker.rabbitmq.messages import Parcel
+from warren_broker.rabbitmq.pauses import pauses
+
+CONFIRM_S = 10.0
+ROUTE_GRACE_S = 15.0
+FIRST_ROUTE_GRACE_S = 2.0
+"""The same for the first connection: this process may have come up together with the server."""
+PERSISTENT = 2
+
+log = logging.getLogger(__name__)
+
+
+class Publisher:
+    """One publishing channel, replaced whenever it is in doubt."""
+
+    def __init__(self, link: Link, *, confirm_s: float = CONFIRM_S) -> None:
+        self._link = link
+        self._confirm_s = confirm_s
+        self._channel: AbstractChannel | None = None
+        self._frames: Frames | None = None
+        self._opening = asyncio.Lock()
+        self._closing: set[asyncio.Task[None]] = set()
+        self.n_under_way = 0
+
+    async def publish(self, parcel: Parcel, *, timeout_s: float) -> None:
+        """Return once confirmed.
+
+        Raises `Unroutable`, `BrokerUnavailable` after `timeout_s`, and `BrokerClosed`.
+        """
+        self.n_under_way += 1
+        try:
+            await self._publish(parcel, asyncio.get_running_loop().time() + timeout_s, timeout_s)
+        finally:
+            self.n_under_way -= 1
+
+    async def close(self) -> None:
+        self._discard(self._frames)
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    async def _publish(self, parcel: Parcel, deadline: float, timeout_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        waits = pauses()
+        while True:
+            failure = await self._attempt(parcel, deadline)
+            if failure is None:
+                return
+            if isinstance(failure, PublishError) and not self._may_find_route(parcel):
+                raise Unroutable(f"nobody is behind {parcel.routing_key}")
+            pause_s = next(waits)
+            if loop.time() + pause_s > deadline:
+                raise BrokerUnavailable(
+                    f"no confirm for {parcel.routing_key or parcel.exchange} within"
+                    f" {timeout_s:g} s: {_reason(failure)}"
+                ) from failure
+            log.debug("publishing to %s again: %s", parcel.routing_key, _reason(failure))
+            await asyncio.sleep(pause_s)
+
+    async def _attempt(self, parcel: Parcel, deadline: float) -> Exception | None:
+        """Publish once. Returns what went wrong, if it may go right another time."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                frames = await self._ready()
+        except (Lost, TimeoutError) as error:
+            return error
+        try:
+            with amqp():
+                await self._send(frames, parcel, deadline)
+        except DeliveryError as error:
+            return error
+        except (Lost, ChannelNotFoundEntity) as error:
+            self._discard(frames)
+            return error
+        return None
+
+    async def _send(self, frames: Frames, parcel: Parcel, deadline: float) -> None:
+        left_s = max(0.0, deadline - asyncio.get_running_loop().time())
+        await frames.basic_publish(
+            parcel.body,
+            exchange=parcel.exchange,
+            routing_key=parcel.routing_key,
+            properties=Basic.Properties(delivery_mode=PERSISTENT, headers=dict(parcel.headers)),
+            mandatory=parcel.is_mandatory,
+            timeout=min(self._confirm_s, left_s),
+        )
+
+    async def _ready(self) -> Frames:
+        if self._frames is not None:
+            return self._frames
+        async with self._opening:
+            if self._frames is None:
+                self._channel = await self._link.open_channel(confirms=True)
+                self._frames = await self._channel.get_underlay_channel()
+            return self._frames
+
+    def _discard(self, frames: Frames | None) -> None:
+        """Never use this channel again."""
+        if frames is None or frames is not self._frames or self._channel is None:
+            return
+        channel, self._channel, self._frames = self._channel, None, None
+        task = asyncio.create_task(close_channel(channel), name="close a publishing channel")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    def _may_find_route(self, parcel: Parcel) -> bool:
+        if not parcel.has_route_grace:
+            return False
+        grace_s = FIRST_ROUTE_GRACE_S if self._link.n_connections == 1 else ROUTE_GRACE_S
+        return asyncio.get_running_loop().time() < self._link.connected_s + grace_s
+
+
+def _reason(failure: Exception) -> str:
+    if isinstance(failure, PublishError):
+        return "no queue of that name"
+    if isinstance(failure, DeliveryError):
+        return "the queue is full"
+    return str(failure) or "there is no connection"

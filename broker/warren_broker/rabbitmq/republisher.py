@@ -1,0 +1,38 @@
+"""Messages on their way to another place: `dead`, or the same queue after a delay.
+
+Invariant: both return only after the copy was confirmed; who calls acks the original then.
+"""
+
+from aiormq.abc import DeliveredMessage
+
+from warren_broker.rabbitmq.entities import Entities, retry_delay_s
+from warren_broker.rabbitmq.messages import N_BEFORE, REASON, Headers, Parcel, kept_headers
+from warren_broker.rabbitmq.publisher import Publisher
+from warren_broker.rabbitmq.topology import Topology
+
+MOVE_S = 60.0
+
+
+class Republisher:
+    def __init__(self, publisher: Publisher, topology: Topology, entities: Entities) -> None:
+        self._publisher = publisher
+        self._topology = topology
+        self._entities = entities
+
+    async def retry(
+        self, message: DeliveredMessage, *, queue: str, n_deliveries: int, delay_s: float
+    ) -> None:
+        """Send it to `queue` (its name at the server) after about `delay_s`, never earlier."""
+        step_s = retry_delay_s(delay_s)
+        await self._topology.ensure_once(self._entities.retry(step_s))
+        headers = kept_headers(message) | {N_BEFORE: n_deliveries}
+        exchange = self._entities.retry_name(step_s)
+        await self._send(Parcel(exchange, queue, message.body, headers))
+
+    async def bury(self, body: bytes, *, queue: str, reason: str, headers: Headers) -> None:
+        """Send it to `dead`, as coming from `queue` (its name at the server)."""
+        marked = {**headers, REASON: reason}
+        await self._send(Parcel(self._entities.lost, queue, body, marked))
+
+    async def _send(self, parcel: Parcel) -> None:
+        await self._publisher.publish(parcel, timeout_s=MOVE_S)

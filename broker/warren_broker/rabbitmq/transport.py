@@ -1,0 +1,54 @@
+"""Connections whose socket we keep hold of.
+
+aiormq hides the socket, and two things need it: keepalive probes, by which the kernel finds a peer
+that vanished without a word even while our event loop is busy, and giving up at once on a peer that
+takes nothing any more.
+"""
+
+import asyncio
+import socket
+from typing import Any
+
+from aio_pika import Connection
+from aiormq.connection import TCPTransportFactory, TLSTransportFactory, TransportFactory
+from yarl import URL
+
+KEEPALIVE_IDLE_S = 20
+KEEPALIVE_INTERVAL_S = 10
+KEEPALIVE_PROBES = 3
+
+
+class HeldTransport(TransportFactory):
+    """Opens the connection like aiormq does, and remembers it."""
+
+    def __init__(self, *, is_tls: bool) -> None:
+        self._inner = TLSTransportFactory() if is_tls else TCPTransportFactory()
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def create(
+        self, url: URL, **kwargs: Any
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, self._writer = await self._inner.create(url, **kwargs)
+        _probe_peer(self._writer)
+        return reader, self._writer
+
+    def abort(self) -> None:
+        """Drop the connection without a goodbye."""
+        if self._writer is not None:
+            self._writer.transport.abort()
+
+
+class HeldConnection(Connection):
+    def __init__(self, url: URL) -> None:
+        super().__init__(url)
+        self.held = HeldTransport(is_tls=url.scheme == "amqps")
+        self.kwargs["transport_factory"] = self.held
+
+
+def _probe_peer(writer: asyncio.StreamWriter) -> None:
+    inner: socket.socket = writer.get_extra_info("socket")
+    with socket.fromfd(inner.fileno(), inner.family, inner.type) as probed:
+        probed.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        probed.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
+        probed.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S)
+        probed.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
