@@ -1,0 +1,141 @@
+"""`warren gateway` as a process of its own, on RabbitMQ: starts, serves, stops, says why it can't."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.error import URLError
+
+import pytest
+from tests.support.gateway import CONFIG
+from tests.support.private_rabbit import PrivateRabbit
+from tests.support.processes import end, free_port, signal_group, spawn, wait_until
+
+PROGRAM = "import sys, cyclopts; from warren_gateway.commands import gateway; cyclopts.run(gateway)"
+BOOT_S = 60.0
+STOP_S = 5.0
+
+
+class Process:
+    def __init__(self, home: Path, broker: str, store: str | None, port: int) -> None:
+        self.home = home
+        self.port = port
+        self.log = home.with_suffix(".log")
+        environment = {**os.environ, "WARREN_BROKER_URL": broker, "WARREN_HOME": str(home)}
+        if store:
+            environment["WARREN_STORE_URL"] = store
+        command = [sys.executable, "-c", PROGRAM, "--port", str(port)]
+        self.process = spawn(command, log_path=self.log, environment=environment)
+
+    def wait(self) -> None:
+        wait_until(self._is_healthy, self.process, deadline_s=BOOT_S, log_path=self.log)
+
+    def ask(self, method: str, path: str, body: object = None) -> dict[str, object]:
+        key = (self.home / "api-key").read_text().strip()
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {key}"},
+        )
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return json.load(response)
+
+    def _is_healthy(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=5):
+                return True
+        except (URLError, OSError):
+            return False
+
+
+@contextmanager
+def started(
+    home: Path, broker: str, *, store: str | None = None, port: int | None = None
+) -> Generator[Process]:
+    gateway = Process(home, broker, store, port or free_port())
+    try:
+        yield gateway
+    finally:
+        signal_group(gateway.process, signal.SIGKILL)
+        gateway.process.wait()
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_it_serves_and_stops_in_good_order(
+    private_rabbit: PrivateRabbit, tmp_path: Path, signum: signal.Signals
+) -> None:
+    with started(tmp_path / "home", private_rabbit.url) as gateway:
+        gateway.wait()
+        assert gateway.ask("GET", "/v1/runs") == {"runs": []}
+        began_s = time.monotonic()
+        end(gateway.process, signum, grace_s=STOP_S)
+        assert time.monotonic() - began_s < STOP_S
+        assert gateway.process.returncode == 0
+        assert "Traceback" not in gateway.log.read_text()
+        assert (gateway.home / "api-key").read_text().strip() not in gateway.log.read_text()
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+def test_a_killed_gateway_goes_on_with_its_runs(
+    private_rabbit: PrivateRabbit,
+    tmp_path: Path,
+    database: str,
+    request: pytest.FixtureRequest,
+) -> None:
+    store: str | None = None
+    if database == "postgresql":
+        full: str = request.getfixturevalue("private_postgres")
+        store = full.replace("+psycopg", "")  # as people write it
+    home, body = tmp_path / "home", {"config": CONFIG, "idempotency_key": "once and for all"}
+    with started(home, private_rabbit.url, store=store) as gateway:
+        gateway.wait()
+        run = gateway.ask("POST", "/v1/runs", body)["id"]
+        signal_group(gateway.process, signal.SIGKILL)
+        gateway.process.wait()
+    with started(home, private_rabbit.url, store=store) as gateway:
+        gateway.wait()
+        assert gateway.ask("POST", "/v1/runs", body)["id"] == run
+        gateway.ask("POST", f"/v1/runs/{run}/cancel")
+        events = _events(gateway, str(run))
+        assert events[0]["body"] == {
+            "kind": "state_changed", "state": "queued", "phase": None, "reason": None,
+        }  # fmt: skip
+        assert events[-1]["body"]["state"] == "cancelled"
+
+
+def test_a_second_gateway_on_the_same_port_says_so(
+    private_rabbit: PrivateRabbit, tmp_path: Path
+) -> None:
+    with started(tmp_path / "one", private_rabbit.url) as one:
+        one.wait()
+        with started(tmp_path / "two", private_rabbit.url, port=one.port) as two:
+            assert two.process.wait(BOOT_S) == 1
+            assert f"port {one.port} on 127.0.0.1 is in use" in two.log.read_text()
+            assert "Traceback" not in two.log.read_text()
+
+
+def test_the_help_shows_examples() -> None:
+    command = [sys.executable, "-c", PROGRAM, "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "warren gateway --broker amqp://localhost" in done.stdout
+    for option in ("--store", "--port", "--home", "--runs-dir", "WARREN_BROKER_URL"):
+        assert option in done.stdout
+
+
+def _events(gateway: Process, run: str) -> list[dict[str, dict[str, object]]]:
+    """All events of a run that ends."""
+    key = (gateway.home / "api-key").read_text().strip()
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{gateway.port}/v1/runs/{run}/events",
+        headers={"Authorization": f"Bearer {key}"},
+    )
+    with urllib.request.urlopen(request, timeout=60) as response:
+        lines = response.read().decode().splitlines()
+    return [json.loads(line[6:]) for line in lines if line.startswith("data: ")]

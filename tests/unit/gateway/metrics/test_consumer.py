@@ -1,0 +1,145 @@
+"""The metrics consumer: every run is followed, also across restarts and failures."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+from sqlmodel import Session
+from tests.support.gateway import Gateway, ended, step
+from tests.unit.gateway.metrics.test_recorder import read_back
+
+from warren_gateway.metrics import consumer
+from warren_gateway.metrics.consumer import Metrics
+from warren_gateway.metrics.journal import is_complete
+from warren_gateway.metrics.recorder import JOURNAL, Recorder
+from warren_gateway.store.tables import Run
+from warren_schemas.events import RunState
+
+pytestmark = pytest.mark.usefixtures("recorded")
+
+
+class Recorded:
+    """Woken whenever a message was recorded or a recorder was closed."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._change = asyncio.Event()
+
+    def note(self) -> None:
+        self.n += 1
+        self._change.set()
+
+    async def until(self, n: int) -> None:
+        async with asyncio.timeout(30):
+            while self.n < n:
+                self._change.clear()
+                await self._change.wait()
+
+
+@pytest.fixture
+async def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    noted, loop, record = Recorded(), asyncio.get_running_loop(), Recorder.record
+
+    def noting(self: Recorder, *arguments: object) -> None:
+        record(self, *arguments)  # pyright: ignore[reportArgumentType]
+        loop.call_soon_threadsafe(noted.note)
+
+    monkeypatch.setattr(Recorder, "record", noting)
+    return noted
+
+
+async def test_runs_are_followed_from_their_submission_to_their_end(
+    gateway: Gateway, recorded: Recorded, tmp_path: Path
+) -> None:
+    async with _running(gateway, tmp_path) as metrics:
+        runs = [await gateway.submit() for _ in range(2)]
+        for run in runs:
+            metrics.notify(run)
+            metrics.notify(run)
+            await gateway.tell(run, step(1, reward_mean=0.5), step(2, reward_mean=0.75))
+            await gateway.tell(run, ended())
+        await recorded.until(4)
+    for run in runs:
+        assert read_back(tmp_path / run) == {"reward/mean": [(1, 0.5), (2, 0.75)]}
+        assert is_complete(tmp_path / run / JOURNAL)
+
+
+async def test_a_restart_neither_loses_nor_doubles(
+    gateway: Gateway, recorded: Recorded, tmp_path: Path
+) -> None:
+    run = await gateway.submit()
+    await gateway.tell(run, step(1, reward_mean=0.1))
+    async with _running(gateway, tmp_path):  # finds the run by itself: it has not ended
+        await recorded.until(1)
+    await gateway.tell(run, step(2, reward_mean=0.2))
+    async with _running(gateway, tmp_path):
+        await recorded.until(3)  # the last message recorded is read again
+    await gateway.tell(run, step(3, reward_mean=0.3), ended())
+    await _end(gateway)
+    async with _running(gateway, tmp_path):  # it ended while nobody recorded
+        await recorded.until(5)
+    assert read_back(tmp_path / run) == {"reward/mean": [(1, 0.1), (2, 0.2), (3, 0.3)]}
+
+
+async def test_a_disk_that_is_full_costs_time_only(
+    gateway: Gateway, recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer, "RETRY_S", 0.01)
+    (tmp_path / "runs").write_text("a file where the folder should be")
+    run = await gateway.submit()
+    await gateway.tell(run, step(1, reward_mean=0.5))
+    retried = _on_log(monkeypatch, "warning", run)
+    async with _running(gateway, tmp_path / "runs"):
+        async with asyncio.timeout(30):
+            await retried.wait()
+        (tmp_path / "runs").unlink()
+        await recorded.until(1)
+    assert read_back(tmp_path / "runs" / run) == {"reward/mean": [(1, 0.5)]}
+
+
+async def test_a_journal_that_can_not_be_read_ends_only_its_own_run(
+    gateway: Gateway, recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, good = [await gateway.submit() for _ in range(2)]
+    (tmp_path / bad).mkdir()
+    (tmp_path / bad / JOURNAL).write_text("nonsense\n")
+    await gateway.tell(good, step(1, reward_mean=0.5))
+    logged = _on_log(monkeypatch, "exception", bad)
+    async with _running(gateway, tmp_path), asyncio.timeout(30):
+        await logged.wait()
+        await recorded.until(1)
+    assert read_back(tmp_path / good) == {"reward/mean": [(1, 0.5)]}
+
+
+@asynccontextmanager
+async def _running(gateway: Gateway, runs_dir: Path) -> AsyncGenerator[Metrics]:
+    metrics = Metrics(gateway.store, gateway.broker, runs_dir)
+    running = asyncio.create_task(metrics.run())
+    try:
+        yield metrics
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def _end(gateway: Gateway) -> None:
+    def change(session: Session) -> None:
+        session.exec(update(Run).values(state=RunState.COMPLETED))
+
+    await gateway.store.transact(change)
+
+
+def _on_log(monkeypatch: pytest.MonkeyPatch, level: str, word: str) -> asyncio.Event:
+    """Set when the consumer logs this word."""
+    logged = asyncio.Event()
+
+    def note(_message: str, *arguments: object) -> None:
+        if word in arguments:
+            logged.set()
+
+    monkeypatch.setattr(logging.getLogger(consumer.__name__), level, note)
+    return logged

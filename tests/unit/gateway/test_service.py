@@ -1,0 +1,116 @@
+"""A whole gateway in this process: it starts, serves, says why it can't, and stops in good order."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+from tests.support.gateway import CONFIG
+from tests.support.processes import free_port
+
+from warren_broker.port import Broker
+from warren_gateway.auth import InvalidKey
+from warren_gateway.service import CannotListen, PortInUse, serve_gateway
+from warren_gateway.settings import GatewaySettings
+from warren_gateway.store.store import StoreUnavailable
+from warren_schemas.events import RunState
+from warren_schemas.http import Health, RunView
+
+STOP_S = 5.0
+
+
+@asynccontextmanager
+async def serving(
+    broker: Broker, settings: GatewaySettings
+) -> AsyncGenerator[aiohttp.ClientSession]:
+    """A client of a gateway that listens, with the key that the gateway made."""
+    ready = asyncio.Event()
+    serve = asyncio.create_task(serve_gateway(broker, settings, ready=ready))
+    listening = asyncio.create_task(ready.wait())
+    await asyncio.wait([serve, listening], return_when=asyncio.FIRST_COMPLETED)
+    try:
+        if serve.done():
+            await serve
+        url = f"http://{settings.host}:{settings.port}"
+        headers = {"Authorization": f"Bearer {settings.key_file.read_text().strip()}"}
+        async with aiohttp.ClientSession(url, headers=headers) as client:
+            yield client
+    finally:
+        listening.cancel()
+        serve.cancel()
+        await asyncio.gather(serve, listening, return_exceptions=True)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> GatewaySettings:
+    return GatewaySettings(home=tmp_path / "home", port=free_port())
+
+
+async def test_it_serves_with_the_key_it_made(broker: Broker, settings: GatewaySettings) -> None:
+    async with serving(broker, settings) as client, client.get("/healthz") as response:
+        assert Health.model_validate_json(await response.read()).status == "ok"
+        async with client.get("/v1/runs") as answer:
+            assert answer.status == 200
+
+
+async def test_a_submitted_run_reaches_the_coordinator_and_outlives_a_restart(
+    broker: Broker, settings: GatewaySettings
+) -> None:
+    async with serving(broker, settings) as client:
+        async with client.post("/v1/runs", json={"config": CONFIG}) as response:
+            run = (await response.json())["id"]
+        async with client.get(f"/v1/runs/{run}/events") as response:
+            lines = [await response.content.readline() for _ in range(3)]
+        assert lines[1].strip() == b"event: state_changed"
+    async with serving(broker, settings) as client:
+        async with client.post(f"/v1/runs/{run}/cancel") as response:
+            assert response.status == 200
+        async with client.get(f"/v1/runs/{run}/events") as response, asyncio.timeout(60):
+            events = await response.text()  # ends with the run
+        assert '"state":"cancelled"' in events
+        async with client.get(f"/v1/runs/{run}") as response:
+            view = RunView.model_validate_json(await response.read())
+    assert view.state is RunState.CANCELLED
+
+
+async def test_it_stops_within_five_seconds_with_streams_open(
+    broker: Broker, settings: GatewaySettings
+) -> None:
+    async with serving(broker, settings) as client:
+        async with client.post("/v1/runs", json={"config": CONFIG}) as response:
+            run = (await response.json())["id"]
+        followers = [await client.get(f"/v1/runs/{run}/events") for _ in range(5)]
+        began_s = time.monotonic()
+    assert time.monotonic() - began_s < STOP_S
+    for follower in followers:
+        follower.close()
+
+
+async def test_a_port_in_use_is_named(broker: Broker, settings: GatewaySettings) -> None:
+    other = settings.model_copy(update={"home": settings.home / "other"})
+    async with serving(broker, settings):
+        with pytest.raises(PortInUse, match=rf"port {settings.port} .*--port"):
+            await serve_gateway(broker, GatewaySettings(home=other.home, port=settings.port))
+
+
+async def test_an_address_that_is_not_ours_is_named(broker: Broker, tmp_path: Path) -> None:
+    settings = GatewaySettings(home=tmp_path, host="192.0.2.1", port=free_port())
+    with pytest.raises(CannotListen, match=r"192\.0\.2\.1"):
+        await serve_gateway(broker, settings)
+
+
+async def test_a_store_that_can_not_be_opened_is_named_without_its_password(
+    broker: Broker, tmp_path: Path
+) -> None:
+    url = f"postgresql://ann:secret@127.0.0.1:{free_port()}/warren"
+    with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1") as refused:
+        await serve_gateway(broker, GatewaySettings(home=tmp_path, store_url=url))
+    assert "secret" not in str(refused.value)
+
+
+async def test_a_key_that_is_none_is_refused(broker: Broker, settings: GatewaySettings) -> None:
+    with pytest.raises(InvalidKey):
+        await serve_gateway(broker, settings.model_copy(update={"api_key": "hunter2"}))
