@@ -30,15 +30,9 @@ def gateway(
     start makes an API key and writes it to $WARREN_HOME/api-key; set WARREN_API_KEY to use one of
     your own (`wk_<id>_<secret>`).
 
-    Examples
-    --------
-    With RabbitMQ on this machine and a SQLite file as the store:
-
+    For example:
         warren gateway --broker amqp://localhost
-
-    In production:
-
-        warren gateway --broker amqps://warren@rabbit.example/prod --store postgresql://db/warren --host 0.0.0.0
+        warren gateway --broker amqps://ann:password@rabbit --store postgresql://ann@db/warren
 
     Parameters
     ----------

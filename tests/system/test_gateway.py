@@ -17,7 +17,7 @@ from tests.support.gateway import CONFIG
 from tests.support.private_rabbit import PrivateRabbit
 from tests.support.processes import end, free_port, signal_group, spawn, wait_until
 
-PROGRAM = "import sys, cyclopts; from warren_gateway.commands import gateway; cyclopts.run(gateway)"
+COMMAND = [sys.executable, "-m", "warren", "gateway"]
 BOOT_S = 60.0
 STOP_S = 5.0
 
@@ -30,7 +30,7 @@ class Process:
         environment = {**os.environ, "WARREN_BROKER_URL": broker, "WARREN_HOME": str(home)}
         if store:
             environment["WARREN_STORE_URL"] = store
-        command = [sys.executable, "-c", PROGRAM, "--port", str(port)]
+        command = [*COMMAND, "--port", str(port)]
         self.process = spawn(command, log_path=self.log, environment=environment)
 
     def wait(self) -> None:
@@ -122,8 +122,7 @@ def test_a_second_gateway_on_the_same_port_says_so(
 
 
 def test_the_help_shows_examples() -> None:
-    command = [sys.executable, "-c", PROGRAM, "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run([*COMMAND, "--help"], capture_output=True, text=True, check=True)
     assert "warren gateway --broker amqp://localhost" in done.stdout
     for option in ("--store", "--port", "--home", "--runs-dir", "WARREN_BROKER_URL"):
         assert option in done.stdout

@@ -1,5 +1,9 @@
 """The files of a run: complete and without doubles, wherever a crash struck."""
 
+# tensorboard has neither types nor stubs
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
