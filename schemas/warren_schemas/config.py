@@ -189,7 +189,7 @@ class CheckpointConfig(Frozen):
 class LimitsConfig(Frozen):
     """When to stop, and how long to wait."""
 
-    steps: PositiveInt = 100
+    steps: Annotated[int, Field(ge=1, le=1_000_000_000)] = 100
     """Optimizer steps of reinforcement learning."""
     stop_at_reward: float | None = None
     """End early once the mean reward of the last 16 batches reaches this."""

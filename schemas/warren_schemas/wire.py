@@ -204,13 +204,14 @@ def _decode_one_by_one(frame: _Frame) -> Decoded:
 
 
 def _decode_one(frame: _Frame, index: int, item: object, decoded: Decoded) -> None:
+    schema = KINDS[frame.kind]
     try:
-        text = orjson.dumps([item])
-        decoded.items.extend(frame.validate(text))
+        text = orjson.dumps(item)
+        decoded.items.append(schema.model_validate_json(text, strict=True, context=frame.columns))
     except orjson.JSONEncodeError as error:
         raise WireError(f"item {index} can't be read: {error}") from error
     except ValidationError as error:
-        reason = "; ".join(explain(error, KINDS[frame.kind]))
+        reason = f"item {index}: {'; '.join(explain(error, schema))}"
         decoded.rejected.append(Rejected(index, reason, _alone(frame, item)))
 
 
