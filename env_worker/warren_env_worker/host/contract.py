@@ -16,15 +16,10 @@ from warren_env_worker.host.protocol import Message
 from warren_env_worker.host.refusal import Refusal, error_refusal
 from warren_schemas.episode import FailureKind
 
-_ROLES = ("user", "tool", "system")
-
 
 def messages(shown: object, where: str, max_chars: int) -> list[Message]:
     """An observation as messages; none for an empty text."""
-    if isinstance(shown, str):
-        listed = [("user", shown)] if shown else []
-    else:
-        listed = _listed(shown, where)
+    listed = _listed(shown, where)
     n_chars = sum(len(content) for _, content in listed)
     if n_chars > max_chars:
         raise error_refusal(
@@ -35,6 +30,8 @@ def messages(shown: object, where: str, max_chars: int) -> list[Message]:
 
 
 def _listed(shown: object, where: str) -> list[Message]:
+    if isinstance(shown, str):
+        return [("user", shown)] if shown else []
     if not isinstance(shown, Sequence):
         raise _unexpected(where, "a str or a list of ChatMessage", shown)
     return [_message(each, where) for each in cast("Sequence[object]", shown)]
@@ -43,8 +40,8 @@ def _listed(shown: object, where: str) -> list[Message]:
 def _message(each: object, where: str) -> Message:
     if not isinstance(each, ChatMessage):
         raise _unexpected(where, "a list of ChatMessage", each, "a list with")
-    if each.role not in _ROLES:
-        raise error_refusal(f"{where} returned a message of the role {each.role}, the policy's own")
+    if each.role == "assistant":
+        raise error_refusal(f"{where} returned a message of the role assistant, the policy's own")
     return (each.role, each.content)
 
 

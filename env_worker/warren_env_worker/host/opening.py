@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+from warren.errors import ConfigurationError
 from warren_broker.worker.child import Child, ChildDied
 from warren_env_worker.host.cell import SharedCell
 from warren_env_worker.host.protocol import Description, Unusable, unpack_greeting
@@ -15,7 +16,7 @@ CLOSE_GRACE_S = 1.0
 """How long a child may take to leave before it is killed."""
 
 
-class EnvironmentUnusable(Exception):
+class EnvironmentUnusable(ConfigurationError):
     """The environment can't be hosted; the text says why, for a person."""
 
 

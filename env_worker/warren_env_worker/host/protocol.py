@@ -6,15 +6,16 @@ order in which they finish. Every call is answered exactly once, unless the chil
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
 from warren_schemas.episode import FailureKind
 
 Config = dict[str, object]
-Message = tuple[str, str]
-"""Role and content."""
+Role = Literal["system", "user", "tool"]
+Message = tuple[Role, str]
+"""Role and content; the policy's own role is `assistant`."""
 
 IDLE = 0
 """No call has this number."""

@@ -107,11 +107,18 @@ class Session:
 
     async def _receive(self) -> None:
         while True:
-            for answer in unpack_answers(await self._child.receive()):
+            for answer in self._understood(await self._child.receive()):
                 self._settle(answer)
             if not self._in_flight:
                 self._is_busy.clear()
                 self._is_free.set()
+
+    def _understood(self, frame: bytes) -> Sequence[Answer]:
+        try:
+            return unpack_answers(frame)
+        except (TypeError, ValueError):  # user code got hold of the channel
+            self._condemn(IDLE, "it sent what is no answer")
+            return ()
 
     def _settle(self, answer: Answer) -> None:
         request = self._in_flight.pop(answer.id, None)

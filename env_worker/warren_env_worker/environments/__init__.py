@@ -1,0 +1,1 @@
+"""Built-in environments; each module imports only what its environment needs."""

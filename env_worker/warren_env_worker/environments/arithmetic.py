@@ -1,0 +1,77 @@
+"""Answer a question of arithmetic: one turn, with questions from a parquet file.
+
+The file has the columns `question` (text, shown as it is, for example `12+7=`) and `answer` (a whole
+number, or its decimal digits). Without a path, the file that lies beside this module is used: sums
+of two numbers below 100, no question in both splits.
+
+The reward is 1 for the answer, else 0.2 times the share of its digits that stand in the right place
+counted from the right, else 0. Every message but a whole number in decimal digits gets 0.
+"""
+
+import random
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from warren.environment import ConfigError, Context, Env, StepResult
+
+PARTIAL_REWARD = 0.2
+SHIPPED = str(Path(__file__).with_name("arithmetic-{split}.parquet"))
+
+
+class Problem(NamedTuple):
+    question: str
+    answer: str
+
+
+class Arithmetic(Env[Problem]):
+    name = "arithmetic"
+    version = "1"
+
+    def __init__(
+        self, path: str = SHIPPED, demonstrations: Literal["right", "random"] = "right"
+    ) -> None:
+        """`path` of a parquet file; `{split}` in it stands for the split.
+
+        Demonstrations give the right answer, or a random number of as many digits.
+        """
+        self.path = path
+        self.demonstrations = demonstrations
+
+    def tasks(self, split: str) -> Sequence[Problem]:
+        return read_problems(Path(self.path.replace("{split}", split)))
+
+    def reset(self, task: Problem, ctx: Context) -> str:
+        self.answer = task.answer
+        return task.question
+
+    def step(self, action: str) -> StepResult:
+        is_exact = action == self.answer
+        reward = 1.0 if is_exact else PARTIAL_REWARD * _share_of_digits(action, self.answer)
+        return StepResult(reward=reward, done=True, metrics={"exact": float(is_exact)})
+
+    def demonstrate(self, rng: random.Random) -> str:
+        if self.demonstrations == "right":
+            return self.answer
+        return "".join(rng.choices("0123456789", k=len(self.answer)))
+
+
+def read_problems(path: Path) -> list[Problem]:
+    """Raises `ConfigError` for a file that is missing or has other columns."""
+    parquet: Any = import_module("pyarrow.parquet")  # untyped, and heavy: only who needs it
+    try:
+        rows = parquet.read_table(path, columns=["question", "answer"]).to_pylist()
+    except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
+        raise ConfigError(f"{path} can't be read: {error}") from error
+    if rows and len(rows[0]) < 2:
+        raise ConfigError(f"{path} lacks the columns question and answer")
+    return [Problem(str(row["question"]), str(row["answer"])) for row in rows]
+
+
+def _share_of_digits(said: str, answer: str) -> float:
+    if not (said.isascii() and said.isdigit()):
+        return 0.0
+    longest = max(len(said), len(answer))
+    right = sum(a == b for a, b in zip(reversed(said), reversed(answer), strict=False))
+    return right / longest

@@ -1,0 +1,90 @@
+"""One attempt at an episode, as far as this worker took it."""
+
+import time
+from dataclasses import dataclass, field
+
+from warren_broker.inbox import Claim
+from warren_env_worker.successor import Successor, Taken
+from warren_schemas.episode import Generate, Step
+from warren_schemas.ids import EpisodeId, RunId
+
+IDLE_S = 3600.0
+"""How long an episode without a deadline is held after its last turn."""
+
+
+@dataclass(slots=True)
+class Interaction:
+    taken: Taken
+    """The item that was taken last."""
+    slot: int
+    """Of the live environment, in its host."""
+    started_s: float
+    expires_s: float
+    claims: list[Claim[Taken]] = field(default_factory=list[Claim[Taken]])
+    """Wait for the answer of the environment."""
+    successor: Successor | None = None
+    """Of `taken`; None until the environment has answered."""
+
+    @classmethod
+    def begin(cls, taken: Taken, slot: int) -> "Interaction":
+        return cls(taken, slot, started_s=time.time(), expires_s=_expires_s(taken))
+
+    @property
+    def attempt(self) -> int:
+        return self.taken.envelope.attempt
+
+    @property
+    def turn(self) -> int:
+        return turn_of(self.taken)
+
+    @property
+    def is_over(self) -> bool:
+        return self.successor is not None and self.successor.is_end
+
+    def leads_to(self, step: Step) -> bool:
+        """True if the live environment is where this step's history ends."""
+        if self.successor is None or not isinstance(self.successor.item, Generate):
+            return False
+        ours, theirs = self.successor.item.transcript.messages, step.transcript.messages[:-1]
+        return (
+            step.turn == self.turn + 1
+            and len(ours) == len(theirs)
+            and all(a.content == b.content for a, b in zip(ours, theirs, strict=True))
+        )
+
+    def advance(self, step: Step) -> None:
+        self.taken = step
+        self.successor = None
+        self.expires_s = _expires_s(step)
+
+
+def episode_of(item: Taken) -> EpisodeId:
+    assert item.envelope.episode is not None  # `misfit` comes first
+    return item.envelope.episode
+
+
+def run_of(item: Taken) -> RunId:
+    assert item.envelope.run is not None
+    return item.envelope.run
+
+
+def turn_of(item: Taken) -> int:
+    return item.turn if isinstance(item, Step) else 0
+
+
+def misfit(item: Taken) -> str | None:
+    """Why nobody could take this item, whatever they know; None if it can be taken."""
+    if item.envelope.run is None or item.envelope.episode is None:
+        return "the envelope names no run or no episode"
+    if isinstance(item, Step):
+        transcript = item.transcript
+        n_actions, n_turns = len(transcript.actions), len(transcript.turns)
+        if n_actions != item.turn or n_turns != item.turn - 1:
+            return f"step {item.turn} carries {n_actions} actions and {n_turns} answers"
+        if transcript.messages[-1].role != "assistant":
+            return f"step {item.turn} does not end with an action"
+    return None
+
+
+def _expires_s(item: Taken) -> float:
+    return item.envelope.deadline_s or time.time() + IDLE_S

@@ -1,0 +1,192 @@
+"""The episodes that this worker knows, and what each item does to them.
+
+An item names an episode, an attempt and a turn (0 for a start), and may come twice, late, or from a
+worker that died. The rules, in this order:
+
+    its run has ended            dropped: nobody needs it
+    older attempt, older turn    dropped: a later one exists, so nobody waits for it
+    the turn we took last        answered with the same successor, now or when it is there
+    any turn after the end       dropped: the end is out
+    past its deadline            the episode fails
+    the turn after ours          `step` on the live environment
+    all others                   rebuilt by replay (or started); this worker is the new home
+
+Invariants: of one attempt, the live environment takes each turn once, and the successor is
+remembered until the next turn is taken. What it went through is the history that the item tells,
+else it is rebuilt. A claim is settled with the confirm of its successor, or when it is dropped.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from functools import partial
+
+from warren_broker.inbox import Claim
+from warren_env_worker.host.host import Host
+from warren_env_worker.host.protocol import Answer
+from warren_env_worker.host.request import Request
+from warren_env_worker.interaction import Interaction, episode_of, misfit, run_of, turn_of
+from warren_env_worker.memory import EndedRuns, FinishedEpisodes
+from warren_env_worker.outbound import Outbound
+from warren_env_worker.successor import Taken, end, follow
+from warren_schemas.episode import Failed, FailureKind, Step
+from warren_schemas.ids import EpisodeId, RunId, WorkerId
+
+log = logging.getLogger(__name__)
+
+
+class Interactions:
+    def __init__(
+        self, worker: WorkerId, hosts: Mapping[str, Host], outbound: Outbound, *, capacity: int
+    ) -> None:
+        self.has_room = asyncio.Event()
+        self.n_done = 0
+        self._worker = worker
+        self._hosts = hosts
+        self._outbound = outbound
+        self._capacity = capacity
+        self._live: dict[EpisodeId, Interaction] = {}
+        self._finished = FinishedEpisodes()
+        self._ended_runs = EndedRuns()
+        self._notice_room()
+
+    @property
+    def n_live(self) -> int:
+        return len(self._live)
+
+    def take(self, claim: Claim[Taken]) -> None:
+        """Settle the claim now, or when what follows from it is confirmed."""
+        item = claim.item
+        if (wrong := misfit(item)) is not None:
+            claim.dead_letter(wrong)
+        elif run_of(item) in self._ended_runs:
+            claim.done()
+        else:
+            self._take(claim, self._known(episode_of(item)))
+
+    def _take(self, claim: Claim[Taken], known: Interaction | None) -> None:
+        item = claim.item
+        if known is None or known.attempt < item.envelope.attempt:
+            self._open(claim)
+        elif known.attempt > item.envelope.attempt or turn_of(item) < known.turn:
+            claim.done()
+        elif turn_of(item) == known.turn:
+            self._repeat(known, claim)
+        elif known.is_over:
+            claim.done()
+        elif isinstance(item, Step) and known.leads_to(item) and not _is_late(item):
+            known.advance(item)
+            known.claims.append(claim)
+            self._ask(known)
+        else:
+            self._open(claim)
+
+    def end_run(self, run: RunId) -> None:
+        """Drop all that we hold of this run, and what comes of it later."""
+        self._ended_runs.add(run)
+        self._finished.forget_run(run)
+        for interaction in list(self._live.values()):
+            if run_of(interaction.taken) == run:
+                self._drop(interaction)
+
+    def reap(self) -> None:
+        """Drop episodes past their deadline: whoever wants them starts them again."""
+        now_s = time.time()
+        for interaction in list(self._live.values()):
+            if interaction.expires_s < now_s:
+                log.info("%s expired at turn %d", episode_of(interaction.taken), interaction.turn)
+                self._drop(interaction)
+
+    def _known(self, episode: EpisodeId) -> Interaction | None:
+        return self._live.get(episode) or self._finished.get(episode)
+
+    def _repeat(self, known: Interaction, claim: Claim[Taken]) -> None:
+        if known.successor is None:
+            known.claims.append(claim)
+        else:
+            self._outbound.put(known.successor, [claim])
+
+    def _open(self, claim: Claim[Taken]) -> None:
+        """A live environment for this item, in place of one that we may hold."""
+        episode = episode_of(claim.item)
+        if (known := self._live.get(episode)) is not None:
+            self._drop(known)
+        self._finished.forget(episode)
+        refusal = self._refusal(claim.item)
+        if refusal is None:
+            self._begin(claim)
+        else:
+            successor = end(claim.item, refusal, worker=self._worker, started_s=time.time())
+            self._outbound.put(successor, [claim])
+
+    def _begin(self, claim: Claim[Taken]) -> None:
+        item = claim.item
+        if isinstance(item, Step):
+            log.info("%s moves in at turn %d", episode_of(item), item.turn)
+            item = _moved(item)
+        slot = self._hosts[item.spec.environment].open()
+        interaction = self._live[episode_of(item)] = Interaction.begin(item, slot)
+        interaction.claims.append(claim)
+        self._notice_room()
+        self._ask(interaction)
+
+    def _refusal(self, item: Taken) -> Failed | None:
+        """Why this worker won't give the episode a live environment."""
+        if _is_late(item):
+            return Failed(kind=FailureKind.DEADLINE, reason="its deadline passed while it waited")
+        if item.spec.environment not in self._hosts:
+            return Failed(
+                kind=FailureKind.UNKNOWN_ENVIRONMENT,
+                reason=f"this worker hosts {', '.join(self._hosts)}, not {item.spec.environment}",
+                retryable=False,
+            )
+        if isinstance(item, Step) and item.spec.n_recoveries_left == 0:
+            return Failed(kind=FailureKind.LOST, reason="too many of its env workers were lost")
+        return None
+
+    def _ask(self, interaction: Interaction) -> None:
+        taken = interaction.taken
+        transcript = taken.transcript if isinstance(taken, Step) else None
+        answer = partial(self._answered, interaction)
+        request = Request(interaction.slot, taken.spec, transcript, answer)
+        self._hosts[taken.spec.environment].submit(request)
+
+    def _answered(self, interaction: Interaction, answer: Answer) -> None:
+        taken = interaction.taken
+        if self._live.get(episode_of(taken)) is not interaction:
+            return  # dropped while the environment was at work
+        successor = follow(taken, answer, worker=self._worker, started_s=interaction.started_s)
+        claims, interaction.claims = interaction.claims, []
+        interaction.successor = successor
+        if successor.is_end:
+            self._release(interaction)
+            self._finished.add(interaction)
+            self.n_done += 1
+        self._outbound.put(successor, claims)
+
+    def _drop(self, interaction: Interaction) -> None:
+        self._release(interaction)
+        for claim in interaction.claims:
+            claim.done()
+
+    def _release(self, interaction: Interaction) -> None:
+        del self._live[episode_of(interaction.taken)]
+        self._hosts[interaction.taken.spec.environment].close(interaction.slot)
+        self._notice_room()
+
+    def _notice_room(self) -> None:
+        if self.n_live < self._capacity:
+            self.has_room.set()
+        else:
+            self.has_room.clear()
+
+
+def _is_late(item: Taken) -> bool:
+    return item.envelope.deadline_s is not None and item.envelope.deadline_s < time.time()
+
+
+def _moved(step: Step) -> Step:
+    """The step with one recovery less."""
+    spec = step.spec.model_copy(update={"n_recoveries_left": step.spec.n_recoveries_left - 1})
+    return step.model_copy(update={"spec": spec})

@@ -1,0 +1,91 @@
+"""Which environments a worker hosts, under which names.
+
+Invariants: no user code is imported in this process; no two environments have one name. What the
+user asked for by name must work before anything is taken from a queue; what merely happens to be
+installed is started when its first episode comes.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from importlib.metadata import entry_points
+
+from warren_env_worker.host.host import Host
+from warren_env_worker.host.opening import EnvironmentUnusable
+from warren_env_worker.settings import EnvWorkerSettings
+
+GROUP = "warren.environments"
+HINT = "Name one, as in --env my_module:MyEnv"
+
+log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def hosted(settings: EnvWorkerSettings) -> AsyncGenerator[dict[str, Host]]:
+    """The hosts by name, running until the context is left. Raises `EnvironmentUnusable`."""
+    unusable: EnvironmentUnusable | None = None
+    async with asyncio.TaskGroup() as group:
+        crew = _Crew(group, settings.n_processes)
+        try:
+            await _assemble(crew, settings)
+            yield crew.hosts
+        except EnvironmentUnusable as error:  # to be raised outside, not in a group
+            unusable = error
+        finally:
+            crew.dismiss()
+    if unusable is not None:
+        raise unusable
+
+
+async def _assemble(crew: "_Crew", settings: EnvWorkerSettings) -> None:
+    if settings.hosts_installed:
+        for point in entry_points(group=GROUP):
+            crew.add(point.name, point.value)
+    for environment in settings.environments:
+        await crew.add_asked_for(environment)
+    if not crew.hosts:
+        raise EnvironmentUnusable("there is no environment to host", hint=HINT)
+
+
+class _Crew:
+    def __init__(self, group: asyncio.TaskGroup, n_processes: int) -> None:
+        self.hosts: dict[str, Host] = {}
+        self._references: dict[str, str] = {}
+        self._group = group
+        self._n_processes = n_processes
+        self._running: list[asyncio.Task[None]] = []
+
+    def add(self, name: str, reference: str) -> None:
+        self._name(name, reference, self._run(reference))
+
+    async def add_asked_for(self, environment: str) -> None:
+        """`module:Class` or `name=module:Class`; started at once."""
+        name, _, reference = environment.rpartition("=")
+        if not all(reference.partition(":")):
+            raise EnvironmentUnusable(
+                f"{environment!r} names no environment",
+                hint="Write module:Class, as in --env my_module:MyEnv",
+            )
+        host = self._run(reference)
+        description = await host.start()
+        self._name(name or description.name, reference, host)
+        log.info("hosting %s (%s, version %s)", name, reference, description.version)
+
+    def dismiss(self) -> None:
+        for task in self._running:
+            task.cancel()
+
+    def _run(self, reference: str) -> Host:
+        host = Host(reference, n_processes=self._n_processes)
+        self._running.append(self._group.create_task(host.run(), name=f"host {reference}"))
+        return host
+
+    def _name(self, name: str, reference: str, host: Host) -> None:
+        if name in self.hosts:
+            raise EnvironmentUnusable(
+                f"two environments are called {name}: {self._references[name]} and {reference}",
+                hint=f"Give one another name, as in --env other={reference}",
+            )
+        self.hosts[name] = host
+        self._references[name] = reference

@@ -1,0 +1,134 @@
+"""The env worker as a service: from queues to live environments and back.
+
+Per environment it consumes two queues: `interact.<environment>`, which any env worker takes from
+(starts, and steps whose home is gone), and its own home, where the steps of its live episodes
+arrive. No new episode is taken while `capacity` are live; steps always flow.
+
+Invariants: nothing is acknowledged before what follows from it is confirmed (`outbound`); user code
+never runs on this event loop (`host`). Stopped, the worker hands back what it holds, lets its homes
+fall back, and its children end, all within 5 s; another worker rebuilds the episodes.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+from warren_broker.inbox import Inbox, listen, receive
+from warren_broker.port import Broker
+from warren_broker.topology import RUNS, Home, WorkQueue, home, interact
+from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
+from warren_env_worker.interactions import Interactions
+from warren_env_worker.outbound import opened_outbound
+from warren_env_worker.registry import hosted
+from warren_env_worker.settings import EnvWorkerSettings
+from warren_env_worker.successor import Taken
+from warren_schemas.control import Heartbeat, RunEnded, WorkerRole
+from warren_schemas.envelope import Envelope
+from warren_schemas.episode import StartEpisode, Step
+
+START_PREFETCH = 1
+"""Messages of new episodes held at most: what waits here can't be taken by a worker with room."""
+STEP_PREFETCH = 64
+REAP_S = 5.0
+"""How often episodes past their deadline are looked for."""
+
+log = logging.getLogger(__name__)
+
+
+async def serve_env_worker(broker: Broker, settings: EnvWorkerSettings) -> None:
+    """Serve until cancelled. Raises `EnvironmentUnusable` if what was asked for can't be hosted."""
+    async with hosted(settings) as hosts, AsyncExitStack() as stack:
+        inboxes = [
+            (
+                await _opened(stack, broker, interact(name), START_PREFETCH),
+                await _opened(stack, broker, home(settings.worker, name), STEP_PREFETCH),
+            )
+            for name in hosts
+        ]
+        outbound = await stack.enter_async_context(opened_outbound(broker))
+        interactions = Interactions(settings.worker, hosts, outbound, capacity=settings.capacity)
+        await _serve(broker, settings, interactions, inboxes, tuple(hosts))
+
+
+async def _opened(
+    stack: AsyncExitStack, broker: Broker, queue: WorkQueue | Home, prefetch: int
+) -> Inbox[Taken]:
+    await broker.declare(queue)
+    return await stack.enter_async_context(
+        receive(broker, queue, (StartEpisode, Step), prefetch=prefetch)
+    )
+
+
+async def _serve(
+    broker: Broker,
+    settings: EnvWorkerSettings,
+    interactions: Interactions,
+    inboxes: Sequence[tuple[Inbox[Taken], Inbox[Taken]]],
+    offers: tuple[str, ...],
+) -> None:
+    def heartbeat(*, is_leaving: bool = False) -> Heartbeat:
+        return _heartbeat(settings, interactions, offers, is_leaving=is_leaving)
+
+    log.info("%s serves %s on %s", settings.worker, ", ".join(offers), broker.description)
+    try:
+        async with asyncio.TaskGroup() as group:
+            for starts, steps in inboxes:
+                group.create_task(_take_when_room(starts, interactions), name="take starts")
+                group.create_task(_take(steps, interactions), name="take steps")
+            group.create_task(_heed_ended_runs(broker, interactions), name="heed ended runs")
+            group.create_task(_reap(interactions), name="reap")
+            group.create_task(beat(broker, heartbeat), name="heartbeat")
+    finally:
+        await announce(broker, heartbeat(is_leaving=True))
+
+
+async def _take_when_room(inbox: Inbox[Taken], interactions: Interactions) -> None:
+    async for claims in inbox:
+        for claim in claims:
+            await interactions.has_room.wait()
+            interactions.take(claim)
+
+
+async def _take(inbox: Inbox[Taken], interactions: Interactions) -> None:
+    async for claims in inbox:
+        for claim in claims:
+            interactions.take(claim)
+
+
+async def _heed_ended_runs(broker: Broker, interactions: Interactions) -> None:
+    async with listen(broker, RUNS, RunEnded) as inbox:
+        async for claims in inbox:
+            for claim in claims:
+                interactions.end_run(claim.item.ended_run)
+                claim.done()
+
+
+async def _reap(interactions: Interactions) -> None:
+    while True:
+        await asyncio.sleep(REAP_S)
+        interactions.reap()
+
+
+def _heartbeat(
+    settings: EnvWorkerSettings,
+    interactions: Interactions,
+    offers: tuple[str, ...],
+    *,
+    is_leaving: bool,
+) -> Heartbeat:
+    return Heartbeat(
+        envelope=Envelope(),
+        worker=settings.worker,
+        role=WorkerRole.ENVIRONMENT,
+        offers=offers,
+        interval_s=INTERVAL_S,
+        capacity=settings.capacity,
+        in_flight=interactions.n_live,
+        n_done=interactions.n_done,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        is_leaving=is_leaving,
+    )

@@ -1,0 +1,23 @@
+"""Settings of one env worker: what it hosts and how much of it."""
+
+from pydantic import Field
+
+from warren_schemas.base import Frozen
+from warren_schemas.config import PositiveInt
+from warren_schemas.ids import WorkerId, new_worker_id
+
+
+def _new_id() -> WorkerId:
+    return new_worker_id("env")
+
+
+class EnvWorkerSettings(Frozen):
+    environments: tuple[str, ...] = ()
+    """`module:Class` or `name=module:Class` each."""
+    hosts_installed: bool = True
+    """Host, besides, what installed packages offer as entry points of `warren.environments`."""
+    n_processes: PositiveInt = 1
+    """Child processes of each environment."""
+    capacity: PositiveInt = 1024
+    """Most episodes that are live at once; no new one is taken while there are so many."""
+    worker: WorkerId = Field(default_factory=_new_id)

@@ -1,0 +1,139 @@
+"""The item that follows: what an env worker publishes for an item that it took.
+
+Invariants: a transcript only grows; every item carries the run, episode, attempt and deadline of
+the one that it follows; a failure carries no reward.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from warren_broker.topology import Address, generate, trajectories
+from warren_env_worker.host.protocol import Answer, Message, Observed, Refused
+from warren_schemas.envelope import Envelope
+from warren_schemas.episode import (
+    Completed,
+    EpisodeEnded,
+    Failed,
+    FailureKind,
+    Generate,
+    Outcome,
+    StartEpisode,
+    Step,
+)
+from warren_schemas.ids import WorkerId
+from warren_schemas.transcript import ChatMessage, Transcript, Turn
+
+MAX_TRANSCRIPT_CHARS = 1_000_000
+"""Most characters of an episode's messages: what surely fits into one message of the broker."""
+
+Taken = StartEpisode | Step
+
+
+@dataclass(frozen=True, slots=True)
+class Successor:
+    address: Address
+    item: Generate | EpisodeEnded
+
+    @property
+    def is_end(self) -> bool:
+        return isinstance(self.item, EpisodeEnded)
+
+
+def follow(taken: Taken, answer: Answer, *, worker: WorkerId, started_s: float) -> Successor:
+    """What follows from the environment's answer: the policy's turn, or the end."""
+    if isinstance(answer, Refused):
+        failed = Failed(kind=answer.kind, reason=answer.reason, retryable=answer.is_retryable)
+        return end(taken, failed, worker=worker, started_s=started_s)
+    transcript = _extended(taken, answer)
+    outcome = _outcome(taken, answer, transcript)
+    if outcome is None:
+        return _ask_policy(taken, transcript, answer.demonstration, worker)
+    return end(taken, outcome, worker=worker, started_s=started_s, transcript=transcript)
+
+
+def end(
+    taken: Taken,
+    outcome: Outcome,
+    *,
+    worker: WorkerId,
+    started_s: float,
+    transcript: Transcript | None = None,
+) -> Successor:
+    """The end of the episode, with what was said until then."""
+    item = EpisodeEnded(
+        envelope=_envelope(taken),
+        spec=taken.spec,
+        transcript=_before(taken) if transcript is None else transcript,
+        outcome=outcome,
+        worker=worker,
+        started_s=started_s,
+        ended_s=time.time(),
+    )
+    return Successor(trajectories(taken.envelope.run or ""), item)
+
+
+def _ask_policy(
+    taken: Taken, transcript: Transcript, forced: str | None, worker: WorkerId
+) -> Successor:
+    item = Generate(
+        envelope=_envelope(taken),
+        spec=taken.spec,
+        transcript=transcript,
+        turn=len(transcript.turns),
+        home=worker,
+        forced_action=forced,
+    )
+    return Successor(generate(taken.spec.policy.base_model), item)
+
+
+def _envelope(taken: Taken) -> Envelope:
+    before = taken.envelope
+    return Envelope(
+        run=before.run,
+        episode=before.episode,
+        attempt=before.attempt,
+        deadline_s=before.deadline_s,
+        traceparent=before.traceparent,
+    )
+
+
+def _before(taken: Taken) -> Transcript:
+    return taken.transcript if isinstance(taken, Step) else Transcript()
+
+
+def _extended(taken: Taken, observed: Observed) -> Transcript:
+    shown = _messages(observed.messages)
+    if isinstance(taken, StartEpisode):
+        return Transcript(messages=shown, reset_digest=observed.digest)
+    before = taken.transcript
+    turn = Turn(reward=observed.reward, digest=observed.digest, metrics=observed.metrics)
+    return Transcript(
+        messages=(*before.messages, *shown),
+        n_rendered=before.n_rendered,
+        tokens=before.tokens,
+        reset_digest=before.reset_digest,
+        turns=(*before.turns, turn),
+    )
+
+
+def _messages(shown: Sequence[Message]) -> tuple[ChatMessage, ...]:
+    return tuple(ChatMessage(role=role, content=content) for role, content in shown)
+
+
+def _outcome(taken: Taken, observed: Observed, transcript: Transcript) -> Outcome | None:
+    """None while the episode goes on."""
+    n_chars = sum(len(message.content) for message in transcript.messages)
+    if n_chars > MAX_TRANSCRIPT_CHARS:
+        return Failed(
+            kind=FailureKind.ENVIRONMENT_ERROR,
+            reason=f"the messages add up to {n_chars} characters; {MAX_TRANSCRIPT_CHARS} can be sent",
+        )
+    is_at_limit = len(transcript.turns) >= taken.spec.max_turns
+    if not (observed.is_over or is_at_limit):
+        return None
+    return Completed(
+        reward=transcript.reward,
+        truncated=observed.is_truncated or not observed.is_over,
+        metrics={name: value for turn in transcript.turns for name, value in turn.metrics.items()},
+    )

@@ -1,0 +1,144 @@
+"""A sampler and a coordinator in a few lines, for tests and measurements of the env worker."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from warren_broker.courier import Courier
+from warren_broker.errors import Unroutable
+from warren_broker.inbox import follow, receive
+from warren_broker.port import Broker
+from warren_broker.topology import generate, home, interact, trajectories
+from warren_schemas.config import Sampling
+from warren_schemas.envelope import Envelope
+from warren_schemas.episode import (
+    EpisodeEnded,
+    EpisodePurpose,
+    EpisodeSpec,
+    FinishReason,
+    Generate,
+    PolicyRef,
+    StartEpisode,
+    Step,
+    TaskRef,
+)
+from warren_schemas.ids import EpisodeId, GroupId, ModelId, RunId, WorkerId
+from warren_schemas.transcript import ChatMessage, Transcript
+
+BASE_MODEL = "tiny"
+RUN = RunId("run_1")
+
+Policy = Callable[[Generate], str]
+
+
+def spec(environment: str = "letters", **changes: Any) -> EpisodeSpec:
+    """An episode; keyword arguments are fields of the spec."""
+    fields: dict[str, Any] = {
+        "group": GroupId("group_1"),
+        "member": 0,
+        "environment": environment,
+        "task": TaskRef(index=0),
+        "seed": 1,
+        "policy": PolicyRef(model=ModelId("model_1"), base_model=BASE_MODEL, min_version=0),
+        "sampling": Sampling(),
+        "max_turns": 8,
+    }
+    return EpisodeSpec(**(fields | changes))
+
+
+def demonstration(environment: str, member: int = 0, **changes: Any) -> EpisodeSpec:
+    purpose = EpisodePurpose.DEMONSTRATE
+    return spec(environment, member=member, purpose=purpose, **changes)
+
+
+def start(
+    episode: str = "ep_1", of: EpisodeSpec | None = None, *, attempt: int = 1, **envelope: Any
+) -> StartEpisode:
+    return StartEpisode(
+        envelope=Envelope(run=RUN, episode=EpisodeId(episode), attempt=attempt, **envelope),
+        spec=of or spec(),
+    )
+
+
+def said(item: Generate, words: str) -> Step:
+    """What a sampler makes of it."""
+    before = item.transcript
+    message = ChatMessage(role="assistant", content=words)
+    transcript = before.model_copy(update={"messages": (*before.messages, message)})
+    return Step(
+        envelope=item.envelope,
+        spec=item.spec,
+        transcript=transcript,
+        turn=item.turn + 1,
+        finish=FinishReason.STOP,
+    )
+
+
+def echo(item: Generate) -> str:
+    """The policy that says what it was shown last, or what it is forced to."""
+    return item.forced_action or item.transcript.messages[-1].content
+
+
+async def start_all(broker: Broker, starts: Sequence[StartEpisode]) -> None:
+    environment = starts[0].spec.environment
+    await broker.declare(interact(environment), trajectories(RUN))
+    await Courier(broker).send_all(interact(environment), starts)
+
+
+async def endings(broker: Broker, n: int) -> list[EpisodeEnded]:
+    """The first `n` episodes of the run that end."""
+    ended: list[EpisodeEnded] = []
+    async with follow(broker, trajectories(RUN), EpisodeEnded, start="first") as inbox:
+        async for claims in inbox:
+            for claim in claims:
+                ended.append(claim.item)
+                claim.done()
+            if len(ended) >= n:
+                break
+    return ended
+
+
+@asynccontextmanager
+async def sampling(broker: Broker, policy: Policy = echo) -> AsyncGenerator[None]:
+    """A sampler that answers with this policy while the context lasts."""
+    task = asyncio.create_task(_sample(broker, policy), name="sampler")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def _sample(broker: Broker, policy: Policy) -> None:
+    courier = Courier(broker)
+    await broker.declare(generate(BASE_MODEL))
+    async with receive(broker, generate(BASE_MODEL), Generate, prefetch=16) as inbox:
+        async for claims in inbox:
+            by_home: dict[tuple[str, str], list[Step]] = {}
+            for claim in claims:
+                key = (claim.item.home, claim.item.spec.environment)
+                by_home.setdefault(key, []).append(said(claim.item, policy(claim.item)))
+            for (worker, environment), steps in by_home.items():
+                await _send_home(courier, WorkerId(worker), environment, steps)
+            for claim in claims:
+                claim.done()
+
+
+async def _send_home(
+    courier: Courier, worker: WorkerId, environment: str, steps: Sequence[Step]
+) -> None:
+    try:
+        await courier.send_all(home(worker, environment), steps)
+    except Unroutable:
+        await courier.send_all(interact(environment), steps)
+
+
+def transcript_of(*said_and_shown: str) -> Transcript:
+    """Texts by turns: shown, said, shown, …"""
+    roles = ("user", "assistant")
+    return Transcript(
+        messages=tuple(
+            ChatMessage(role=roles[i % 2], content=text) for i, text in enumerate(said_and_shown)
+        )
+    )
