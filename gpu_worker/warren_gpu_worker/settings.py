@@ -39,9 +39,13 @@ class GpuWorkerSettings(Frozen):
     """Most sequences that one sampler decodes at once."""
     max_batch_tokens: PositiveInt = 262_144
     """Most cached tokens at once, padding included."""
+    max_models: PositiveInt = 4
+    """Most models that the trainer holds at once."""
+    micro_batch_tokens: PositiveInt = 16_384
+    """Most tokens, padding included, of one forward pass of the trainer."""
     policy_memory_bytes: PositiveInt = 8 * 1024**3
     """Weights of policies kept loaded beside the base model; the least recently used one goes."""
     hang_s: PositiveFloat = 300.0
-    """A sampler's child that holds work and says nothing for this long is killed."""
+    """A child process that holds work and says nothing for this long is killed."""
     log_dir: Path | None = None
     """Folder for the output of the child processes; None: where this process writes."""

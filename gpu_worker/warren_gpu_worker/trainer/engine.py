@@ -12,13 +12,14 @@ Invariants:
 
 import logging
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
 from transformers import PreTrainedModel
 
 from warren_gpu_worker.base_models import load_base
+from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.checkpoint import (
     CheckpointError,
     load_checkpoint,
@@ -61,6 +62,16 @@ class EngineConfig:
     micro_batch_tokens: int = 16_384
     """Most tokens, padding included, of one forward pass."""
 
+    @classmethod
+    def of(cls, settings: GpuWorkerSettings) -> "EngineConfig":
+        return cls(
+            settings.base_models,
+            settings.checkpoint_url,
+            settings.device,
+            settings.dtype,
+            settings.micro_batch_tokens,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
@@ -68,9 +79,15 @@ class _Entry:
     publisher: Publisher
 
 
+def _nothing() -> None:
+    pass
+
+
 class Engine:
-    def __init__(self, config: EngineConfig) -> None:
+    def __init__(self, config: EngineConfig, progress: Callable[[], None] = _nothing) -> None:
+        """`progress` is called before every micro-batch."""
         self._config = config
+        self._progress = progress
         self._entries: dict[ModelId, _Entry] = {}
         self._bases: weakref.WeakValueDictionary[str, PreTrainedModel] = (
             weakref.WeakValueDictionary()
@@ -86,10 +103,10 @@ class Engine:
             if checkpoint_url is not None:
                 load_checkpoint(checkpoint_url, model_id, model)
             _continue_at(model, next_op, restored=checkpoint_url is not None)
-        except (SpecError, CheckpointError, OSError, RuntimeError, ValueError) as error:
+            publisher = Publisher(self._config.checkpoint_url, model_id)
+        except Exception as error:  # a model must not take the others down with it
             log.warning("model %s can't be opened", model_id, exc_info=True)
             return OpFailed(reason=f"the model can't be opened: {error}")
-        publisher = Publisher(self._config.checkpoint_url, model_id)
         self._entries[model_id] = _Entry(model, publisher)
         return OpDone(version=model.version)
 
@@ -109,7 +126,7 @@ class Engine:
             return self._apply(entry, model_id, body)
         except OpError as error:
             return _failed(model, body, str(error))
-        except (RuntimeError, MemoryError, OSError) as error:
+        except Exception as error:  # out of memory, a store's own errors, a bug: the model lives on
             log.exception("op %d of model %s failed", number, model_id)
             return _failed(model, body, f"{type(error).__name__}: {error}")
 
@@ -117,7 +134,8 @@ class Engine:
         model = entry.model
         match body:
             case ForwardBackward():
-                return add_gradient(model, body, max_tokens=self._config.micro_batch_tokens)
+                max_tokens = self._config.micro_batch_tokens
+                return add_gradient(model, body, max_tokens=max_tokens, progress=self._progress)
             case OptimStep():
                 return optimizer_step(model, body)
             case PublishPolicy():
@@ -141,9 +159,7 @@ class Engine:
         return build_lora(spec, base)
 
     def _load(self, folder: str, dtype: str) -> PreTrainedModel:
-        model = load_base(folder, dtype)
-        model.to(torch.device(self._config.device))  # pyright: ignore[reportArgumentType]
-        return model
+        return load_base(folder, dtype, self._config.device)
 
 
 def _failed(model: TrainableModel, body: OpBody, reason: str) -> OpFailed:

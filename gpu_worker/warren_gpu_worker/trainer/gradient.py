@@ -3,6 +3,7 @@
 
 import contextlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,8 +31,12 @@ class _Answer:
     logprobs_N: NDArray[np.float32] | None
 
 
-def add_gradient(model: TrainableModel, op: ForwardBackward, *, max_tokens: int) -> OpDone:
+def add_gradient(
+    model: TrainableModel, op: ForwardBackward, *, max_tokens: int, progress: Callable[[], None]
+) -> OpDone:
     """Add the gradient of the op's loss, summed over masked tokens, to the model's gradient.
+
+    `progress` is called before each micro-batch of at most `max_tokens` positions.
 
     Raises `OpError` before anything is computed, or when the result is not finite; then, and when
     torch raises in the middle, the gradient of the window is spoilt and the caller must drop it.
@@ -45,6 +50,7 @@ def add_gradient(model: TrainableModel, op: ForwardBackward, *, max_tokens: int)
         all_logprobs=op.return_logprobs,
         device=model.network.device,
     ):
+        progress()
         _add_micro_batch(model.network, op, micro_batch, answer)
     metrics = merge(answer.parts)
     _check_finite(metrics)

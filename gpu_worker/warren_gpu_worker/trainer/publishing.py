@@ -3,6 +3,8 @@
 Invariant: a version that was answered stays readable until `KEEP_POLICIES` newer ones are there.
 """
 
+import re
+
 from warren_gpu_worker.sealed_folder import delete_folder, join_url, list_folders, sweep
 from warren_gpu_worker.trainer.checkpoint import policies_url
 from warren_gpu_worker.trainer.model import TrainableModel
@@ -11,6 +13,7 @@ from warren_schemas.ids import ModelId
 from warren_schemas.training import OpDone, Policy
 
 KEEP_POLICIES = 32
+_VERSION = re.compile(r"v\d+")
 
 
 class Publisher:
@@ -19,7 +22,8 @@ class Publisher:
     def __init__(self, checkpoint_url: str, model: ModelId) -> None:
         self._url = policies_url(checkpoint_url, model)
         sweep(self._url)
-        self._stored = {int(name[1:]) for name in list_folders(self._url)}
+        names = list_folders(self._url)
+        self._stored = {int(name[1:]) for name in names if _VERSION.fullmatch(name)}
         self._newest: Policy | None = None
 
     def publish(self, model: TrainableModel) -> OpDone:

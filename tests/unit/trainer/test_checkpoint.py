@@ -98,9 +98,10 @@ def test_a_checkpoint_loads_with_the_usual_tools(
     apply_all(engine, some_ops(4))
     url = save(engine, 5)
     if spec is FULL:
-        model = AutoModelForCausalLM.from_pretrained(url)
+        model = AutoModelForCausalLM.from_pretrained(url)  # pyright: ignore[reportUnknownMemberType]
     else:
-        model = PeftModel.from_pretrained(load_base(str(base_folder)), url)
+        base = load_base(str(base_folder))
+        model = PeftModel.from_pretrained(base, url)  # pyright: ignore[reportUnknownMemberType]
     causal = engine._entries[MODEL].model.network.causal  # pyright: ignore[reportPrivateUsage]
     ids = torch.arange(3, 20)[None]
     with torch.no_grad():

@@ -1,0 +1,95 @@
+# pyright: reportUnknownMemberType=false
+"""The trainer's child process: `python -m warren_gpu_worker.trainer.child SETTINGS`.
+
+One thread: it takes an order, carries it out, answers, takes the next. Orders wait in the socket,
+so there is no pause between two ops.
+
+Invariants: every op is answered, whatever it asks for; when the supervisor closes the conversation
+the process ends; the same ops give the same bits, so kernels are deterministic where torch has such.
+"""
+
+import logging
+import sys
+import time
+
+import torch
+import transformers
+
+from warren_broker.worker.child import Channel
+from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.trainer.engine import Engine, EngineConfig
+from warren_gpu_worker.trainer.frames import (
+    Answer,
+    Apply,
+    Close,
+    Open,
+    Pulse,
+    Ready,
+    pack,
+    unpack_order,
+)
+from warren_schemas.ids import ModelId
+
+PULSE_S = 1.0
+
+
+class TrainerChild:
+    def __init__(self, channel: Channel, settings: GpuWorkerSettings) -> None:
+        self._channel = channel
+        self._engine = Engine(EngineConfig.of(settings), progress=self._pulse)
+        self._epochs: dict[ModelId, int] = {}
+        self._said_s = time.monotonic()
+
+    def run(self) -> None:
+        """Serve until the supervisor hangs up."""
+        self._channel.send(pack(Ready()))
+        while (frame := self._channel.receive()) is not None:
+            match unpack_order(frame):
+                case Open() as order:
+                    self._open(order)
+                case Apply() as order:
+                    self._apply(order)
+                case Close() as order:
+                    self._close(order)
+
+    def _open(self, order: Open) -> None:
+        self._epochs[order.model] = order.epoch
+        outcome = self._engine.open(
+            order.model, order.spec, checkpoint_url=order.checkpoint_url, next_op=order.next_op
+        )
+        self._answer(Answer(order.model, order.epoch, 0, outcome))
+
+    def _close(self, order: Close) -> None:
+        if self._epochs.get(order.model) == order.epoch:
+            del self._epochs[order.model]
+            self._engine.close(order.model)
+
+    def _apply(self, order: Apply) -> None:
+        for number, body in order.ops:
+            outcome = self._engine.apply(order.model, number, body)
+            self._answer(Answer(order.model, order.epoch, number, outcome))
+
+    def _answer(self, answer: Answer) -> None:
+        self._said_s = time.monotonic()
+        self._channel.send(pack(answer))
+
+    def _pulse(self) -> None:
+        if time.monotonic() - self._said_s >= PULSE_S:
+            self._said_s = time.monotonic()
+            self._channel.send(pack(Pulse()))
+
+
+def main() -> None:
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    transformers.utils.logging.disable_progress_bar()
+    channel = Channel.inherited()
+    settings = GpuWorkerSettings.model_validate_json(sys.argv[1])
+    torch.set_num_threads(settings.n_threads)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    # Filling fresh memory would only make bugs repeatable, and costs time.
+    setattr(torch.utils.deterministic, "fill_uninitialized_memory", False)  # noqa: B010
+    TrainerChild(channel, settings).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""What the supervisor and its training child say to each other; pickled, for both are one program.
+
+supervisor -> child    Open, Close, Apply
+child -> supervisor    Ready once, then an Answer for each Open (number 0) and each op, in order;
+                       a Pulse now and then in the middle of a long op
+"""
+
+import pickle
+from dataclasses import dataclass
+from typing import cast
+
+from warren_schemas.ids import ModelId
+from warren_schemas.training import ModelSpec, OpBody, OpOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    model: ModelId
+    epoch: int
+    spec: ModelSpec
+    checkpoint_url: str | None
+    next_op: int
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Forget the model, unless it was opened again with a newer epoch."""
+
+    model: ModelId
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Consecutive ops of one model."""
+
+    model: ModelId
+    epoch: int
+    ops: tuple[tuple[int, OpBody], ...]
+    """(number, body)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The child can take orders."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """The child is getting on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    model: ModelId
+    epoch: int
+    number: int
+    outcome: OpOutcome
+
+
+Order = Open | Close | Apply
+Report = Ready | Pulse | Answer
+
+
+def pack(frame: Order | Report) -> bytes:
+    return pickle.dumps(frame, protocol=5)
+
+
+def unpack_order(frame: bytes) -> Order:
+    return cast(Order, pickle.loads(frame))
+
+
+def unpack_report(frame: bytes) -> Report:
+    return cast(Report, pickle.loads(frame))

@@ -1,0 +1,153 @@
+"""The training child as the supervisor sees it: orders in, answers out, and it never stays dead.
+
+Invariants:
+- The child's death takes all its models with it: `on_death` is called before a new child is
+  started, and orders meant for the old one never reach the new one.
+- A child that owes an answer and shows no sign of life for `hang_s` is killed.
+- `order` never waits; what is under way is bounded by what the leases may hold.
+"""
+
+import asyncio
+import logging
+import os
+from typing import Protocol
+
+from warren_broker.worker.child import Child, ChildDied
+from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.trainer.frames import (
+    Answer,
+    Apply,
+    Close,
+    Open,
+    Order,
+    Pulse,
+    Ready,
+    pack,
+    unpack_report,
+)
+
+_MODULE = "warren_gpu_worker.trainer.child"
+_FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 30.0
+_ENVIRONMENT = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+"""What torch asks for where its kernels shall be deterministic on a GPU."""
+
+log = logging.getLogger(__name__)
+
+
+class ProcessListener(Protocol):
+    """Who wants to know what the child does. Called from the event loop; must not block."""
+
+    def on_ready(self) -> None: ...
+    def on_answer(self, answer: Answer) -> None: ...
+    def on_death(self) -> None: ...
+
+
+class TrainerProcess:
+    def __init__(self, name: str, settings: GpuWorkerSettings, listener: ProcessListener) -> None:
+        self._name = name
+        self._settings = settings
+        self._listener = listener
+        self._orders: asyncio.Queue[Order] = asyncio.Queue()
+        self._ready = asyncio.Event()
+        self._n_owed = 0
+        self._deadline: asyncio.Timeout | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        return self._ready.is_set()
+
+    async def until_ready(self) -> None:
+        await self._ready.wait()
+
+    def order(self, order: Order) -> None:
+        """Have the child do this after what it was told before; forgotten when there is no child."""
+        if not self.is_ready:
+            return
+        was_idle = self._n_owed == 0
+        self._n_owed += _n_answers(order)
+        self._orders.put_nowait(order)
+        if was_idle:
+            self._wind_up()
+
+    async def run(self) -> None:
+        """Keep a child alive; never returns. Cancelled, it takes the child with it."""
+        delay_s = _FIRST_DELAY_S
+        while True:
+            try:
+                await self._live()
+            except (ChildDied, OSError) as error:
+                log.error("the training process is lost: %s", error)
+            was_ready = self.is_ready
+            self._bury()
+            await asyncio.sleep(delay_s)
+            delay_s = _FIRST_DELAY_S if was_ready else min(2 * delay_s, _LONGEST_DELAY_S)
+
+    async def _live(self) -> None:
+        """One child's life. Raises `ChildDied`, and `TimeoutError` when it hangs."""
+        child = await self._spawn()
+        try:
+            async with asyncio.timeout(self._settings.hang_s) as self._deadline:
+                sending = asyncio.create_task(self._send(child), name=f"{self._name} orders")
+                try:
+                    await self._receive(child)
+                finally:
+                    sending.cancel()
+        finally:
+            child.kill()  # it holds nothing that a checkpoint and the op log don't
+            await child.close()
+
+    async def _spawn(self) -> Child:
+        settings = self._settings
+        return await Child.spawn(
+            self._name,
+            _MODULE,
+            [settings.model_dump_json()],
+            n_threads=settings.n_threads,
+            environment=_ENVIRONMENT if "CUBLAS_WORKSPACE_CONFIG" not in os.environ else None,
+            log_path=settings.log_dir / "trainer.log" if settings.log_dir else None,
+        )
+
+    async def _send(self, child: Child) -> None:
+        while True:
+            order = await self._orders.get()
+            try:
+                await child.send(pack(order))
+            except ChildDied:
+                return  # the receiving end says so
+
+    async def _receive(self, child: Child) -> None:
+        while True:
+            report = unpack_report(await child.receive())
+            match report:
+                case Ready():
+                    self._ready.set()
+                    self._listener.on_ready()
+                case Answer():
+                    self._n_owed -= 1
+                    self._listener.on_answer(report)
+                case Pulse():
+                    pass
+            self._wind_up()
+
+    def _wind_up(self) -> None:
+        """The child was heard, or has something to do again: its time begins anew."""
+        if self._deadline is not None:
+            due_s = asyncio.get_running_loop().time() + self._settings.hang_s
+            self._deadline.reschedule(due_s if self._n_owed else None)
+
+    def _bury(self) -> None:
+        self._ready.clear()
+        self._orders = asyncio.Queue()
+        self._n_owed = 0
+        self._deadline = None
+        self._listener.on_death()
+
+
+def _n_answers(order: Order) -> int:
+    match order:
+        case Open():
+            return 1
+        case Close():
+            return 0
+        case Apply():
+            return len(order.ops)

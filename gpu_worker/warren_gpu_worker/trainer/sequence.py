@@ -1,0 +1,74 @@
+"""The order of a model's ops, whatever order their messages come in.
+
+Invariants:
+- An op is handed out once, by number, without a gap; early ones wait, a gap simply waits.
+- An op that comes again while it is under way is settled with the first; one that was answered is
+  answered again with the same answer, as long as that is kept; an older one is only settled.
+- At most `MAX_EARLY` ops wait for a gap to close; those furthest ahead are handed back, so that the
+  one that is missing always finds room.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from warren_broker.inbox import Claim
+from warren_schemas.ids import ModelId
+from warren_schemas.training import Op, OpResult
+
+KEPT_ANSWERS = 512
+MAX_EARLY = 48
+_HAND_BACK_S = 0.5
+
+log = logging.getLogger(__name__)
+
+Claims = list[Claim[Op]]
+
+
+class OpSequence:
+    def __init__(self, model: ModelId, epoch: int, next_op: int) -> None:
+        self._model = model
+        self._epoch = epoch
+        self._next = next_op
+        self._early: dict[int, Claims] = {}
+        self._under_way: dict[int, Claims] = {}
+        self._answers: OrderedDict[int, OpResult] = OrderedDict()
+
+    def take(self, claims: Iterable[Claim[Op]]) -> list[tuple[Claim[Op], OpResult]]:
+        """Note ops that came in; those among them that were answered before, with the answer."""
+        again: list[tuple[Claim[Op], OpResult]] = []
+        for claim in claims:
+            if (claim.item.model, claim.item.epoch) != (self._model, self._epoch):
+                claim.dead_letter(f"not of model {self._model}, epoch {self._epoch}")
+            elif claim.item.number >= self._next:
+                self._early.setdefault(claim.item.number, []).append(claim)
+            elif claim.item.number in self._under_way:
+                self._under_way[claim.item.number].append(claim)
+            elif answer := self._answers.get(claim.item.number):
+                again.append((claim, answer))
+            else:
+                log.info("op %d of %s came again long after", claim.item.number, self._model)
+                claim.done()
+        return again
+
+    def ready(self) -> list[Op]:
+        """The ops whose turn it is; from now on they are under way."""
+        ops: list[Op] = []
+        while claims := self._early.pop(self._next, None):
+            self._under_way[self._next] = claims
+            ops.append(claims[0].item)
+            self._next += 1
+        self._make_room()
+        return ops
+
+    def answered(self, answer: OpResult) -> Claims:
+        """Keep the answer; the claims to settle once it is confirmed."""
+        self._answers[answer.number] = answer
+        if len(self._answers) > KEPT_ANSWERS:
+            self._answers.popitem(last=False)
+        return self._under_way.pop(answer.number)
+
+    def _make_room(self) -> None:
+        while sum(map(len, self._early.values())) > MAX_EARLY:
+            for claim in self._early.pop(max(self._early)):
+                claim.hand_back(delay_s=_HAND_BACK_S)
