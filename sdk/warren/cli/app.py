@@ -1,0 +1,102 @@
+"""The command tree, by name only: a command's module is imported when the command runs.
+
+Invariant: building the tree and printing its help loads neither pydantic, aiohttp nor torch. Help
+texts are read from the sources (`helptext`), never by importing them.
+"""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import cast
+
+from cyclopts import App, Group, Parameter
+
+from warren.cli.helptext import docstring
+from warren.cli.plugins import plugins
+from warren.errors import ConfigurationError
+
+_RUNS = Group("Runs", sort_key=1)
+_SYSTEM = Group("System", sort_key=2)
+_PROGRAMS = Group("Programs", sort_key=3)
+
+_OPTIONS = Group("Options", sort_key=4)
+
+_INTRODUCTION = """Reinforcement learning of language-model agents, as a service.
+
+For example:
+    warren demo                        watch a tiny model learn a game
+    warren up                          start everything on this machine
+    warren train examples/guess.yaml   submit a run and follow it
+
+Environment: WARREN_URL and WARREN_API_KEY say which gateway to use, WARREN_HOME where files lie.
+"""
+_RUNS_HELP = """See, follow and cancel runs.
+
+For example:
+    warren runs ls
+    warren runs show last --follow
+"""
+
+
+def build() -> App:
+    """The whole tree. Commands return their exit code."""
+    app = App(
+        name="warren",
+        help=_INTRODUCTION,
+        help_format="plaintext",
+        version=_version,
+        group_commands=_OPTIONS,
+        version_flags=["--version", "-V"],
+        default_parameter=Parameter(negative=(), show_default=_default),
+        result_action="return_value",
+        print_error=False,
+        exit_on_error=False,
+    )
+    _add(app, "train", "warren.cli.train:train", _RUNS)
+    app.command(_runs())
+    _add(app, "workers", "warren.cli.cluster:workers", _SYSTEM)
+    _add(app, "queues", "warren.cli.cluster:queues", _SYSTEM)
+    _add(app, "doctor", "warren.cli.doctor:doctor", _SYSTEM)
+    for name, plugin in plugins().items():
+        _add(app, name, plugin.value, _PROGRAMS)
+    return app
+
+
+def run(tokens: Sequence[str]) -> object:
+    """Run the command that these words name; what it returns.
+
+    Raises `ConfigurationError` for a command that is not there, `CycloptsError` for its arguments.
+    """
+    app = build()
+    command = tokens[0] if tokens else ""
+    if command and command not in app:
+        near = get_close_matches(command, list(app), n=1)
+        raise ConfigurationError(
+            f"There is no command {command!r}",
+            hint=f"Did you mean `warren {near[0]}`?" if near else "`warren --help` lists them all.",
+        )
+    return app(tokens)
+
+
+def _runs() -> App:
+    runs = App(name="runs", help=_RUNS_HELP, help_format="plaintext", group=_RUNS)
+    for name in ("ls", "show", "cancel"):
+        _add(runs, name, f"warren.cli.runs:{name}", _RUNS)
+    return runs
+
+
+def _add(app: App, name: str, target: str, group: Group) -> None:
+    app.command(target, name=name, help=docstring(target), group=group)
+
+
+def _default(default: object) -> str | None:
+    """How a default is shown; None where it says nothing."""
+    if default is None or default is False or default == ():
+        return None
+    values = cast("tuple[object, ...]", default if isinstance(default, tuple) else (default,))
+    return ", ".join(map(str, values))
+
+
+def _version() -> str:
+    from warren.version import __version__
+
+    return f"warren {__version__}"

@@ -1,0 +1,50 @@
+"""Numbers and times in words that people read at a glance."""
+
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import fmean
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def duration(seconds: float) -> str:
+    """`4.2 s`, `3:07`, `1:02:33`, `2 d 03 h`."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours >= 24:
+        return f"{hours // 24} d {hours % 24:02} h"
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def ago(unix_s: float, now_s: float | None = None) -> str:
+    """`just now`, `42 s ago`, `3 min ago`, `5 h ago`, `2 d ago`."""
+    past_s = max(0.0, (time.time() if now_s is None else now_s) - unix_s)
+    if past_s < 5:
+        return "just now"
+    for unit, size_s, limit_s in (("s", 1, 60), ("min", 60, 3600), ("h", 3600, 86400)):
+        if past_s < limit_s:
+            return f"{past_s / size_s:.0f} {unit} ago"
+    return f"{past_s / 86400:.0f} d ago"
+
+
+def count(number: float) -> str:
+    """A whole number in groups: `12,345`."""
+    return f"{number:,.0f}"
+
+
+def decimal(number: float | None, digits: int = 3) -> str:
+    return "-" if number is None else f"{number:.{digits}f}"
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """All values in at most `width` bars, each the mean of its share, scaled to their range."""
+    n_bars = min(width, len(values))
+    edges = [round(i * len(values) / n_bars) for i in range(n_bars + 1)] if n_bars else [0]
+    means = [fmean(values[a:b]) for a, b in pairwise(edges)]
+    low, high = min(means, default=0.0), max(means, default=0.0)
+    span = (high - low) or 1.0
+    return "".join(_BARS[min(7, int((mean - low) / span * 8))] for mean in means)

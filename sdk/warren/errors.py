@@ -1,0 +1,83 @@
+"""What can go wrong between a user and the gateway. All are picklable; each says what to do next.
+
+WarrenError
+├── ConfigurationError     a config, an address or an argument is wrong (ValueError)
+├── GatewayUnreachable     nobody answered in time (ConnectionError); trying again may help
+├── GatewayError           the gateway answered, but not with what was asked for
+│   ├── AuthenticationError    it does not accept the API key, or there is none
+│   ├── NotFound               it knows no such thing (LookupError)
+│   └── GatewayBusy            it can't serve at the moment; trying again helps
+├── RunFailed              the run ended without a result
+└── RunCancelled           the run was cancelled
+
+`retryable` is decided by the type, never by the text of a message.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+
+class WarrenError(Exception):
+    """The root: a message, one line for each thing that was wrong, and the next thing to do."""
+
+    retryable: ClassVar[bool] = False
+
+    def __init__(
+        self, message: str, *, details: Sequence[str] = (), hint: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = tuple(details)
+        self.hint = hint
+
+    def __str__(self) -> str:
+        lines = [self.message, *(f"  {line}" for line in self.details)]
+        return "\n".join([*lines, self.hint] if self.hint else lines)
+
+
+class ConfigurationError(WarrenError, ValueError):
+    """What the user wrote can't be used."""
+
+
+class GatewayUnreachable(WarrenError, ConnectionError):
+    """No answer from the gateway before the deadline."""
+
+    retryable: ClassVar[bool] = True
+
+
+class GatewayError(WarrenError):
+    """An answer that is no success; `status` is the HTTP status, `code` the gateway's own word."""
+
+    status: int = 0
+    code: str = ""
+
+
+class AuthenticationError(GatewayError):
+    """The API key is missing, wrong, or not allowed to do this."""
+
+
+class NotFound(GatewayError, LookupError):
+    """The gateway has no such thing, or it belongs to somebody else."""
+
+
+class GatewayBusy(GatewayError):
+    """The gateway can't serve at the moment (HTTP 429, 502, 503, 504)."""
+
+    retryable: ClassVar[bool] = True
+
+    retry_after_s: float | None = None
+    """How long the gateway asked to wait."""
+
+
+class RunEndedBadly(WarrenError):
+    """A run that has no result to give; `run` is its id."""
+
+    run: str = ""
+
+
+class RunFailed(RunEndedBadly):
+    """The run failed; the message holds the reason."""
+
+
+class RunCancelled(RunEndedBadly):
+    """Somebody cancelled the run."""

@@ -1,0 +1,100 @@
+"""The handle of a run: watch it, wait for it, stop it. The run itself lives at the gateway."""
+
+from collections.abc import AsyncGenerator
+from urllib.parse import quote
+
+from warren.errors import GatewayError, RunCancelled, RunFailed
+from warren.reading import ConnectionChanged, Event, EventReader
+from warren.transport import Transport
+from warren_schemas.events import RunState
+from warren_schemas.http import RunResult, RunView
+from warren_schemas.ids import RunId
+
+RECONNECT_S = 600.0
+
+
+class Run:
+    """A run as it was when last looked at (`view`); letting go of the handle changes nothing."""
+
+    def __init__(self, transport: Transport, view: RunView) -> None:
+        self._transport = transport
+        self._path = f"/v1/runs/{quote(view.id, safe='')}"
+        self._newest: int | None = None
+        self.view = view
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id} {self.view.name!r}: {self.view.state}>"
+
+    @property
+    def id(self) -> RunId:
+        return self.view.id
+
+    @property
+    def state(self) -> RunState:
+        return self.view.state
+
+    async def refresh(self) -> RunView:
+        """Look again; the answer is `view` from then on."""
+        self.view = await self._transport.get(self._path, RunView)
+        return self.view
+
+    async def cancel(self) -> RunView:
+        """Stop the run. Cancelling what has ended already changes nothing."""
+        try:
+            self.view = await self._transport.post(f"{self._path}/cancel", RunView)
+        except GatewayError as error:
+            if error.code != "run_has_ended":
+                raise
+            await self.refresh()
+        return self.view
+
+    async def events(
+        self,
+        *,
+        after: int | None = None,
+        reconnect_s: float = RECONNECT_S,
+        on_connection: ConnectionChanged | None = None,
+    ) -> AsyncGenerator[Event]:
+        """What happened from the start (or behind the offset `after`), then what happens.
+
+        Ends with the run. A lost connection is taken up again where it was lost; each event comes
+        once and in order. `on_connection` hears of losses and returns. Raises `GatewayUnreachable`
+        or `GatewayBusy` after `reconnect_s` without a connection.
+        """
+        reader = EventReader(
+            self._transport,
+            self.id,
+            after=after,
+            reconnect_s=reconnect_s,
+            on_connection=on_connection,
+        )
+        async for event in reader.read():
+            self._newest = max(event.offset, self._newest or 0)
+            yield event
+
+    async def result(self) -> RunResult:
+        """Wait for the end. Raises `RunFailed` or `RunCancelled` with the reason."""
+        while not (await self.refresh()).state.is_final:
+            async for _ in self.events(after=self._newest):
+                pass
+        return outcome(self.view)
+
+
+def outcome(view: RunView) -> RunResult:
+    """The result of a run that has ended. Raises `RunFailed` or `RunCancelled`."""
+    if view.state is RunState.COMPLETED:
+        return view.result or RunResult()
+    if view.state is RunState.CANCELLED:
+        cancelled = RunCancelled(f"Run {view.id} was cancelled{_because(view)}")
+        cancelled.run = view.id
+        raise cancelled
+    failed = RunFailed(
+        f"Run {view.id} failed{_because(view)}",
+        hint=f"`warren runs show {view.id} --follow` tells what happened before.",
+    )
+    failed.run = view.id
+    raise failed
+
+
+def _because(view: RunView) -> str:
+    return f": {view.error}" if view.error else ""
