@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from warren.cli import codes
 from warren.cli.follow import follow
 from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
-from warren.cli.output import Output, make_output, print_json
+from warren.cli.output import Output, is_terminal, make_output, print_json
 from warren.client import connect
 from warren.configs import read_config
 from warren_schemas.config import TrainConfig
@@ -60,7 +60,8 @@ async def _submit(
             print_json(run.view)
         else:
             output.line(run.id)
-            output.line(f"Follow it with: warren runs show {run.id} --follow", "dim")
+            if is_terminal():  # a script wants the id alone
+                output.line(f"Follow it with: warren runs show {run.id} --follow", "dim")
         return codes.OK
 
 

@@ -1,0 +1,152 @@
+"""What people see of a followed run: at a terminal, in a log, as JSON."""
+
+import io
+import json
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+from tests.support.fake_gateway import COMPLETED, RUNNING, evaluation, step
+from tests.unit.sdk.test_progress import VIEW, after
+
+from warren.cli.live import LiveView, draw
+from warren.cli.output import PlainOutput
+from warren.cli.pretty import PrettyOutput
+from warren.cli.progress import started, with_queues
+from warren.cli.summary import print_summary
+from warren.cli.tables import print_queues, print_runs, print_workers
+from warren.cli.views import JsonView, PlainView, View
+from warren.reading import Event
+from warren_schemas.events import (
+    RunEventBody,
+    RunState,
+    StateChanged,
+    WaitingStarted,
+    WarningRaised,
+)
+from warren_schemas.http import QueueView, RunResult, RunView
+
+METRICS = {
+    "env/exact": 0.75,
+    "stale/lag_mean": 1.2,
+    "stale/lag_max": 3.0,
+    "rollout/tokens_s": 11520.0,
+}
+
+
+def drawn(progress_bodies: list[RunEventBody], **changes: object) -> str:
+    console = Console(width=100, record=True, file=io.StringIO(), force_terminal=True)
+    console.print(draw(replace(after(progress_bodies), **changes), now_s=185.0))
+    return console.export_text()
+
+
+def fed(view: View, bodies: list[RunEventBody], every_s: float = 1.0) -> None:
+    progress = started(VIEW)
+    with view:
+        view.show(progress)
+        for i, body in enumerate(bodies):
+            event = Event(i, 101.0 + i * every_s, f"msg_{i}", body)
+            progress = progress.after(event)
+            view.show(progress, event)
+
+
+def test_the_live_table_shows_what_matters() -> None:
+    text = drawn([RUNNING, step(1, 4, **METRICS), step(2, 4, **METRICS)])
+    for words in (
+        "guess  run_1", "running · training", "1:25", "2/4", "2.0 s left", "reward", "0.500", "▁█",
+        "exact", "0.750", "staleness", "1.2 (max 3)", "11,520", "episodes", "128", "version",
+    ):  # fmt: skip
+        assert words in text
+
+
+def test_the_live_table_shows_the_deepest_queues() -> None:
+    queues = [QueueView(name=f"q{n}", n_ready=n) for n in range(6)]
+    progress = with_queues(after([RUNNING]), queues)
+    assert "q5 5 · q4 4 · q3 3" in drawn([RUNNING], queues=progress.queues)
+    assert "nothing waits" in drawn([RUNNING], queues=(QueueView(name="q", n_ready=0),))
+
+
+def test_the_live_table_says_why_nothing_moves() -> None:
+    text = drawn([RUNNING, WaitingStarted(reason="no GPU worker offers it")], lost="No gateway")
+    assert "waiting: no GPU worker offers it" in text
+    assert "No gateway; trying again" in text
+
+
+def test_marks_of_the_way_stay_above_the_live_table() -> None:
+    console = Console(width=100, record=True, file=io.StringIO(), force_terminal=True)
+    bodies = [evaluation(0.31), WarningRaised(message="drifting"), step(1), COMPLETED]
+    fed(LiveView(console), bodies)
+    text = console.export_text()
+    assert "✓ evaluation before: reward 0.310 over 512 episodes" in text
+    assert "! warning: drifting" in text
+    assert text.rstrip().splitlines()[-1].strip().startswith("version")
+
+
+def test_a_log_gets_lines_and_steps_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    steps = [step(i, 100, **METRICS) for i in range(1, 101)]
+    fed(PlainView(PlainOutput()), [RUNNING, evaluation(0.31), *steps, COMPLETED], every_s=0.5)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "running (training)"
+    assert lines[-1] == "completed"
+    assert "training 100/100" in lines[-2]
+    assert "\x1b" not in "".join(lines)
+    assert 10 <= sum("training" in line for line in lines) <= 15
+
+
+def test_a_log_says_when_the_gateway_is_lost_and_back(capsys: pytest.CaptureFixture[str]) -> None:
+    view, progress = PlainView(PlainOutput()), started(VIEW)
+    for lost in (None, "No gateway answers", "No gateway answers", None):
+        view.show(replace(progress, lost=lost))
+    assert capsys.readouterr().out == "No gateway answers; trying again\ngateway is back\n"
+
+
+def test_json_lines_hold_whole_events(capsys: pytest.CaptureFixture[str]) -> None:
+    fed(JsonView(), [RUNNING, step(1, **METRICS), COMPLETED])
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["kind"] for line in lines] == ["state_changed", "step_completed", "state_changed"]
+    assert lines[1]["metrics"]["env/exact"] == 0.75
+    assert lines[1]["offset"] == 1
+
+
+def ended(state: RunState, **changes: object) -> RunView:
+    return VIEW.model_copy(update={"state": state, **changes})
+
+
+def test_the_summary_of_a_run_that_completed(capsys: pytest.CaptureFixture[str]) -> None:
+    result = RunResult(reward_before=0.3, reward_after=0.97, episodes=51200, log_dir="/runs/1")
+    print_summary(ended(RunState.COMPLETED, result=result), PlainOutput(), as_json=False)
+    out = capsys.readouterr().out
+    assert "reward after    0.970" in out
+    assert "51,200" in out
+    assert "tensorboard --logdir /runs/1" in out
+
+
+def test_the_summary_of_a_run_that_failed(capsys: pytest.CaptureFixture[str]) -> None:
+    view = ended(RunState.FAILED, error="16 groups failed in a row")
+    print_summary(view, PlainOutput(), as_json=False)
+    assert "failed: 16 groups failed in a row" in capsys.readouterr().out
+
+
+def test_tables_without_rows_say_the_next_command(capsys: pytest.CaptureFixture[str]) -> None:
+    output = PlainOutput()
+    print_runs([], output)
+    print_workers([], output)
+    print_queues([], output)
+    out = capsys.readouterr().out
+    assert "warren train" in out
+    assert "warren up" in out
+    assert "appear" in out
+
+
+def test_tables_at_a_terminal() -> None:
+    console = Console(width=120, record=True, file=io.StringIO(), force_terminal=True)
+    print_runs([ended(RunState.RUNNING, step=2, reward=0.5)], PrettyOutput(console))
+    text = console.export_text()
+    assert "run_1" in text
+    assert "2/4" in text
+    assert "0.500" in text
+
+
+def test_states_are_told_with_their_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    fed(PlainView(PlainOutput()), [StateChanged(state=RunState.FAILED, reason="no groups")])
+    assert capsys.readouterr().out == "failed: no groups\n"
