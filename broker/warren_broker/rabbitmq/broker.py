@@ -19,7 +19,7 @@ from warren_broker.rabbitmq.dead_letters import DeadLetters
 from warren_broker.rabbitmq.entities import Entities
 from warren_broker.rabbitmq.home_consumer import HomeConsumer
 from warren_broker.rabbitmq.home_leases import HomeLeases
-from warren_broker.rabbitmq.messages import Headers, Parcel, new_headers
+from warren_broker.rabbitmq.messages import Parcel, new_headers
 from warren_broker.rabbitmq.publisher import CONFIRM_S
 from warren_broker.rabbitmq.publishers import Publishers
 from warren_broker.rabbitmq.queue_consumer import Place, QueueConsumer
@@ -27,6 +27,7 @@ from warren_broker.rabbitmq.republisher import Republisher
 from warren_broker.rabbitmq.stream_reader import StreamReader
 from warren_broker.rabbitmq.topic_subscriber import TopicSubscriber
 from warren_broker.rabbitmq.topology import Topology
+from warren_broker.rabbitmq.windows import Windows
 from warren_broker.topology import Address, Home, Stream, Topic, WorkQueue
 
 HEARTBEAT_S = 60
@@ -83,6 +84,7 @@ class RabbitBroker:
         queues = self._publishers.for_queues
         self._republisher = Republisher(queues, self._topology, self._entities)
         self._letters = DeadLetters(self._receiving, queues, self._entities)
+        self._windows = Windows()
         self._leases = HomeLeases(self._sending, self._entities)
         self._consumers: set[QueueConsumer | StreamReader | TopicSubscriber] = set()
         self._is_closed = False
@@ -106,21 +108,19 @@ class RabbitBroker:
     async def publish(
         self, address: Address, body: bytes, *, message_id: str, timeout_s: float = 90.0
     ) -> None:
-        self._check_open()
-        headers = new_headers(message_id)
-        queues, name = self._publishers.for_queues, self._entities.name(address)
+        deadline = asyncio.get_running_loop().time() + timeout_s
         match address:
             case WorkQueue():
-                await queues.publish(Parcel("", name, body, headers), timeout_s=timeout_s)
-            case Stream():
-                stream = self._publishers.for_stream(name)
-                await stream.publish(Parcel("", name, body, headers), timeout_s=timeout_s)
+                async with self._windows.enter(address, timeout_s=timeout_s):
+                    await self._publish(address, body, message_id, deadline)
             case Home():
-                await self._publish_home(address, body, headers, timeout_s)
+                await self._publish_home(address, body, message_id, deadline)
             case Topic():
-                await self._topology.ensure_once(self._entities.of(address))
-                event = Parcel(name, "", body, headers, is_mandatory=False)
-                await queues.publish(event, timeout_s=timeout_s)
+                entities = self._entities.of(address)
+                await self._topology.ensure_once(entities, timeout_s=timeout_s)
+                await self._publish(address, body, message_id, deadline)
+            case _:
+                await self._publish(address, body, message_id, deadline)
 
     @asynccontextmanager
     async def consume(
@@ -203,16 +203,32 @@ class RabbitBroker:
         except TimeoutError as error:
             raise BrokerUnavailable(f"{self.description} gave no consumer its place") from error
 
-    async def _publish_home(
-        self, home: Home, body: bytes, headers: Headers, timeout_s: float
+    async def _publish(
+        self, address: Address, body: bytes, message_id: str, deadline: float
     ) -> None:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_s
-        await self._leases.hold(home, timeout_s=timeout_s)
-        name = self._entities.name(home)
-        parcel = Parcel("", name, body, headers, has_route_grace=False)
+        self._check_open()
+        name = self._entities.name(address)
+        is_event = isinstance(address, Topic)
+        parcel = Parcel(
+            exchange=name if is_event else "",
+            routing_key="" if is_event else name,
+            body=body,
+            headers=new_headers(message_id),
+            is_mandatory=not is_event,
+            has_route_grace=not isinstance(address, Home),
+        )
+        is_stream = isinstance(address, Stream)
+        publishers = self._publishers
+        publisher = publishers.for_stream(name) if is_stream else publishers.for_queues
+        await publisher.publish(parcel, deadline=deadline)
+
+    async def _publish_home(
+        self, home: Home, body: bytes, message_id: str, deadline: float
+    ) -> None:
+        left_s = deadline - asyncio.get_running_loop().time()
+        destination = await self._leases.destination(home, timeout_s=left_s)
         try:
-            await self._publishers.for_queues.publish(parcel, timeout_s=deadline - loop.time())
+            await self._publish(destination, body, message_id, deadline)
         except Unroutable:
             self._leases.forget(home)
             raise

@@ -33,6 +33,7 @@ DIAL_S = 10.0
 CHANNEL_S = 10.0
 """A server that opens no channel within this time is stuck, and the connection is given up."""
 CLOSE_S = 3.0
+CALL_S = 30.0
 
 ResultT = TypeVar("ResultT")
 Prepare = Callable[[AbstractConnection], Awaitable[None]]
@@ -108,7 +109,10 @@ class Link:
             await close_channel(channel)
 
     async def call(
-        self, operation: Callable[[AbstractChannel], Awaitable[ResultT]], *, timeout_s: float = 30.0
+        self,
+        operation: Callable[[AbstractChannel], Awaitable[ResultT]],
+        *,
+        timeout_s: float = CALL_S,
     ) -> ResultT:
         """Run `operation`, which may run twice, until the server answers.
 

@@ -1,15 +1,16 @@
 """Looking after the queue `dead`.
 
-Invariant: looking removes nothing. Letters are taken unacknowledged on a channel of their own, and
-closing it puts back all that were not sent home; only that send, confirmed, takes one out.
+Invariant: looking removes nothing. Letters are taken unacknowledged on a channel of their own and put
+back, or go back when it closes; only sending one home, confirmed, takes it out.
 
 A letter's origin is the routing key it arrived with: whoever gave it up, we or the server, left it
 as it was when the message came to the queue.
 """
 
 import asyncio
+import contextlib
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 from aio_pika.abc import AbstractChannel
 from aiormq.abc import AbstractChannel as Frames
@@ -27,11 +28,14 @@ from warren_broker.rabbitmq.messages import (
     reason_of,
     server_reason_of,
 )
+from warren_broker.rabbitmq.pauses import pauses
 from warren_broker.rabbitmq.publisher import Publisher
 from warren_broker.rabbitmq.queue_consumer import out_of_deliveries
+from warren_broker.rabbitmq.topology import inspect
 from warren_broker.topology import DEAD, DELIVERY_LIMIT
 
 REQUEUE_S = 20.0
+PUT_BACK_S = 1.0
 
 
 class DeadLetters:
@@ -44,7 +48,9 @@ class DeadLetters:
     async def list(self, limit: int) -> list[DeadLetter]:
         async def run(channel: AbstractChannel) -> list[DeadLetter]:
             frames = await channel.get_underlay_channel()
-            return [self._letter(message) async for message in self._take(frames, limit)]
+            messages = [message async for message in self._take(frames, limit)]
+            await self._put_back(channel, messages)
+            return [self._letter(message) for message in messages]
 
         async with self._one_at_a_time:
             letters = await self._link.call(run)
@@ -55,11 +61,14 @@ class DeadLetters:
 
         async def run(channel: AbstractChannel) -> bool:
             frames = await channel.get_underlay_channel()
+            others: list[DeliveredMessage] = []
             async for message in self._take(frames, DEAD.max_messages):
                 if id_of(message) == letter_id:
                     await self._send_home(message)
                     await frames.basic_ack(message.delivery_tag or 0)
+                    await self._put_back(channel, others)
                     return True
+                others.append(message)
             return False
 
         async with self._one_at_a_time:
@@ -72,6 +81,27 @@ class DeadLetters:
                 return
             yield message
 
+    async def _put_back(
+        self, channel: AbstractChannel, messages: Sequence[DeliveredMessage]
+    ) -> None:
+        """Put back what was only looked at, and see it back, so that nobody counts too few.
+
+        Closing the channel would do it too, some time later.
+        """
+        if not messages:
+            return
+        frames = await channel.get_underlay_channel()
+        await frames.basic_nack(messages[-1].delivery_tag or 0, multiple=True, requeue=True)
+        waits = pauses(first_s=0.002)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PUT_BACK_S):
+                while await self._n_waiting(channel) < len(messages):
+                    await asyncio.sleep(next(waits))
+
+    async def _n_waiting(self, channel: AbstractChannel) -> int:
+        found = await inspect(channel, self._entities.name(DEAD))
+        return found.message_count or 0 if found else 0
+
     async def _send_home(self, message: DeliveredMessage) -> None:
         parcel = Parcel(
             exchange="",
@@ -80,7 +110,8 @@ class DeadLetters:
             headers=kept_headers(message),
             has_route_grace=False,
         )
-        await self._publisher.publish(parcel, timeout_s=REQUEUE_S)
+        deadline = asyncio.get_running_loop().time() + REQUEUE_S
+        await self._publisher.publish(parcel, deadline=deadline)
 
     def _letter(self, message: DeliveredMessage) -> DeadLetter:
         return DeadLetter(

@@ -1,14 +1,16 @@
-"""Making sure that a home outlives what is published to it.
+"""Making sure that a home outlives what is published to it, and that a dead one is forgotten.
 
 The server deletes a home that had no consumer for a while, and with it any message that came in the
 last moments. So before publishing we hold a lease: we have seen, less than half of that while ago,
-that the home has a consumer, or have renewed its life by trying to get a message from it (a look
-alone does not count as use). What is published under a lease falls back long before the deletion.
+that the home has a consumer. One that has none, perhaps only for a moment, gets its life renewed
+once, by trying to get a message from it (a look alone is no use to the server). If it still has none
+at the next look, messages go straight to the fallback, where the home would send them.
 
-Invariant: nothing is published to a home without a lease that covers its grace.
+Invariant: nothing is published to a home that could be deleted before the message has fallen back.
 """
 
 import asyncio
+from functools import partial
 
 from aio_pika.abc import AbstractChannel
 from pamqp.commands import Basic
@@ -17,7 +19,7 @@ from warren_broker.errors import Unroutable
 from warren_broker.rabbitmq.connection import Link
 from warren_broker.rabbitmq.entities import FORGET_AFTER_GRACES, Entities
 from warren_broker.rabbitmq.topology import inspect
-from warren_broker.topology import Home
+from warren_broker.topology import Home, WorkQueue
 
 
 class HomeLeases:
@@ -26,41 +28,61 @@ class HomeLeases:
         self._entities = entities
         self._until: dict[str, float] = {}
         """On the event loop's clock, by the name at the server."""
+        self._lonely: set[str] = set()
+        """Homes whose life was renewed while they had no consumer."""
         self._looking: dict[str, asyncio.Task[bool]] = {}
 
-    async def hold(self, home: Home, *, timeout_s: float) -> None:
-        """Return with a lease. Raises `Unroutable` when there is no such home."""
+    async def destination(self, home: Home, *, timeout_s: float) -> Home | WorkQueue:
+        """Where to publish what is for this home. Raises `Unroutable` when it was forgotten."""
         name = self._entities.name(home)
-        now_s = asyncio.get_running_loop().time()
-        if self._until.get(name, 0.0) > now_s:
-            return
-        if not await self._look(name, timeout_s):
-            self._until.pop(name, None)
-            raise Unroutable(f"{home.name} is gone")
-        self._until[name] = now_s + home.grace_s * FORGET_AFTER_GRACES / 2
+        if self._until.get(name, 0.0) > asyncio.get_running_loop().time():
+            return home
+        return home if await self._look(home, timeout_s) else home.fallback
 
     def forget(self, home: Home) -> None:
         self._until.pop(self._entities.name(home), None)
+        self._lonely.discard(self._entities.name(home))
 
-    async def _look(self, name: str, timeout_s: float) -> bool:
+    async def _look(self, home: Home, timeout_s: float) -> bool:
         """Look once for all who want to know at the same time."""
+        name = self._entities.name(home)
         task = self._looking.get(name)
         if task is None:
-            task = asyncio.create_task(self._renew(name, timeout_s), name=f"look at {name}")
+            task = asyncio.create_task(self._renew(home, timeout_s), name=f"look at {name}")
             self._looking[name] = task
-            task.add_done_callback(lambda _: self._looking.pop(name, None))
+            task.add_done_callback(partial(self._looked, name))
         return await asyncio.shield(task)
 
-    async def _renew(self, name: str, timeout_s: float) -> bool:
-        async def run(channel: AbstractChannel) -> bool:
+    def _looked(self, name: str, task: asyncio.Task[bool]) -> None:
+        del self._looking[name]
+        if not task.cancelled():
+            task.exception()  # whoever asked may have gone
+
+    async def _renew(self, home: Home, timeout_s: float) -> bool:
+        """Whether we have a lease now."""
+        name = self._entities.name(home)
+        now_s = asyncio.get_running_loop().time()
+        n_consumers = await self._visit(name, timeout_s)
+        if n_consumers is None:
+            self.forget(home)
+            raise Unroutable(f"{home.name} was forgotten")
+        if n_consumers == 0 and name in self._lonely:
+            return False
+        (self._lonely.discard if n_consumers else self._lonely.add)(name)
+        self._until[name] = now_s + home.grace_s * FORGET_AFTER_GRACES / 2
+        return True
+
+    async def _visit(self, name: str, timeout_s: float) -> int | None:
+        """How many consumers it has; renews the life of one that was not known to have none."""
+
+        async def run(channel: AbstractChannel) -> int | None:
             found = await inspect(channel, name)
-            if found is None:
-                return False
-            if not found.consumer_count:
-                frames = await channel.get_underlay_channel()
-                message = await frames.basic_get(name)
-                if isinstance(message.delivery, Basic.GetOk):
-                    await frames.basic_nack(message.delivery_tag or 0, requeue=True)
-            return True
+            if found is None or found.consumer_count or name in self._lonely:
+                return None if found is None else found.consumer_count
+            frames = await channel.get_underlay_channel()
+            message = await frames.basic_get(name)
+            if isinstance(message.delivery, Basic.GetOk):
+                await frames.basic_nack(message.delivery_tag or 0, requeue=True)
+            return 0
 
         return await self._link.call(run, timeout_s=timeout_s)

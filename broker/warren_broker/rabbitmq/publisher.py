@@ -26,8 +26,9 @@ from warren_broker.rabbitmq.pauses import pauses
 
 CONFIRM_S = 10.0
 ROUTE_GRACE_S = 15.0
-FIRST_ROUTE_GRACE_S = 2.0
+FIRST_ROUTE_GRACE_S = 1.0
 """The same for the first connection: this process may have come up together with the server."""
+LONGEST_PAUSE_S = 1.0
 PERSISTENT = 2
 
 log = logging.getLogger(__name__)
@@ -45,14 +46,15 @@ class Publisher:
         self._closing: set[asyncio.Task[None]] = set()
         self.n_under_way = 0
 
-    async def publish(self, parcel: Parcel, *, timeout_s: float) -> None:
+    async def publish(self, parcel: Parcel, *, deadline: float) -> None:
         """Return once confirmed.
 
-        Raises `Unroutable`, `BrokerUnavailable` after `timeout_s`, and `BrokerClosed`.
+        Raises `Unroutable`, `BrokerUnavailable` after `deadline` (on the event loop's clock), and
+        `BrokerClosed`.
         """
         self.n_under_way += 1
         try:
-            await self._publish(parcel, asyncio.get_running_loop().time() + timeout_s, timeout_s)
+            await self._publish(parcel, deadline)
         finally:
             self.n_under_way -= 1
 
@@ -61,9 +63,10 @@ class Publisher:
         if self._closing:
             await asyncio.wait(self._closing)
 
-    async def _publish(self, parcel: Parcel, deadline: float, timeout_s: float) -> None:
+    async def _publish(self, parcel: Parcel, deadline: float) -> None:
         loop = asyncio.get_running_loop()
-        waits = pauses()
+        waits = pauses(longest_s=LONGEST_PAUSE_S)
+        began = loop.time()
         while True:
             failure = await self._attempt(parcel, deadline)
             if failure is None:
@@ -74,7 +77,7 @@ class Publisher:
             if loop.time() + pause_s > deadline:
                 raise BrokerUnavailable(
                     f"no confirm for {parcel.routing_key or parcel.exchange} within"
-                    f" {timeout_s:g} s: {_reason(failure)}"
+                    f" {loop.time() - began:.3g} s: {_reason(failure)}"
                 ) from failure
             log.debug("publishing to %s again: %s", parcel.routing_key, _reason(failure))
             await asyncio.sleep(pause_s)

@@ -3,6 +3,8 @@
 Invariant: both return only after the copy was confirmed; who calls acks the original then.
 """
 
+import asyncio
+
 from aiormq.abc import DeliveredMessage
 
 from warren_broker.rabbitmq.entities import Entities, retry_delay_s
@@ -35,4 +37,5 @@ class Republisher:
         await self._send(Parcel(self._entities.lost, queue, body, marked))
 
     async def _send(self, parcel: Parcel) -> None:
-        await self._publisher.publish(parcel, timeout_s=MOVE_S)
+        deadline = asyncio.get_running_loop().time() + MOVE_S
+        await self._publisher.publish(parcel, deadline=deadline)

@@ -31,13 +31,14 @@ class Position:
     """Where a reader is in its stream.
 
     The server finds a time only to the second and the chunk, so we ask for somewhat earlier and skip
-    what was published before. A reader of what comes `next` that loses its connection before
+    what was published before. A time to come means what comes `next`. A reader of what comes `next` that loses its connection before
     anything came goes on from the time at which it began.
     """
 
     def __init__(self, start: StreamStart) -> None:
-        self._is_next = start == "next"
-        self._since_s = start.unix_s if isinstance(start, FromTime) else None
+        is_past = isinstance(start, FromTime) and start.unix_s < time.time()
+        self._is_next = start == "next" or (isinstance(start, FromTime) and not is_past)
+        self._since_s = start.unix_s if isinstance(start, FromTime) and is_past else None
         self._last = start - 1 if isinstance(start, int) else -1
         self._began_s: float | None = None
         self._has_taken = False

@@ -16,7 +16,7 @@ from aio_pika.exceptions import ChannelNotFoundEntity, ChannelPreconditionFailed
 from pamqp.commands import Queue
 
 from warren_broker.errors import BrokerError
-from warren_broker.rabbitmq.connection import Link, close_channel
+from warren_broker.rabbitmq.connection import CALL_S, Link, close_channel
 from warren_broker.rabbitmq.entities import Entities, Entity, ExchangeEntity, QueueEntity
 from warren_broker.rabbitmq.failures import Lost, amqp
 from warren_broker.topology import Address, Home, Topic, WorkQueue
@@ -38,7 +38,7 @@ class Topology:
         """Raises `BrokerError` for an entity that is there with other arguments."""
         await self.ensure(entity for address in addresses for entity in self._entities.of(address))
 
-    async def ensure(self, entities: Iterable[Entity]) -> None:
+    async def ensure(self, entities: Iterable[Entity], *, timeout_s: float = CALL_S) -> None:
         """Declare entities, and keep them declared."""
         wanted = list(entities)
 
@@ -46,13 +46,13 @@ class Topology:
             for entity in wanted:
                 await declare(channel, entity)
 
-        await self._link.call(run)
+        await self._link.call(run, timeout_s=timeout_s)
         self._declared.update({(type(entity), entity.name): entity for entity in wanted})
 
-    async def ensure_once(self, entities: Sequence[Entity]) -> None:
+    async def ensure_once(self, entities: Sequence[Entity], *, timeout_s: float = CALL_S) -> None:
         """Declare entities unless this client already has."""
         if not all((type(entity), entity.name) in self._declared for entity in entities):
-            await self.ensure(entities)
+            await self.ensure(entities, timeout_s=timeout_s)
 
     async def delete(self, *addresses: Address) -> None:
         async def run(channel: AbstractChannel) -> None:
