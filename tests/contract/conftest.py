@@ -9,6 +9,7 @@ from tests.support.private_rabbit import PrivateRabbit
 
 from warren_broker.memory import MemoryHub, open_hub
 from warren_broker.port import Broker
+from warren_broker.rabbitmq import open_rabbitmq
 
 
 @pytest.fixture(params=["in-process", "rabbitmq"])
@@ -41,9 +42,7 @@ def _in_process(hub: MemoryHub) -> Opener:
 def _rabbitmq(node: PrivateRabbit) -> Opener:
     @asynccontextmanager
     async def open_client(name: str) -> AsyncGenerator[Broker]:
-        from warren_broker.rabbitmq import open_rabbitmq
-
-        async with open_rabbitmq(node.url) as client:
+        async with open_rabbitmq(node.url, name=name) as client:
             yield client
 
     return open_client

@@ -1,13 +1,19 @@
 """Homes: a queue of one consumer whose messages move in with the fallback when it is gone."""
 
-import asyncio
-
 import pytest
-from tests.support.brokers import PATIENCE_S, Place, assert_quiet, depth_is, take
+from tests.support.brokers import (
+    PATIENCE_S,
+    Place,
+    assert_quiet,
+    depth_is,
+    eventually,
+    letters_of,
+    take,
+)
 
 from warren_broker.errors import Unroutable
 from warren_broker.port import Broker
-from warren_broker.topology import Home
+from warren_broker.topology import DELIVERY_LIMIT, Home
 
 
 async def test_a_home_delivers_to_its_consumer(place: Place, broker: Broker) -> None:
@@ -48,16 +54,16 @@ async def test_a_home_that_was_forgotten_is_unroutable(place: Place, broker: Bro
     home = place.home(fallback, grace_s=0.2)
     async with broker.consume(home, prefetch=1):
         await broker.publish(home, b"0", message_id="0")
-    await until_unroutable(broker, home)
-    assert await broker.depth(home) is None
+    await until_forgotten(broker, home)
+    with pytest.raises(Unroutable):
+        await broker.publish(home, b"x", message_id="x", timeout_s=PATIENCE_S)
 
 
-async def until_unroutable(broker: Broker, home: Home) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        with pytest.raises(Unroutable):
-            while True:
-                await broker.publish(home, b"x", message_id="x", timeout_s=PATIENCE_S)
-                await asyncio.sleep(0.1)
+async def until_forgotten(broker: Broker, home: Home) -> None:
+    async def is_gone() -> bool:
+        return await broker.depth(home) is None
+
+    await eventually(is_gone)
 
 
 async def test_a_consumer_that_returns_in_time_finds_its_messages(
@@ -88,7 +94,7 @@ async def test_a_home_can_be_opened_again(place: Place, broker: Broker) -> None:
     home = place.home(place.queue(), grace_s=0.2)
     async with broker.consume(home, prefetch=1):
         pass
-    await until_unroutable(broker, home)
+    await until_forgotten(broker, home)
     async with broker.consume(home, prefetch=1) as consumer:
         await broker.publish(home, b"1", message_id="1")
         await (await take(consumer)).ack()
@@ -116,11 +122,23 @@ async def test_what_a_home_gave_up_can_be_worked_on_after_it_is_gone(
     async with broker.consume(home, prefetch=1) as consumer:
         await broker.publish(home, b"bad", message_id=f"{place.prefix}-bad")
         await (await take(consumer)).dead_letter("no such turn")
-    await until_unroutable(broker, home)
-    letters = await broker.dead_letters(limit=10_000)
-    (letter,) = [found for found in letters if found.origin == fallback.name]
+    await until_forgotten(broker, home)
+    (letter,) = await letters_of(broker, fallback, 1)
     assert await broker.requeue_dead_letter(letter.id)
-    async with broker.consume(fallback, prefetch=100) as consumer:
-        while (delivery := await take(consumer)).body != b"bad":
-            await delivery.ack()
+    async with broker.consume(fallback, prefetch=1) as consumer:
+        delivery = await take(consumer)
+        assert delivery.body == b"bad"
         await delivery.ack()
+
+
+async def test_a_poison_message_in_a_home_goes_to_dead(place: Place, broker: Broker) -> None:
+    fallback = place.queue()
+    home = place.home(fallback, grace_s=20.0)
+    async with broker.consume(home, prefetch=1) as consumer:
+        await broker.publish(home, b"poison", message_id="poison")
+        for n_deliveries in range(1, DELIVERY_LIMIT + 1):
+            delivery = await take(consumer)
+            assert delivery.n_deliveries == n_deliveries
+            await delivery.nack()
+        (letter,) = await letters_of(broker, fallback, 1)
+    assert letter.body == b"poison"

@@ -74,7 +74,6 @@ async def test_the_offset_after_the_last_is_what_comes_next(place: Place, broker
 
 
 async def test_a_time_starts_at_what_was_appended_since(place: Place, broker: Broker) -> None:
-    """A broker may start a little earlier (RabbitMQ: at the chunk's start), never later."""
     stream = place.stream()
     await broker.declare(stream)
     await append(broker, stream, range(3))
@@ -84,15 +83,6 @@ async def test_a_time_starts_at_what_was_appended_since(place: Place, broker: Br
     found = await read_numbers(broker, stream, FromTime(since_s), 3)
     assert found[0] == (3, 3)
     assert [number for _, number in found] == [3, 4, 5]
-
-
-async def test_a_time_in_the_future_reads_what_comes(place: Place, broker: Broker) -> None:
-    stream = place.stream()
-    await broker.declare(stream)
-    await append(broker, stream, range(2))
-    async with broker.read(stream, start=FromTime(time.time() + 3600)) as reader:
-        await append(broker, stream, range(2, 3))
-        assert (await take(reader)).body == b"2"
 
 
 async def test_readers_are_independent(place: Place, broker: Broker) -> None:

@@ -192,16 +192,19 @@ async def test_close_waits_for_what_is_under_way_and_takes_nothing_new(
 async def test_a_closed_broker_fails_the_callers(place: Place) -> None:
     broker, queue = await place.client("closing"), place.queue(max_messages=1)
     await broker.declare(queue)
-    courier = Courier(broker, max_in_flight=20)
-    sending: list[asyncio.Task[None]] = []
-    for _ in range(20):
-        sending.append(asyncio.create_task(courier.send(queue, step())))
-        await asyncio.wait(sending, timeout=0.01)
+    courier = Courier(broker)
+
+    async def flood() -> None:
+        while True:
+            await courier.send(queue, step())
+
+    flooding = [asyncio.create_task(flood()) for _ in range(5)]
+    await asyncio.wait(flooding, timeout=0.3)
     await broker.close()
     async with asyncio.timeout(PATIENCE_S):
-        outcomes = await asyncio.gather(*sending, return_exceptions=True)
+        outcomes = await asyncio.gather(*flooding, return_exceptions=True)
         await courier.close()
-    assert any(isinstance(outcome, BrokerClosed) for outcome in outcomes)
+    assert [type(outcome) for outcome in outcomes] == [BrokerClosed] * 5
 
 
 async def test_streams_and_topics_take_items_too(

@@ -1,0 +1,137 @@
+"""Run the comparison: `python -m benchmarks.transport [--seconds 5] [--in-flight 1,16,128]`.
+
+Without `--rabbitmq URL` it starts a RabbitMQ node of its own and stops it again.
+"""
+
+import argparse
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import uvloop
+from benchmarks.transport import over_http
+from benchmarks.transport.load import Figures, RoundTrip, measure
+from benchmarks.transport.over_broker import Route, play_env_worker, sampler
+from rich.console import Console
+from rich.table import Table
+from tests.support.private_rabbit import PrivateRabbit
+from tests.support.processes import free_port
+
+from warren_broker.connect import open_broker
+from warren_broker.memory import open_hub
+from warren_schemas.ids import new_id
+
+IN_PROCESS, RABBITMQ, HTTP = "in-process", "RabbitMQ", "HTTP"
+
+
+@asynccontextmanager
+async def in_process() -> AsyncGenerator[RoundTrip]:
+    """Both ends in this process."""
+    ready = asyncio.Event()
+    async with open_hub() as hub:
+        route = Route.of("here")
+        async with asyncio.TaskGroup() as tasks:
+            worker = tasks.create_task(play_env_worker(hub.client("env worker"), route, ready))
+            await ready.wait()
+            async with sampler(hub.client("sampler"), route) as round_trip:
+                yield round_trip
+            worker.cancel()
+
+
+@contextmanager
+def server(url: str, run: str = "") -> Generator[int]:
+    """The other end in a process of its own; its pid."""
+    command = [sys.executable, "-m", "benchmarks.transport.server", url, run]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            if process.stdout.readline() != b"ready\n":
+                raise SystemExit(f"the server for {url} did not start")
+            yield process.pid
+        finally:
+            process.kill()
+
+
+async def run_in_process(n_in_flight: int, seconds: float) -> Figures:
+    pids = {"both ends": os.getpid()}
+    async with in_process() as round_trip:
+        return await measure(round_trip, n_in_flight=n_in_flight, seconds=seconds, pids=pids)
+
+
+async def run_rabbitmq(n_in_flight: int, seconds: float, url: str, broker_pid: int) -> Figures:
+    run = new_id("run")
+    with server(url, run) as server_pid:
+        pids = {"client": os.getpid(), "server": server_pid, "broker": broker_pid}
+        async with (
+            open_broker(url, name="benchmark client") as broker,
+            sampler(broker, Route.of(run)) as round_trip,
+        ):
+            return await measure(round_trip, n_in_flight=n_in_flight, seconds=seconds, pids=pids)
+
+
+async def run_http(n_in_flight: int, seconds: float) -> Figures:
+    port = free_port()
+    with server(f"http://127.0.0.1:{port}") as server_pid:
+        pids = {"client": os.getpid(), "server": server_pid}
+        async with over_http.client(port) as round_trip:
+            return await measure(round_trip, n_in_flight=n_in_flight, seconds=seconds, pids=pids)
+
+
+@contextmanager
+def rabbitmq_node() -> Generator[tuple[str, int]]:
+    """A node of our own: its URL and pid."""
+    node = PrivateRabbit(Path(tempfile.mkdtemp(prefix="warren-benchmark-")))
+    try:
+        node.start()
+        yield node.url, node.process.pid
+    finally:
+        node.close()
+
+
+def table(results: dict[str, list[Figures]]) -> Table:
+    """One row for each transport and load, compared with HTTP under the same load."""
+    shown = Table(title="env-step round trips, client and server on this machine")
+    for column in ("transport", "in flight", "p50 ms", "p99 ms", "steps/s", "CPU µs/step"):
+        shown.add_column(column, justify="left" if column == "transport" else "right")
+    shown.add_column("steps/s : HTTP", justify="right")
+    shown.add_column("p50 : HTTP", justify="right")
+    for transport, rows in results.items():
+        for row, http in zip(rows, results[HTTP], strict=True):
+            shown.add_row(
+                transport,
+                str(row.n_in_flight),
+                f"{row.p50_ms:.2f}",
+                f"{row.p99_ms:.2f}",
+                f"{row.steps_per_s:,.0f}",
+                " + ".join(f"{us:.0f} {name}" for name, us in row.cpu_us.items()),
+                f"{row.steps_per_s / http.steps_per_s:.2f}",
+                f"{row.p50_ms / http.p50_ms:.2f}",
+            )
+    return shown
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks.transport", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=5.0, help="for each row")
+    parser.add_argument("--in-flight", default="1,16,128")
+    options = parser.parse_args()
+    loads = [int(load) for load in options.in_flight.split(",")]
+    results: dict[str, list[Figures]] = {IN_PROCESS: [], RABBITMQ: [], HTTP: []}
+    with rabbitmq_node() as (url, pid):
+        for load in loads:
+            for run, name in (
+                (run_http(load, options.seconds), HTTP),
+                (run_rabbitmq(load, options.seconds, url, pid), RABBITMQ),
+                (run_in_process(load, options.seconds), IN_PROCESS),
+            ):
+                results[name].append(uvloop.run(run))
+    Console(width=140).print(table(results))
+
+
+if __name__ == "__main__":
+    main()

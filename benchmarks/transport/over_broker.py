@@ -1,0 +1,104 @@
+"""Steps over a broker: a sampler's end and an env worker's end, as in a run.
+
+Both ends publish the successor, confirmed, before the message it came from is acked.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from benchmarks.transport.load import RoundTrip
+from tests.support.items import generate, step
+
+from warren_broker.courier import Courier
+from warren_broker.inbox import Claim, receive
+from warren_broker.port import Broker
+from warren_broker.topology import Home, WorkQueue
+from warren_schemas.episode import Generate, Step
+
+PREFETCH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where steps go and answers come from; each run has its own, so it finds no old messages."""
+
+    steps: Home
+    answers: WorkQueue
+
+    @classmethod
+    def of(cls, run: str) -> "Route":
+        interact = WorkQueue(f"benchmark.{run}.interact")
+        return cls(
+            steps=Home(f"benchmark.{run}.home", fallback=interact),
+            answers=WorkQueue(f"benchmark.{run}.generate"),
+        )
+
+
+async def play_env_worker(broker: Broker, route: Route, ready: asyncio.Event) -> None:
+    """Answer every step by the next turn, for ever."""
+    courier = Courier(broker)
+    template = generate()
+
+    async def answer(claim: Claim[Step]) -> None:
+        taken = claim.item
+        await courier.send(
+            route.answers,
+            Generate(
+                envelope=taken.envelope,
+                spec=taken.spec,
+                transcript=template.transcript,
+                turn=taken.turn,
+                home="env_1",
+            ),
+        )
+        claim.done()
+
+    await broker.declare(route.answers)
+    async with (
+        receive(broker, route.steps, Step, prefetch=PREFETCH) as inbox,
+        asyncio.TaskGroup() as tasks,
+    ):
+        ready.set()
+        async for claims in inbox:
+            for claim in claims:
+                tasks.create_task(answer(claim))
+
+
+@asynccontextmanager
+async def sampler(broker: Broker, route: Route) -> AsyncGenerator[RoundTrip]:
+    """The end that the load is measured at."""
+    courier = Courier(broker)
+    waiting: dict[int, asyncio.Future[Claim[Generate]]] = {}
+    held: dict[int, Claim[Generate]] = {}
+    templates = [step(f"{number}") for number in range(1024)]
+
+    async def take_answers() -> None:
+        async for claims in inbox:
+            for claim in claims:
+                waiting.pop(int(claim.item.envelope.episode or 0)).set_result(claim)
+
+    async def round_trip(episode: int, turn: int) -> None:
+        template = templates[episode]
+        answer: asyncio.Future[Claim[Generate]] = asyncio.get_running_loop().create_future()
+        waiting[episode] = answer
+        sent = Step(
+            envelope=template.envelope,
+            spec=template.spec,
+            transcript=template.transcript,
+            turn=turn,
+            finish=template.finish,
+        )
+        await courier.send(route.steps, sent)
+        if episode in held:
+            held.pop(episode).done()
+        held[episode] = await answer
+
+    async with (
+        receive(broker, route.answers, Generate, prefetch=PREFETCH) as inbox,
+        asyncio.TaskGroup() as tasks,
+    ):
+        taking = tasks.create_task(take_answers(), name="answers")
+        yield round_trip
+        taking.cancel()
