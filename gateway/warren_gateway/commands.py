@@ -51,8 +51,8 @@ def gateway(
     """
     if broker is None:
         _fail(
-            "The gateway needs a broker: give --broker amqp://host or set WARREN_BROKER_URL."
-            " To run everything in one process without a broker: warren up"
+            "the gateway needs a broker",
+            "Give --broker amqp://host or set WARREN_BROKER_URL; `warren up` runs without one.",
         )
     given = {"home": home, "runs_dir": runs_dir, "store_url": store, "host": host, "port": port}
     _run(broker, _settings({name: value for name, value in given.items() if value is not None}))
@@ -86,23 +86,31 @@ def _run(broker_url: str, settings: "GatewaySettings") -> None:
     from warren_gateway.service import CannotListen
     from warren_gateway.store.store import StoreUnavailable
 
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-    )
+    _configure_logs()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(until_stopped(_serve(broker_url, settings)))
     except BrokerError as error:
-        _fail(f"{error}. Start RabbitMQ, or correct --broker (WARREN_BROKER_URL)")
+        _fail(str(error), "Start RabbitMQ, or correct --broker (WARREN_BROKER_URL).")
     except StoreUnavailable as error:
-        _fail(f"{error}. Start the database, or correct --store (WARREN_STORE_URL)")
-    except (CannotListen, InvalidKey, OSError) as error:
+        _fail(str(error), "Start the database, or correct --store (WARREN_STORE_URL).")
+    except InvalidKey as error:
+        _fail(str(error), "Correct WARREN_API_KEY, or unset it to have a key made.")
+    except CannotListen as error:
         _fail(str(error))
     except ExceptionGroup:
-        logging.getLogger(__name__).exception("the gateway stopped by a mistake of its own")
-        _fail(
-            "the gateway stopped by a mistake of its own; the log above says which. Start it again"
-        )
+        logging.getLogger(__name__).exception("the gateway broke down")
+        raise
+
+
+def _configure_logs() -> None:
+    """Ours from INFO on, those of libraries from WARNING on."""
+    import logging
+
+    logging.basicConfig(format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    for package in ("warren_broker", "warren_gateway"):
+        logging.getLogger(package).setLevel(logging.INFO)
+    logging.getLogger("aiormq").setLevel(logging.CRITICAL)  # its failures are told by our own words
 
 
 async def _serve(broker_url: str, settings: "GatewaySettings") -> None:
@@ -113,6 +121,9 @@ async def _serve(broker_url: str, settings: "GatewaySettings") -> None:
         await serve_gateway(broker, settings)
 
 
-def _fail(message: str) -> NoReturn:
-    print(f"error: {message}", file=sys.stderr)
+def _fail(message: str, hint: str | None = None) -> NoReturn:
+    """End with one line that says what is wrong, and one that says what to do."""
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    if hint:
+        print(hint, file=sys.stderr)
     raise SystemExit(1)

@@ -34,19 +34,24 @@ def _store_url(url: str) -> str:
     return url
 
 
+def _absolute(path: Path) -> Path:
+    return path.expanduser().absolute()
+
+
+Folder = Annotated[Path, AfterValidator(_absolute)]
 StoreUrl = Annotated[str, Field(repr=False), AfterValidator(_store_url)]
 
 
 class GatewaySettings(Frozen):
-    home: Path = Field(default_factory=warren_home)
+    home: Folder = Field(default_factory=warren_home, validate_default=True)
     """Folder of everything that the gateway keeps on disk."""
+    store_url: StoreUrl = _in_home("warren.db", "sqlite:///")
+    """SQLAlchemy URL; a bare `postgresql://` uses psycopg."""
+    runs_dir: Folder = _in_home("runs")
+    """TensorBoard files and metrics of each run, in a folder named after it."""
     host: str = HOST
     """Address to listen at; `0.0.0.0` for every interface."""
     port: Annotated[int, Field(ge=1, le=65535)] = PORT
-    store_url: StoreUrl = _in_home("warren.db", "sqlite:///")
-    """SQLAlchemy URL; a bare `postgresql://` uses psycopg."""
-    runs_dir: Path = _in_home("runs")
-    """TensorBoard files and metrics of each run, in a folder named after it."""
     api_key: str | None = Field(default=None, repr=False)
     """Adopted as a key of the owner `local`; None: the one in `<home>/api-key`, made if missing."""
 

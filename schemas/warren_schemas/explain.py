@@ -30,6 +30,8 @@ def explain(error: ValidationError, model: type[BaseModel] | None = None) -> lis
     """
     complaints: dict[tuple[str, ...], list[ErrorDetails]] = {}
     for details in error.errors(include_url=False):
+        if details["type"] == "default_factory_not_called":
+            continue  # it was to follow from a value that is complained about
         complaints.setdefault(_path(details, model), []).append(details)
     causes = [path for path in complaints if not _has_part(path, complaints)]
     return [_line(path, complaints[path], model) for path in causes]

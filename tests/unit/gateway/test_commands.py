@@ -30,7 +30,7 @@ def test_without_a_broker_it_says_what_to_give(capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"port": 0}, "port: Input should be greater than or equal to 1"),
+        ({"port": 0}, "error: port: expected a number of at least 1, got 0\n"),
         ({"store": "mysql://db"}, "store_url: expected sqlite:///path or postgresql://"),
         ({"broker": "http://x"}, "is no broker URL"),
         ({"broker": "amqp://127.0.0.1:1"}, "--broker (WARREN_BROKER_URL)"),
@@ -42,7 +42,9 @@ def test_what_can_not_work_is_one_sentence(
     words: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.delenv("WARREN_API_KEY", raising=False)
     given = {"broker": "memory:", "port": free_port(), "home": tmp_path, **options}
     with pytest.raises(SystemExit, match="1"):
         gateway(**given)  # pyright: ignore[reportArgumentType]

@@ -3,16 +3,16 @@
 import asyncio
 import io
 import json
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import update
 from sqlmodel import Session, col, select
-from tests.support.gateway import CONFIG, Gateway, open_gateway
+from tests.support.gateway import CONFIG, Gateway
 
 from warren_broker.inbox import follow
-from warren_broker.port import Broker
 from warren_broker.topology import run_events
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Model, OutboxRow, Run
@@ -20,6 +20,14 @@ from warren_schemas.events import RunEvent, RunState, StateChanged
 from warren_schemas.http import Problem, RunList, RunView
 
 KEY = "a key of mine"
+
+
+@pytest.fixture
+async def store(any_store_url: str) -> AsyncGenerator[Store]:
+    """Everything here holds on both databases."""
+    store = await Store.open(any_store_url)
+    yield store
+    await store.close()
 
 
 async def test_a_submitted_run_is_queued_with_its_model_and_first_event(gateway: Gateway) -> None:
@@ -64,16 +72,11 @@ async def test_the_same_key_with_another_config_is_refused(gateway: Gateway) -> 
     assert run in problem.message
 
 
-async def test_the_same_key_twenty_times_at_once_makes_one_run(
-    any_store_url: str, broker: Broker, tmp_path: Path
-) -> None:
-    store = await Store.open(any_store_url)
-    async with open_gateway(store, broker, tmp_path / "runs") as gateway:
-        submitting = [gateway.submit(idempotency_key=KEY) for _ in range(20)]
-        runs = set(await asyncio.gather(*submitting))
-        rows = await store.transact(lambda session: session.exec(select(Run.id)).all())
-        posted = await store.transact(lambda session: session.exec(select(OutboxRow)).all())
-    await store.close()
+async def test_the_same_key_twenty_times_at_once_makes_one_run(gateway: Gateway) -> None:
+    submitting = [gateway.submit(idempotency_key=KEY) for _ in range(20)]
+    runs = set(await asyncio.gather(*submitting))
+    rows = await gateway.store.transact(lambda session: session.exec(select(Run.id)).all())
+    posted = await gateway.store.transact(lambda session: session.exec(select(OutboxRow)).all())
     assert runs == set(rows)
     assert len(rows) == len(posted) == 1
 
@@ -82,12 +85,13 @@ async def test_the_same_key_twenty_times_at_once_makes_one_run(
     ("change", "line"),
     [
         ({"algorithm": {"group_sise": 8}}, "config.algorithm.group_sise: unknown key; did you mean group_size?"),
-        ({"algorithm": {"group_size": "8"}}, "config.algorithm.group_size: Input should be a valid integer"),
-        ({"algorithm": {"group_size": 1}}, "config.algorithm.group_size: Input should be greater than or equal to 2"),
+        ({"algorithm": {"group_size": "8"}}, "config.algorithm.group_size: expected a whole number"),
+        ({"algorithm": {"group_size": 1}}, "config.algorithm.group_size: expected a number of at least 2"),
         ({"model": {}}, "config.model.base: missing"),
-        ({"environments": []}, "config.environments: Tuple should have at least 1 item"),
+        ({"environments": []}, "config.environments: "),
         ({"sampling": {"temperature": 0}}, "config: sampling.temperature: 0 makes all episodes of a group alike"),
-        ({"seed": 10**30}, "config.seed: Input should be a valid integer"),
+        ({"seed": 10**30}, "config.seed: expected a whole number"),
+        ({"limits": {"steps": 2**40}}, "config.limits.steps: expected a number of at most"),
         ({"name": "a\0b"}, "text may not hold the NUL character"),
     ],
 )  # fmt: skip
@@ -150,9 +154,9 @@ async def test_runs_are_listed_newest_first_and_by_state(gateway: Gateway) -> No
 @pytest.mark.parametrize(
     ("query", "line"),
     [
-        ("limit=0", "limit: Input should be greater than or equal to 1"),
-        ("limit=many", "limit: Input should be a valid integer"),
-        ("state=done", "state: Input should be 'queued', 'running', 'completed'"),
+        ("limit=0", "limit: expected a number of at least 1"),
+        ("limit=many", "limit: expected a whole number"),
+        ("state=done", "state: expected 'queued', 'running', 'completed'"),
         ("stat=running", "stat: unknown key; did you mean state?"),
     ],
 )
