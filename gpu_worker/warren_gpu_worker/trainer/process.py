@@ -28,6 +28,8 @@ from warren_gpu_worker.trainer.frames import (
 
 _MODULE = "warren_gpu_worker.trainer.child"
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 30.0
+_START_S = 300.0
+"""To import torch on a cold and busy machine."""
 _ENVIRONMENT = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
 """What torch asks for where its kernels shall be deterministic on a GPU."""
 
@@ -86,13 +88,14 @@ class TrainerProcess:
         """One child's life. Raises `ChildDied`, and `TimeoutError` when it hangs."""
         child = await self._spawn()
         try:
-            async with asyncio.timeout(self._settings.hang_s) as self._deadline:
+            async with asyncio.timeout(_START_S) as self._deadline:
                 sending = asyncio.create_task(self._send(child), name=f"{self._name} orders")
                 try:
                     await self._receive(child)
                 finally:
                     sending.cancel()
         finally:
+            self._deadline = None
             child.kill()  # it holds nothing that a checkpoint and the op log don't
             await child.close()
 
@@ -139,7 +142,6 @@ class TrainerProcess:
         self._ready.clear()
         self._orders = asyncio.Queue()
         self._n_owed = 0
-        self._deadline = None
         self._listener.on_death()
 
 

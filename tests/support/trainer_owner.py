@@ -1,0 +1,160 @@
+"""The other side of a trainer, for tests: grants leases, sends ops, gathers what is answered."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+
+from tests.support.trainer import MODEL, done
+
+from warren_broker.courier import Courier
+from warren_broker.inbox import listen, receive
+from warren_broker.port import Broker
+from warren_broker.topology import POLICIES, WORKERS, results, train, trainer
+from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.trainer.service import serve_trainer
+from warren_schemas.control import Heartbeat, HeldModel, PolicyPublished
+from warren_schemas.envelope import Envelope
+from warren_schemas.ids import ModelId, WorkerId
+from warren_schemas.training import (
+    CloseModel,
+    ModelSpec,
+    Op,
+    OpBody,
+    OpenModel,
+    OpOutcome,
+    OpResult,
+)
+
+WORKER = WorkerId("trainer_test")
+PATIENCE_S = 60.0
+
+
+class Owner:
+    """Hears everything; `until` waits for what a test needs to see."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.courier = Courier(broker)
+        self.heartbeats: list[Heartbeat] = []
+        self.policies: list[PolicyPublished] = []
+        self.results: list[OpResult] = []
+        self._heard = asyncio.Condition()
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE_S), self._heard:
+            await self._heard.wait_for(holds)
+
+    async def grant(
+        self, spec: ModelSpec, epoch: int, *, next_op: int = 1, checkpoint_url: str | None = None
+    ) -> None:
+        await self.courier.send(
+            trainer(WORKER),
+            OpenModel(
+                envelope=Envelope(),
+                model=MODEL,
+                epoch=epoch,
+                spec=spec,
+                next_op=next_op,
+                checkpoint_url=checkpoint_url,
+            ),
+        )
+
+    async def open(
+        self, spec: ModelSpec, epoch: int, *, next_op: int = 1, checkpoint_url: str | None = None
+    ) -> None:
+        await self.grant(spec, epoch, next_op=next_op, checkpoint_url=checkpoint_url)
+        done(await self.outcome(epoch, 0))
+
+    async def close(self, epoch: int) -> None:
+        await self.courier.send(
+            trainer(WORKER), CloseModel(envelope=Envelope(), model=MODEL, epoch=epoch)
+        )
+
+    async def send(self, epoch: int, ops: Iterable[tuple[int, OpBody]]) -> None:
+        items = [
+            Op(envelope=Envelope(), model=MODEL, epoch=epoch, number=number, body=body)
+            for number, body in ops
+        ]
+        await self.broker.declare(train(MODEL, epoch))
+        await self.courier.send(train(MODEL, epoch), *items)
+
+    def outcomes(self, epoch: int) -> dict[int, OpOutcome]:
+        return {r.number: r.outcome for r in self.results if r.epoch == epoch}
+
+    async def outcome(self, epoch: int, number: int) -> OpOutcome:
+        await self.until(lambda: number in self.outcomes(epoch))
+        return self.outcomes(epoch)[number]
+
+    async def apply(self, epoch: int, ops: Sequence[OpBody], *, first: int = 1) -> list[OpOutcome]:
+        """Send the ops and wait for all answers."""
+        await self.send(epoch, enumerate(ops, first))
+        numbers = range(first, first + len(ops))
+        return [await self.outcome(epoch, number) for number in numbers]
+
+    def held(self) -> tuple[HeldModel, ...] | None:
+        """What the last heartbeat lists."""
+        return self.heartbeats[-1].models if self.heartbeats else None
+
+    async def until_held(self, *epochs: int, model: ModelId = MODEL) -> None:
+        expected = tuple(HeldModel(model=model, epoch=epoch) for epoch in epochs)
+        await self.until(lambda: self.held() == expected)
+
+    async def note(self, items: list[Heartbeat] | list[PolicyPublished] | list[OpResult]) -> None:
+        async with self._heard:
+            for item in items:
+                match item:
+                    case Heartbeat():
+                        self.heartbeats.append(item)
+                    case PolicyPublished():
+                        self.policies.append(item)
+                    case OpResult():
+                        self.results.append(item)
+            self._heard.notify_all()
+
+
+@asynccontextmanager
+async def owner_of(broker: Broker) -> AsyncGenerator[Owner]:
+    """An owner that listens while the context lasts."""
+    owner = Owner(broker)
+    async with (
+        listen(broker, WORKERS, Heartbeat) as beats,
+        listen(broker, POLICIES, PolicyPublished) as policies,
+        receive(broker, results(MODEL), OpResult, prefetch=64) as answers,
+        asyncio.TaskGroup() as tasks,
+    ):
+
+        async def hear_beats() -> None:
+            async for claims in beats:
+                await owner.note([claim.item for claim in claims])
+                for claim in claims:
+                    claim.done()
+
+        async def hear_policies() -> None:
+            async for claims in policies:
+                await owner.note([claim.item for claim in claims])
+                for claim in claims:
+                    claim.done()
+
+        async def hear_answers() -> None:
+            async for claims in answers:
+                await owner.note([claim.item for claim in claims])
+                for claim in claims:
+                    claim.done()
+
+        hearing = [tasks.create_task(hear()) for hear in (hear_beats, hear_policies, hear_answers)]
+        yield owner
+        for task in hearing:
+            task.cancel()
+
+
+@asynccontextmanager
+async def serving(broker: Broker, settings: GpuWorkerSettings) -> AsyncGenerator[None]:
+    """A trainer on this broker, cancelled at the end; it must leave within 5 s."""
+    task = asyncio.create_task(serve_trainer(broker, settings, worker=WORKER))
+    try:
+        yield
+    finally:
+        task.cancel()
+        async with asyncio.timeout(5.0):
+            await asyncio.wait([task])
+        assert task.cancelled(), task

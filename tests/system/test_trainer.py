@@ -1,0 +1,284 @@
+"""The trainer as a service: real child processes, killed and stopped, on the in-process broker."""
+
+import os
+import random
+import signal
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+import torch
+from tests.support.trainer import (
+    BASE,
+    FULL,
+    LORA,
+    MODEL,
+    apply_all,
+    done,
+    engine_for,
+    failed,
+    forward_backward,
+    opened,
+    optim_step,
+    random_batch,
+    some_ops,
+    tiny_base,
+)
+from tests.support.trainer_owner import WORKER, Owner, owner_of, serving
+
+from warren_broker.memory import open_hub
+from warren_broker.memory.hub import MemoryHub
+from warren_broker.topology import train, trainer
+from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.trainer.publishing import KEEP_POLICIES
+from warren_gpu_worker.weights import fetch_policy
+from warren_schemas.control import WorkerRole
+from warren_schemas.envelope import Envelope
+from warren_schemas.training import ModelSpec, Op, OpBody, OpDone, PublishPolicy, SaveState
+
+SPECS = [pytest.param(FULL, id="full"), pytest.param(LORA, id="lora")]
+END = SaveState(name="end")
+
+
+@pytest.fixture(scope="module")
+def base_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)
+    return tiny_base(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture
+def settings(base_folder: Path, tmp_path: Path) -> GpuWorkerSettings:
+    return GpuWorkerSettings(
+        base_models={BASE: str(base_folder)},
+        checkpoint_url=str(tmp_path / "checkpoints"),
+        device="cpu",
+        hang_s=60.0,
+    )
+
+
+@pytest_asyncio.fixture
+async def hub() -> AsyncGenerator[MemoryHub]:
+    async with open_hub() as hub:
+        yield hub
+
+
+@pytest_asyncio.fixture
+async def owner(hub: MemoryHub) -> AsyncGenerator[Owner]:
+    async with owner_of(hub.client("owner")) as owner:
+        yield owner
+
+
+def child_pid() -> int:
+    """The training child of this process."""
+    ours = Path(f"/proc/{os.getpid()}/task").glob("*/children")
+    pids = [pid for file in ours for pid in file.read_text().split()]
+    of_trainer = [
+        pid for pid in pids if b"trainer.child" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+    (pid,) = of_trainer
+    return int(pid)
+
+
+def kill_child(signum: signal.Signals = signal.SIGKILL) -> None:
+    os.kill(child_pid(), signum)
+
+
+def seal_of(outcome: object) -> str:
+    """The digests of everything in a checkpoint but its configuration."""
+    assert isinstance(outcome, OpDone), outcome
+    assert outcome.checkpoint_url is not None
+    lines = (Path(outcome.checkpoint_url) / "SHA256SUMS").read_text().splitlines()
+    return "\n".join(line for line in lines if line.endswith(".safetensors"))
+
+
+def uninterrupted(base_folder: Path, folder: Path, spec: ModelSpec, ops: list[OpBody]) -> str:
+    engine = opened(engine_for(base_folder, folder), spec)
+    return seal_of(apply_all(engine, ops)[-1])
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("checkpoint_at", [None, 10])
+async def test_a_killed_child_and_a_replay_give_the_same_bits(
+    hub: MemoryHub,
+    owner: Owner,
+    settings: GpuWorkerSettings,
+    base_folder: Path,
+    tmp_path: Path,
+    spec: ModelSpec,
+    checkpoint_at: int | None,
+) -> None:
+    ops = some_ops(30, seed=3)
+    if checkpoint_at is not None:
+        ops[checkpoint_at - 1] = SaveState(name="middle")
+    ops.append(END)
+    expected = uninterrupted(base_folder, tmp_path / "other", spec, ops)
+    async with serving(hub.client("worker"), settings):
+        await owner.open(spec, epoch=1)
+        await owner.send(1, enumerate(ops, 1))
+        await owner.outcome(1, random.Random(str(spec)).randint(checkpoint_at or 1, 25))
+        kill_child()
+        await owner.until_held()
+        url = None
+        if checkpoint_at is not None:
+            url = done(owner.outcomes(1)[checkpoint_at]).checkpoint_url
+        first = (checkpoint_at or 0) + 1
+        await owner.open(spec, epoch=2, next_op=first, checkpoint_url=url)
+        outcomes = await owner.apply(2, ops[first - 1 :], first=first)
+    assert seal_of(outcomes[-1]) == expected
+    before, after = owner.outcomes(1), owner.outcomes(2)
+    both = (before.keys() & after.keys()) - {0}
+    assert both and all(before[number] == after[number] for number in both)
+
+
+async def test_twins_and_disorder_change_nothing(
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings, base_folder: Path, tmp_path: Path
+) -> None:
+    ops = [*some_ops(20), END]
+    expected = uninterrupted(base_folder, tmp_path / "other", LORA, ops)
+    numbered = list(enumerate(ops, 1))
+    shuffled = random.Random(1).sample([*numbered, *numbered], 2 * len(ops))
+    async with serving(hub.client("worker"), settings):
+        await owner.open(LORA, epoch=1)
+        for op in shuffled:
+            await owner.send(1, [op])
+        last = await owner.outcome(1, len(ops))
+        await owner.send(1, numbered[:3])
+        await owner.until(lambda: sum(r.number in (1, 2, 3) for r in owner.results) >= 6)
+        await owner.grant(LORA, epoch=1)
+        await owner.until(lambda: sum(r.number == 0 for r in owner.results) == 2)
+    assert seal_of(last) == expected
+    first_answers = list(dict.fromkeys(r.number for r in owner.results))
+    assert first_answers == list(range(len(ops) + 1))
+    for result in owner.results:
+        assert result.outcome == owner.outcomes(1)[result.number]
+    assert await hub.client("look").depth(train(MODEL, 1)) == 0
+
+
+async def test_what_is_malformed_goes_to_the_dead_and_holds_nobody_up(
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
+) -> None:
+    broker = owner.broker
+    async with serving(hub.client("worker"), settings):
+        await owner.open(FULL, epoch=1)
+        for queue in (trainer(WORKER), train(MODEL, 1)):
+            await broker.declare(queue)
+            await broker.publish(queue, b"nonsense", message_id=f"nonsense for {queue.name}")
+        stray = Op(envelope=Envelope(), model=MODEL, epoch=7, number=1, body=optim_step())
+        await owner.courier.send(train(MODEL, 1), stray)
+        fine = await owner.apply(1, [forward_backward(random_batch(1)), optim_step()])
+    assert done(fine[1]).version == 1
+    letters = {letter.origin: letter.reason for letter in await broker.dead_letters()}
+    assert letters.keys() == {trainer(WORKER).name, train(MODEL, 1).name}
+    reasons = [letter.reason for letter in await broker.dead_letters()]
+    assert sum("unreadable" in reason for reason in reasons) == 2
+    assert sum("not of model" in reason for reason in reasons) == 1
+
+
+async def test_a_newer_epoch_ends_the_older_and_an_ended_one_never_comes_back(
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
+) -> None:
+    window = [forward_backward(random_batch(1)), optim_step()]
+    async with serving(hub.client("worker"), settings):
+        await owner.open(LORA, epoch=1)
+        await owner.apply(1, window)
+        await owner.open(LORA, epoch=3)
+        await owner.until_held(3)
+        await owner.grant(LORA, epoch=2)
+        await owner.send(1, enumerate(window, 3))
+        outcomes = await owner.apply(3, window)
+        assert done(outcomes[1]).version == 1
+        await owner.close(epoch=2)
+        await owner.apply(3, window, first=3)
+        await owner.close(epoch=3)
+        await owner.until_held()
+        await owner.grant(LORA, epoch=3)
+        await owner.open(LORA, epoch=4)
+        await owner.until_held(4)
+    assert owner.outcomes(2) == {}
+    assert owner.outcomes(1).keys() == {0, 1, 2}
+    assert await owner.broker.depth(train(MODEL, 1)) == 1
+
+
+async def test_policies_are_announced_and_only_the_newest_are_kept(
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings, base_folder: Path
+) -> None:
+    n_versions = KEEP_POLICIES + 3
+    window = [forward_backward(random_batch(1, (3, 4))), optim_step(), PublishPolicy()]
+    ops: list[OpBody] = [PublishPolicy(), *window * n_versions, PublishPolicy()]
+    async with serving(hub.client("worker"), settings):
+        await owner.open(LORA, epoch=1)
+        outcomes = await owner.apply(1, ops)
+        await owner.until(lambda: len(owner.policies) == n_versions + 2)
+    published = [done(o).policy for o in outcomes if isinstance(o, OpDone) and o.policy]
+    assert [p.policy for p in owner.policies] == published
+    assert published[-1] == published[-2]
+    newest = published[-1]
+    assert newest is not None
+    assert newest.version == n_versions
+    assert newest.url.endswith(f"/{MODEL}/policies/v{n_versions}")
+    assert fetch_policy(newest.url).kind == "lora"
+    kept = sorted(int(folder.name[1:]) for folder in Path(newest.url).parent.iterdir())
+    assert kept == list(range(n_versions - KEEP_POLICIES + 1, n_versions + 1))
+    assert owner.policies[0].base_model == BASE
+
+
+async def test_a_model_that_cannot_be_opened_is_answered_and_let_go(
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings, tmp_path: Path
+) -> None:
+    async with serving(hub.client("worker"), settings):
+        await owner.grant(LORA.model_copy(update={"base_model": "nobody/knows"}), epoch=1)
+        assert "no base model nobody/knows" in failed(await owner.outcome(1, 0))
+        await owner.until_held()
+        await owner.grant(LORA, epoch=2, checkpoint_url=str(tmp_path / "nothing"), next_op=5)
+        assert "is not there" in failed(await owner.outcome(2, 0))
+        await owner.until_held()
+        await owner.open(LORA, epoch=3)
+
+
+async def test_heartbeats_tell_what_is_offered_and_held(
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
+) -> None:
+    async with serving(hub.client("worker"), settings):
+        await owner.until(lambda: bool(owner.heartbeats))
+        assert owner.heartbeats[0].offers == ()  # the child is still starting
+        await owner.until(lambda: owner.heartbeats[-1].offers == (BASE,))
+        await owner.open(FULL, epoch=1)
+        await owner.until_held(1)
+        await owner.apply(1, [forward_backward(random_batch(1)), optim_step()])
+        kill_child()
+        await owner.until_held()
+    await owner.until(lambda: owner.heartbeats[-1].is_leaving)
+    assert all(beat.role is WorkerRole.TRAINER for beat in owner.heartbeats)
+    assert all(beat.worker == WORKER for beat in owner.heartbeats)
+    assert await owner.broker.depth(trainer(WORKER)) is None
+
+
+async def test_stopping_in_the_middle_hands_back_what_was_not_answered(
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
+) -> None:
+    """Leaving takes less than 5 s (see `serving`), also with a gap and a long queue of ops."""
+    large = forward_backward(random_batch(1, [400] * 40))
+    async with serving(hub.client("worker"), settings):
+        await owner.open(FULL, epoch=1)
+        await owner.send(1, [(1, optim_step())])
+        for number in (*range(2, 10), 50):
+            await owner.send(1, [(number, large)])
+        await owner.outcome(1, 1)
+    n_answered = len(owner.outcomes(1)) - 1
+    assert n_answered < 10
+    n_left = await owner.broker.depth(train(MODEL, 1))
+    assert n_left is not None
+    assert 10 - n_answered <= n_left <= 10
+
+
+async def test_a_child_that_hangs_is_killed(
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
+) -> None:
+    async with serving(hub.client("worker"), settings.model_copy(update={"hang_s": 5.0})):
+        await owner.open(FULL, epoch=1)
+        kill_child(signal.SIGSTOP)
+        await owner.send(1, [(1, forward_backward(random_batch(1)))])
+        await owner.until_held()
+        await owner.open(FULL, epoch=2)
+        await owner.apply(2, [forward_backward(random_batch(1)), optim_step()])
