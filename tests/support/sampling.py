@@ -71,6 +71,16 @@ def reference_logprobs(model: PreTrainedModel, request: Request, ids_T: np.ndarr
     return (logits_TV / temperature).log_softmax(-1)[request.prompt_ids_T.size - 1 : -1]
 
 
+def assert_exact(
+    model: PreTrainedModel, request: Request, done: Completion | Refusal, atol: float = 1e-4
+) -> None:
+    """The completion's logprobs are the model's own (of the policy that sampled all of it)."""
+    assert isinstance(done, Completion)
+    logprobs_TV = reference_logprobs(model, request, done.ids_T)
+    chosen = logprobs_TV.gather(1, torch.from_numpy(done.ids_T.astype(np.int64))[:, None])[:, 0]
+    np.testing.assert_allclose(done.logprobs_T, chosen.numpy(), atol=atol)
+
+
 def nudged(base: PreTrainedModel, seed: int, scale: float = 0.05) -> PolicyFiles:
     """Full weights that differ from the base model's."""
     generator = torch.Generator().manual_seed(seed)

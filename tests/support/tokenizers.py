@@ -60,7 +60,7 @@ def byte_tokenizer(template: str | None) -> PreTrainedTokenizerFast:
     merges = [("a", "b"), ("Ċ", "Ċ"), ("Ġ", "a")]
     entries = [*alphabet, *("".join(pair) for pair in merges)]
     inner = Tokenizer(models.BPE({entry: i for i, entry in enumerate(entries)}, merges))
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     inner.decoder = decoders.ByteLevel()
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=inner,

@@ -17,9 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warren_gpu_worker.sampler.engine import EngineStatistics, PolicyKey, Refusal
-from warren_gpu_worker.sampler.renderer import Message
 from warren_schemas.config import Sampling
 from warren_schemas.episode import FinishReason
+
+Message = tuple[str, str]
+"""Role and content."""
 
 
 @dataclass(frozen=True, slots=True)

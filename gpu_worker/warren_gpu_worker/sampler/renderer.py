@@ -25,8 +25,7 @@ from jinja2 import TemplateError
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
-Message = tuple[str, str]
-"""Role and content."""
+from warren_gpu_worker.sampler.frames import Message
 
 _STAND_IN = "WARRENSTANDIN"
 _MEMO_ENTRIES = 8192

@@ -90,7 +90,7 @@ class TransformersEngine:
         return self._shelf.version_of(policy)
 
     def load(self, policy: PolicyKey, version: int, files: PolicyFiles | None) -> None:
-        with torch.inference_mode():
+        with torch.no_grad():
             self._shelf.load(policy, version, files)
         self._shelf.make_room(self._busy() | {policy})
 

@@ -6,8 +6,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 import torch
-
 from tests.support.base_models import tiny_models
+
 from warren_gpu_worker.base_models import load_base
 
 __all__ = ["tiny_models"]

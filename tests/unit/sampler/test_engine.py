@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from transformers import PreTrainedModel
-
 from tests.support.sampling import (
     EOS,
     FREE,
     LIVE,
     OTHER,
+    assert_exact,
     completions,
     nudged,
     prompt,
@@ -17,16 +16,11 @@ from tests.support.sampling import (
     run,
     tiny_engine,
 )
+from transformers import PreTrainedModel
+
 from warren_gpu_worker.sampler.engine import PolicyKey, Refusal, Request
 from warren_schemas.config import Sampling
 from warren_schemas.episode import FailureKind, FinishReason
-
-
-def assert_exact(model: PreTrainedModel, request: Request, done: object) -> None:
-    assert not isinstance(done, Refusal)
-    logprobs_TV = reference_logprobs(model, request, done.ids_T)
-    chosen = logprobs_TV.gather(1, torch.from_numpy(done.ids_T.astype(np.int64))[:, None])[:, 0]
-    np.testing.assert_allclose(done.logprobs_T, chosen.numpy(), atol=1e-4)
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 1.7])

@@ -1,0 +1,203 @@
+"""The supervisor's side of the sampling child: kept alive, and nothing that it held is lost.
+
+Invariants: every submitted request is answered once, by a turn or a refusal, unless it is
+cancelled. A child that dies is started again and gets what it still owed; a request that was handed
+out `MAX_ATTEMPTS` times to children that died is refused, for it may be what kills them. A child
+that holds work and is silent for `hang_s` is killed.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from warren_broker.worker.child import Child, ChildDied
+from warren_gpu_worker.sampler.engine import EngineStatistics, Refusal
+from warren_gpu_worker.sampler.frames import (
+    Broken,
+    FinishedTurn,
+    Orders,
+    Published,
+    Ready,
+    TurnRequest,
+    pack,
+    unpack_answer,
+)
+from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_schemas.episode import FailureKind
+
+MAX_ATTEMPTS = 3
+_MODULE = "warren_gpu_worker.sampler.child"
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 30.0
+"""Between a child's death and the next one's birth, doubled at each death soon after birth."""
+_CLOSE_GRACE_S = 1.0
+
+Answers = Sequence[FinishedTurn | Refusal]
+
+log = logging.getLogger(__name__)
+
+
+class SamplerBroken(Exception):
+    """This base model can't be sampled from on this machine; says why."""
+
+
+@dataclass(slots=True)
+class _Held:
+    request: TurnRequest
+    n_attempts: int = 0
+
+
+class SamplerProcess:
+    """`answered` is called with every batch of answers, on the event loop, and must not block."""
+
+    def __init__(
+        self,
+        base_model: str,
+        settings: GpuWorkerSettings,
+        answered: Callable[[Answers], None],
+    ) -> None:
+        self.base_model = base_model
+        self.statistics: EngineStatistics | None = None
+        self._settings = settings
+        self._answered = answered
+        self._held: dict[int, _Held] = {}
+        self._outbox = Orders()
+        self._has_orders = asyncio.Event()
+        self._was_ready = asyncio.Event()
+        self._child: Child | None = None
+        self._busy_since_s = 0.0
+
+    @property
+    def pid(self) -> int | None:
+        """Of the child that runs now."""
+        return self._child.pid if self._child else None
+
+    async def ready(self) -> None:
+        """Wait until the first child has loaded the base model."""
+        await self._was_ready.wait()
+
+    def submit(self, requests: Iterable[TurnRequest]) -> None:
+        if not self._held:
+            self._busy_since_s = time.monotonic()
+        for request in requests:
+            self._held[request.id] = _Held(request)
+            self._outbox.requests.append(request)
+        self._has_orders.set()
+
+    def cancel(self, ids: Iterable[int]) -> None:
+        """Nobody needs these any more; they are not answered."""
+        for request_id in ids:
+            if self._held.pop(request_id, None):
+                self._outbox.cancelled.append(request_id)
+        self._has_orders.set()
+
+    def published(self, news: Published) -> None:
+        self._outbox.published.append(news)
+        self._has_orders.set()
+
+    async def run(self) -> None:
+        """Keep a child at work until cancelled. Raises `SamplerBroken` if none can be started."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            started_s = time.monotonic()
+            try:
+                await self._live_one_life()
+            except ChildDied as death:
+                if not self._was_ready.is_set():
+                    raise SamplerBroken(str(death)) from death
+                log.warning("%s; starting it again with %d turns", death, len(self._held))
+            self._give_up_repeated()
+            if time.monotonic() - started_s > _LONGEST_PAUSE_S:
+                pause_s = _FIRST_PAUSE_S
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    async def _live_one_life(self) -> None:
+        """Start a child, hand it everything, and serve until it dies (`ChildDied`)."""
+        child = self._child = await self._spawn()
+        try:
+            await self._greet(child)
+            self._outbox = Orders(requests=[held.request for held in self._held.values()])
+            self._has_orders.set()
+            await self._converse(child)
+        finally:
+            self._child = None
+            await child.close(grace_s=_CLOSE_GRACE_S)
+
+    async def _spawn(self) -> Child:
+        arguments = (self._settings.model_dump_json(), self.base_model)
+        return await Child.spawn(
+            f"the sampler of {self.base_model}",
+            _MODULE,
+            arguments,
+            n_threads=self._settings.n_threads,
+            log_path=self._log_path(),
+        )
+
+    def _log_path(self) -> Path | None:
+        folder = self._settings.log_dir
+        if folder is None:
+            return None
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / f"sampler-{self.base_model.replace('/', '-')}.log"
+
+    async def _greet(self, child: Child) -> None:
+        frame = unpack_answer(await child.receive())
+        if isinstance(frame, Broken):
+            raise SamplerBroken(f"{self.base_model} can't be sampled from: {frame.reason}")
+        assert isinstance(frame, Ready), "a child greets first"
+        self._was_ready.set()
+
+    async def _converse(self, child: Child) -> None:
+        """Both directions until the child dies, which raises `ChildDied`."""
+        deaths: list[BaseException] = []
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._send(child), name=f"send to {child.name}")
+                tasks.create_task(self._receive(child), name=f"receive from {child.name}")
+        except* ChildDied as group:
+            deaths.extend(group.exceptions)
+        raise deaths[0]
+
+    async def _send(self, child: Child) -> None:
+        while True:
+            await self._has_orders.wait()
+            self._has_orders.clear()
+            orders, self._outbox = self._outbox, Orders()
+            for request in orders.requests:
+                if held := self._held.get(request.id):
+                    held.n_attempts += 1
+            await child.send(pack(orders))
+
+    async def _receive(self, child: Child) -> None:
+        while True:
+            frame = unpack_answer(await self._next_frame(child))
+            assert not isinstance(frame, Ready | Broken), "a child greets once"
+            self.statistics = frame.statistics
+            answers = [a for a in frame.answers if self._held.pop(a.id, None)]
+            if answers:
+                self._answered(answers)
+
+    async def _next_frame(self, child: Child) -> bytes:
+        """The next frame; a child that owes one for too long is killed, and so `ChildDied`."""
+        hang_s = self._settings.hang_s
+        receiving = asyncio.create_task(child.receive(), name=f"frame from {child.name}")
+        try:
+            while not (await asyncio.wait({receiving}, timeout=hang_s))[0]:
+                if self._held and time.monotonic() - self._busy_since_s >= hang_s:
+                    log.error("%s said nothing for %.0f s: killing it", child.name, hang_s)
+                    child.kill()
+            return receiving.result()
+        finally:
+            receiving.cancel()
+
+    def _give_up_repeated(self) -> None:
+        given_up = [i for i, held in self._held.items() if held.n_attempts >= MAX_ATTEMPTS]
+        for request_id in given_up:
+            del self._held[request_id]
+        if given_up:
+            reason = f"the sampler died {MAX_ATTEMPTS} times while it worked on this turn"
+            self._answered([Refusal(i, FailureKind.SAMPLER_ERROR, reason) for i in given_up])

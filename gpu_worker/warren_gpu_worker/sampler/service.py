@@ -1,0 +1,101 @@
+"""The sampler role: one desk for each base model that this worker offers.
+
+Invariants: a base model's queue is consumed only once its child has loaded it; when this ends, for
+whatever reason, what was held has gone back to its queue, the children are gone, and the last
+heartbeat says that the worker leaves.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+
+from warren_broker.inbox import listen, receive
+from warren_broker.port import Broker
+from warren_broker.topology import POLICIES, RUNS, generate
+from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
+from warren_gpu_worker.sampler.frames import Published
+from warren_gpu_worker.sampler.turn_desk import TurnDesk
+from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_schemas.control import Heartbeat, PolicyPublished, RunEnded, WorkerRole
+from warren_schemas.envelope import Envelope
+from warren_schemas.episode import Generate
+from warren_schemas.ids import WorkerId, new_worker_id
+
+_MAX_PREFETCH = 64
+"""Messages; each may hold one turn or many, and what one sampler has fetched no other can take."""
+
+log = logging.getLogger(__name__)
+
+
+async def serve_sampler(broker: Broker, settings: GpuWorkerSettings) -> None:
+    """Take turns until cancelled.
+
+    Raises `SamplerBroken` (in an exception group) when a base model can't be sampled from.
+    """
+    worker = new_worker_id("sampler")
+    desks: dict[str, TurnDesk] = {}
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for base_model in settings.base_models:
+                desk = TurnDesk(base_model, broker, settings, worker=worker, tasks=tasks)
+                desks[base_model] = desk
+                tasks.create_task(desk.process.run(), name=f"child of {base_model}")
+                tasks.create_task(_take_turns(broker, settings, desk), name=f"turns {base_model}")
+            tasks.create_task(_hear_of_policies(broker, desks), name="policies")
+            tasks.create_task(_hear_of_runs(broker, desks), name="ended runs")
+            tasks.create_task(
+                beat(broker, lambda: _describe(worker, settings, desks)), name="heartbeat"
+            )
+    finally:
+        last = _describe(worker, settings, desks)
+        await announce(broker, last.model_copy(update={"is_leaving": True}))
+
+
+async def _take_turns(broker: Broker, settings: GpuWorkerSettings, desk: TurnDesk) -> None:
+    queue = generate(desk.process.base_model)
+    await broker.declare(queue)
+    await desk.process.ready()
+    log.info("sampling from %s", desk.process.base_model)
+    prefetch = min(settings.max_batch, _MAX_PREFETCH)
+    while True:
+        async with receive(broker, queue, Generate, prefetch=prefetch) as inbox:
+            async for claims in inbox:
+                await desk.take(claims)
+        log.warning("%s was deleted; making it again", queue.name)
+
+
+async def _hear_of_policies(broker: Broker, desks: dict[str, TurnDesk]) -> None:
+    async with listen(broker, POLICIES, PolicyPublished) as inbox:
+        async for claims in inbox:
+            for claim in claims:
+                item = claim.item
+                if desk := desks.get(item.base_model):
+                    desk.published(Published(item.model, item.policy.version, item.policy.url))
+                claim.done()
+
+
+async def _hear_of_runs(broker: Broker, desks: dict[str, TurnDesk]) -> None:
+    async with listen(broker, RUNS, RunEnded) as inbox:
+        async for claims in inbox:
+            for claim in claims:
+                for desk in desks.values():
+                    desk.run_ended(claim.item.ended_run)
+                claim.done()
+
+
+def _describe(
+    worker: WorkerId, settings: GpuWorkerSettings, desks: dict[str, TurnDesk]
+) -> Heartbeat:
+    return Heartbeat(
+        envelope=Envelope(),
+        worker=worker,
+        role=WorkerRole.SAMPLER,
+        offers=tuple(settings.base_models),
+        interval_s=INTERVAL_S,
+        capacity=settings.max_batch * len(settings.base_models),
+        in_flight=sum(desk.n_open for desk in desks.values()),
+        n_done=sum(desk.n_done for desk in desks.values()),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+    )

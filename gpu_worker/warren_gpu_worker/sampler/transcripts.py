@@ -1,0 +1,42 @@
+"""What a finished turn makes of a transcript: the same, longer."""
+
+import numpy as np
+
+from warren_gpu_worker.sampler.frames import FinishedTurn
+from warren_schemas.transcript import NOT_SAMPLED, ChatMessage, Tokens, Transcript
+
+
+def extended(transcript: Transcript, turn: FinishedTurn) -> Transcript:
+    """The transcript with the turn at its end; all its messages are rendered then.
+
+    Raises `ValueError` for tokens that no schema allows, such as a logprob above 0.
+    """
+    words = ChatMessage(role="assistant", content=turn.text)
+    messages = (*transcript.messages, words)
+    return transcript.model_copy(
+        update={
+            "messages": messages,
+            "n_rendered": len(messages),
+            "tokens": _appended(transcript.tokens, turn),
+        }
+    )
+
+
+def _appended(tokens: Tokens, turn: FinishedTurn) -> Tokens:
+    n_old, n_prompt, n_sampled = len(tokens), turn.prompt_ids_T.size, turn.ids_T.size
+    start = n_old + n_prompt
+    mask_T = np.zeros(start + n_sampled, np.uint8)
+    mask_T[:n_old] = tokens.mask_T
+    mask_T[start:] = 1
+    logprobs_T = np.zeros(mask_T.size, np.float32)
+    logprobs_T[:n_old] = tokens.logprobs_T
+    logprobs_T[start:] = turn.logprobs_T
+    versions_T = np.full(mask_T.size, NOT_SAMPLED, np.int32)
+    versions_T[:n_old] = tokens.versions_T
+    versions_T[start:] = turn.versions_T
+    return Tokens(
+        ids_T=np.concatenate([tokens.ids_T, turn.prompt_ids_T, turn.ids_T]),
+        mask_T=mask_T,
+        logprobs_T=logprobs_T,
+        versions_T=versions_T,
+    )

@@ -1,0 +1,277 @@
+"""The desk: `Generate` items in hand, their turns at the engine, `Step` items out.
+
+Invariants:
+- A claim is settled only after its successor is confirmed: a `Step` at the episode's home (or at
+  the shared queue, if the home is gone), or an `EpisodeEnded` in the run's stream.
+- Every claim is settled, or handed back by the inbox when the desk stops.
+- Items of a run that has ended are dropped; a failure of ours is never turned into a turn.
+Twins are generated twice, and whoever receives both tells them apart by turn number.
+"""
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from warren_broker.courier import Courier
+from warren_broker.errors import BrokerError, Unroutable
+from warren_broker.inbox import Claim
+from warren_broker.port import Broker
+from warren_broker.topology import Home, Stream, home, trajectories
+from warren_gpu_worker.sampler.engine import PolicyKey, Refusal
+from warren_gpu_worker.sampler.frames import FinishedTurn, PolicySource, Published, TurnRequest
+from warren_gpu_worker.sampler.process import Answers, SamplerProcess
+from warren_gpu_worker.sampler.transcripts import extended
+from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_schemas.envelope import Envelope, Item
+from warren_schemas.episode import EpisodeEnded, Failed, FailureKind, Generate, Step
+from warren_schemas.ids import RunId, WorkerId, new_message_id
+from warren_schemas.wire import WireError
+
+_N_ENDED_RUNS = 4096
+"""Ended runs that are remembered, to drop what is still queued for them."""
+_RETRY_DELAY_S = 1.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Held:
+    """An item whose turn is being taken."""
+
+    claim: Claim[Generate]
+    received_s: float
+    expiry: asyncio.TimerHandle | None = None
+
+
+@dataclass(slots=True)
+class _Parcel:
+    """Successors for one destination, and the claims that they settle."""
+
+    items: list[Item] = field(default_factory=list[Item])
+    claims: list[Claim[Generate]] = field(default_factory=list[Claim[Generate]])
+
+
+class TurnDesk:
+    """The desk of one base model; `tasks` runs what it has to wait for."""
+
+    def __init__(
+        self,
+        base_model: str,
+        broker: Broker,
+        settings: GpuWorkerSettings,
+        *,
+        worker: WorkerId,
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        self.process = SamplerProcess(base_model, settings, self._answered)
+        self.n_done = 0
+        self.n_open = 0
+        self._broker = broker
+        self._courier = Courier(broker)
+        self._worker = worker
+        self._tasks = tasks
+        self._capacity = 2 * settings.max_batch
+        self._ids = count(1)
+        self._held: dict[int, _Held] = {}
+        self._has_room = asyncio.Event()
+        self._ended_runs: OrderedDict[RunId, None] = OrderedDict()
+
+    async def take(self, claims: Sequence[Claim[Generate]]) -> None:
+        """Begin these turns; returns when there is room for more."""
+        self.n_open += len(claims)
+        requests = [request for claim in claims if (request := self._begin(claim))]
+        self.process.submit(requests)
+        while self.n_open >= self._capacity:
+            self._has_room.clear()
+            await self._has_room.wait()
+
+    def run_ended(self, run: RunId) -> None:
+        """Drop what is held of the run, and what still comes."""
+        self._ended_runs[run] = None
+        if len(self._ended_runs) > _N_ENDED_RUNS:
+            self._ended_runs.popitem(last=False)
+        ids = [i for i, held in self._held.items() if held.claim.item.envelope.run == run]
+        self.process.cancel(ids)
+        for request_id in ids:
+            self._release(request_id).claim.done()
+        self._closed(len(ids))
+
+    def published(self, news: Published) -> None:
+        self.process.published(news)
+
+    def _begin(self, claim: Claim[Generate]) -> TurnRequest | None:
+        """The request for the engine, or None where the claim found another end."""
+        item, now_s = claim.item, time.time()
+        if item.envelope.run in self._ended_runs:
+            claim.done()
+            self._closed(1)
+            return None
+        held = _Held(claim, now_s)
+        if failure := _objection(item, self.process.base_model, now_s):
+            self._deliver_all([(held, failure)])
+            return None
+        request_id = next(self._ids)
+        self._held[request_id] = held
+        if (deadline_s := item.envelope.deadline_s) is not None:
+            loop = asyncio.get_running_loop()
+            held.expiry = loop.call_later(deadline_s - now_s, self._expire, request_id)
+        return _request(request_id, item)
+
+    def _release(self, request_id: int) -> _Held:
+        held = self._held.pop(request_id)
+        if held.expiry:
+            held.expiry.cancel()
+        return held
+
+    def _expire(self, request_id: int) -> None:
+        self.process.cancel([request_id])
+        self._deliver_all([(self._release(request_id), _PAST_DEADLINE)])
+
+    def _answered(self, answers: Answers) -> None:
+        self._deliver_all(
+            (self._release(answer.id), _failure(answer) if isinstance(answer, Refusal) else answer)
+            for answer in answers
+            if answer.id in self._held
+        )
+
+    def _deliver_all(self, outcomes: Iterable[tuple[_Held, FinishedTurn | Failed]]) -> None:
+        """Pack the successors by destination and send each parcel in a task of its own."""
+        parcels: dict[Home | Stream, _Parcel] = {}
+        for held, outcome in outcomes:
+            successor = self._successor(held, outcome)
+            if successor is None:
+                held.claim.dead_letter("its turn failed, and it belongs to no run to tell")
+                self._closed(1)
+                continue
+            parcel = parcels.setdefault(successor[0], _Parcel())
+            parcel.items.append(successor[1])
+            parcel.claims.append(held.claim)
+        for address, parcel in parcels.items():
+            name = f"{len(parcel.items)} successors to {address.name}"
+            self._tasks.create_task(self._deliver(address, parcel), name=name)
+
+    def _successor(
+        self, held: _Held, outcome: FinishedTurn | Failed
+    ) -> tuple[Home | Stream, Item] | None:
+        item = held.claim.item
+        if isinstance(outcome, FinishedTurn):
+            try:
+                return home(item.home, item.spec.environment), _step(item, outcome)
+            except ValueError as error:
+                reason = f"the engine's answer is invalid: {error}"
+                outcome = Failed(kind=FailureKind.SAMPLER_ERROR, reason=reason)
+        if item.envelope.run is None:
+            return None
+        ended = EpisodeEnded(
+            envelope=_successor_envelope(item),
+            spec=item.spec,
+            transcript=item.transcript,
+            outcome=outcome,
+            worker=self._worker,
+            started_s=held.received_s,
+            ended_s=time.time(),
+        )
+        return trajectories(item.envelope.run), ended
+
+    async def _deliver(self, address: Home | Stream, parcel: _Parcel) -> None:
+        """Send a parcel and settle its claims."""
+        try:
+            await self._send(address, parcel.items)
+        except WireError as error:
+            await self._deliver_singly(address, parcel, error)
+            return
+        except BrokerError as error:
+            log.warning("%d turns go back to their queue: %s", len(parcel.claims), error)
+            for claim in parcel.claims:
+                claim.hand_back(delay_s=_RETRY_DELAY_S)
+        else:
+            for claim in parcel.claims:
+                claim.done()
+            self.n_done += len(parcel.claims)
+        self._closed(len(parcel.claims))
+
+    async def _deliver_singly(
+        self, address: Home | Stream, parcel: _Parcel, error: WireError
+    ) -> None:
+        """One item is unfit to travel: find it, and give it up alone."""
+        if len(parcel.items) == 1:
+            parcel.claims[0].dead_letter(f"its successor can't be sent: {error}")
+            self._closed(1)
+            return
+        for item, claim in zip(parcel.items, parcel.claims, strict=True):
+            await self._deliver(address, _Parcel([item], [claim]))
+
+    async def _send(self, address: Home | Stream, items: list[Item]) -> None:
+        try:
+            await self._courier.send_all(address, items)
+        except Unroutable:
+            if isinstance(address, Stream):
+                log.info("nobody keeps %s any more: %d failures dropped", address.name, len(items))
+                return
+            await self._broker.declare(address.fallback)
+            await self._courier.send_all(address.fallback, items)
+
+    def _closed(self, n_claims: int) -> None:
+        self.n_open -= n_claims
+        self._has_room.set()
+
+
+_PAST_DEADLINE = Failed(
+    kind=FailureKind.DEADLINE, reason="the turn was not finished before the episode's deadline"
+)
+
+
+def _objection(item: Generate, base_model: str, now_s: float) -> Failed | None:
+    """Why this turn can't or need not be taken."""
+    deadline_s = item.envelope.deadline_s
+    if deadline_s is not None and deadline_s <= now_s:
+        return _PAST_DEADLINE
+    transcript = item.transcript
+    if item.spec.policy.base_model != base_model:
+        reason = f"a turn of {item.spec.policy.base_model} came to a sampler of {base_model}"
+    elif "" in item.spec.sampling.stop:
+        reason = "an empty stop string would end every turn"
+    elif transcript.n_rendered > len(transcript.messages):
+        reason = "the transcript says that more messages are rendered than it has"
+    elif (transcript.n_rendered == 0) != (len(transcript.tokens) == 0):
+        reason = "the transcript's tokens don't match its rendered messages"
+    else:
+        return None
+    return Failed(kind=FailureKind.SAMPLER_ERROR, reason=reason, retryable=False)
+
+
+def _failure(refusal: Refusal) -> Failed:
+    is_lasting = refusal.kind is FailureKind.CONTEXT_LENGTH
+    return Failed(kind=refusal.kind, reason=refusal.reason, retryable=not is_lasting)
+
+
+def _request(request_id: int, item: Generate) -> TurnRequest:
+    policy, transcript = item.spec.policy, item.transcript
+    key = PolicyKey(policy.model, policy.min_version if policy.pinned else None)
+    new_messages = transcript.messages[transcript.n_rendered :]
+    return TurnRequest(
+        id=request_id,
+        policy=PolicySource(key, policy.min_version, policy.url),
+        ids_T=transcript.tokens.ids_T,
+        messages=tuple((message.role, message.content) for message in new_messages),
+        sampling=item.spec.sampling,
+        forced_action=item.forced_action,
+    )
+
+
+def _step(item: Generate, turn: FinishedTurn) -> Step:
+    return Step(
+        envelope=_successor_envelope(item),
+        spec=item.spec,
+        transcript=extended(item.transcript, turn),
+        turn=item.turn + 1,
+        finish=turn.finish,
+    )
+
+
+def _successor_envelope(item: Generate) -> Envelope:
+    return item.envelope.model_copy(update={"id": new_message_id()})

@@ -1,0 +1,137 @@
+"""Episodes by hand: the two ends of the sampler's queue, without an env worker or a gateway."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+
+import numpy as np
+
+from warren_broker.courier import Courier
+from warren_broker.inbox import Inbox, follow, receive
+from warren_broker.memory import MemoryHub
+from warren_broker.topology import generate, home, trajectories
+from warren_schemas.config import Sampling
+from warren_schemas.envelope import Envelope
+from warren_schemas.episode import EpisodeEnded, EpisodeSpec, Generate, PolicyRef, Step, TaskRef
+from warren_schemas.ids import RunId, new_episode_id, new_group_id, new_model_id
+from warren_schemas.transcript import ChatMessage, Transcript
+
+HOME = "env_1"
+ENVIRONMENT = "guess"
+RUN = RunId("run_a")
+
+
+def user(content: str) -> ChatMessage:
+    return ChatMessage(role="user", content=content)
+
+
+def policy(base_model: str = "warren/tiny", **changes: object) -> PolicyRef:
+    untrained = PolicyRef(model=new_model_id(), base_model=base_model, min_version=0)
+    return untrained.model_copy(update=changes)
+
+
+def first_turn(
+    of: PolicyRef,
+    *messages: ChatMessage,
+    sampling: Sampling | None = None,
+    forced_action: str | None = None,
+    deadline_s: float | None = None,
+    run: RunId | None = RUN,
+) -> Generate:
+    spec = EpisodeSpec(
+        group=new_group_id(),
+        member=0,
+        environment=ENVIRONMENT,
+        task=TaskRef(index=0),
+        seed=0,
+        policy=of,
+        sampling=sampling or Sampling(max_tokens=4),
+        max_turns=8,
+    )
+    return Generate(
+        envelope=Envelope(run=run, episode=new_episode_id(), deadline_s=deadline_s),
+        spec=spec,
+        transcript=Transcript(messages=messages or (user("?"),)),
+        turn=0,
+        home=HOME,
+        forced_action=forced_action,
+    )
+
+
+def next_turn(step: Step, *messages: ChatMessage) -> Generate:
+    transcript = step.transcript
+    longer = transcript.model_copy(update={"messages": (*transcript.messages, *messages)})
+    return Generate(
+        envelope=step.envelope,
+        spec=step.spec,
+        transcript=longer,
+        turn=step.turn,
+        home=HOME,
+    )
+
+
+def sampled_ids(transcript: Transcript) -> list[int]:
+    tokens = transcript.tokens
+    return tokens.ids_T[tokens.mask_T == 1].tolist()
+
+
+class EnvironmentSide:
+    """Publishes turns and collects what comes back, steps and failures alike."""
+
+    def __init__(self, courier: Courier, steps: Inbox[Step], ends: Inbox[EpisodeEnded]) -> None:
+        self._courier = courier
+        self._steps = steps
+        self._ends = ends
+
+    async def send(self, items: Sequence[Generate]) -> None:
+        by_base: dict[str, list[Generate]] = {}
+        for item in items:
+            by_base.setdefault(item.spec.policy.base_model, []).append(item)
+        for base_model, group in by_base.items():
+            await self._courier.send_all(generate(base_model), group)
+
+    async def steps(self, n: int, timeout_s: float = 60.0) -> list[Step]:
+        """The next `n` steps or a few more, as they come in messages; twins included."""
+        return await asyncio.wait_for(_collect(self._steps, n), timeout_s)
+
+    async def ends(self, n: int, timeout_s: float = 60.0) -> list[EpisodeEnded]:
+        return await asyncio.wait_for(_collect(self._ends, n), timeout_s)
+
+    async def ask(self, items: Sequence[Generate]) -> list[Step]:
+        """One turn of each, in the order of asking."""
+        await self.send(items)
+        steps = {step.envelope.episode: step for step in await self.steps(len(items))}
+        return [steps[item.envelope.episode] for item in items]
+
+
+async def _collect(inbox: Inbox[Step] | Inbox[EpisodeEnded], n: int) -> list:
+    items: list = []
+    while len(items) < n:
+        for claim in await anext(inbox):
+            items.append(claim.item)
+            claim.done()
+    return items
+
+
+@asynccontextmanager
+async def environment_side(hub: MemoryHub) -> AsyncGenerator[EnvironmentSide]:
+    broker = hub.client("environment")
+    stream = trajectories(RUN)
+    await broker.declare(generate("warren/tiny"), generate("warren/tiny-lora"), stream)
+    async with (
+        receive(broker, home(HOME, ENVIRONMENT), Step, prefetch=64) as steps,
+        follow(broker, stream, EpisodeEnded, start="first") as ends,
+    ):
+        yield EnvironmentSide(Courier(broker), steps, ends)
+    await broker.close()
+
+
+def assert_token_in_token_out(transcript: Transcript, logprobs_below: float = 1e-6) -> None:
+    """Sampled tokens, and only those, carry a mask, a logprob and a version."""
+    tokens = transcript.tokens
+    is_sampled = tokens.mask_T == 1
+    assert (tokens.logprobs_T[~is_sampled] == 0).all()
+    assert (tokens.logprobs_T[is_sampled] <= logprobs_below).all()
+    assert (tokens.versions_T[~is_sampled] == -1).all()
+    assert (tokens.versions_T[is_sampled] >= 0).all()
+    assert np.diff(np.flatnonzero(is_sampled)).size >= 0
