@@ -18,24 +18,22 @@ class YamlError(ValueError):
 
 def parse_yaml(text: str) -> object:
     """The value that the text stands for; None for an empty text. Raises `YamlError`."""
-    loader: Any = _CoreLoader(text)
     try:
-        return cast("object", loader.get_single_data())
+        return cast("object", yaml.load(text, _CoreLoader))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         raise YamlError(f"{place}{error.problem}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise YamlError(str(error)) from error
-    finally:
-        loader.dispose()
 
 
 _RESOLVERS = (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("int", r"[-+]?(0|[1-9][0-9]*)", "-+0123456789"),
-    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+.0123456789"),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*)([eE][-+]?[0-9]+)?", "-+.0123456789"),
+    ("float", r"[-+]?[0-9]+[eE][-+]?[0-9]+", "-+0123456789"),
     ("float", r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", "-+."),
     ("merge", r"<<", "<"),
 )

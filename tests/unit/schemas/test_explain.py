@@ -1,0 +1,166 @@
+"""Errors read as sentences that name the place as it was written, the cause and the mend."""
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from tests.support.factories import make_config, make_spec
+
+from warren_schemas.config import TrainConfig
+from warren_schemas.explain import explain, nearest
+
+
+def lines(**changes: Any) -> list[str]:
+    """What is said of a config with these changes."""
+    with pytest.raises(ValidationError) as caught:
+        make_config(**changes)
+    return explain(caught.value, TrainConfig)
+
+
+BASE = {"base": "tiny"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"algoritm": {}}, "algoritm: unknown key; did you mean algorithm?"),
+        (
+            {"algorithm": {"group_sise": 8}},
+            "algorithm.group_sise: unknown key; did you mean group_size?",
+        ),
+        (
+            {"model": BASE | {"update": {"kind": "lora", "rnk": 8}}},
+            "model.update.rnk: unknown key; did you mean rank?",
+        ),
+        (
+            {"model": BASE | {"update": {"kind": "full", "colour": 8}}},
+            "model.update.colour: unknown key; valid keys: kind",
+        ),
+        (
+            {"environments": [{"name": "a"}, {"name": "b", "splt": "x"}]},
+            "environments.1.splt: unknown key; did you mean split?",
+        ),
+        (
+            {"checkpoint": {"colour": "red"}},
+            "checkpoint.colour: unknown key; valid keys: every_steps, keep_last",
+        ),
+        (
+            {"temperature": 1},
+            "temperature: unknown key; did you mean sampling.temperature or evaluation.temperature?",
+        ),
+        (
+            {"rank": 8},
+            "rank: unknown key; did you mean model.update.rank?",
+        ),
+    ],
+)
+def test_an_unknown_key_is_answered_with_the_nearest_or_with_all(
+    changes: dict[str, Any], line: str
+) -> None:
+    assert lines(**changes) == [line]
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"model": {}}, "model.base: missing"),
+        ({"model": "tiny"}, "model: expected keys and values, got 'tiny'"),
+        (
+            {"model": BASE | {"update": {"rank": 8}}},
+            "model.update.kind: missing; expected 'full' or 'lora'",
+        ),
+        (
+            {"model": BASE | {"update": {"kind": "loraa"}}},
+            "model.update.kind: expected 'full' or 'lora', got 'loraa'; did you mean lora?",
+        ),
+        (
+            {"model": BASE | {"update": {"kind": "lora", "targets": 5}}},
+            "model.update.targets: expected 'all-linear' or a list, got 5",
+        ),
+        (
+            {"model": BASE | {"update": {"kind": "lora", "targets": ["q", 5]}}},
+            "model.update.targets.1: expected text, got 5 (quotes make it text)",
+        ),
+        ({"environments": "guess"}, "environments: expected a list, got 'guess'"),
+        ({"environments": []}, "environments: expected 1 or more entries, got 0"),
+        ({"environments": [5]}, "environments.0: expected keys and values, got 5"),
+        ({"sampling": {"top_p": 0}}, "sampling.top_p: expected a number above 0, got 0"),
+        ({"sampling": {"top_p": 1.5}}, "sampling.top_p: expected a number of at most 1, got 1.5"),
+        ({"sampling": {"top_p": None}}, "sampling.top_p: expected a number, got nothing"),
+        ({"optimizer": {"beta1": 1}}, "optimizer.beta1: expected a number below 1, got 1"),
+        (
+            {"limits": {"stop_at_reward": float("inf")}},
+            "limits.stop_at_reward: expected a finite number, got inf",
+        ),
+        (
+            {"algorithm": {"normalize": "token"}},
+            (
+                "algorithm.normalize: expected 'tokens', 'episodes' or 'none', got 'token';"
+                " did you mean tokens?"
+            ),
+        ),
+        (
+            {"algorithm": {"advantage": "group_stdd"}},
+            (
+                "algorithm.advantage: expected 'group_std' or 'group_mean', got 'group_stdd';"
+                " did you mean group_std?"
+            ),
+        ),
+        ({"name": ""}, "name: expected text of at least 1 characters"),
+        ({"evaluation": {"before": 5}}, "evaluation.before: expected true or false, got 5"),
+    ],
+)
+def test_a_wrong_value_is_answered_with_what_was_expected(
+    changes: dict[str, Any], line: str
+) -> None:
+    assert lines(**changes) == [line]
+
+
+def test_what_the_schema_itself_says_is_passed_on() -> None:
+    [line] = lines(sampling={"temperature": 0})
+    assert line.startswith("sampling.temperature: 0 makes all episodes of a group alike")
+
+
+def test_everything_wrong_is_told_at_once_and_consequences_are_not() -> None:
+    """A bad entry leaves the list short of one; only the entry is to blame."""
+    assert lines(environments=[{"nam": "guess"}], seed=-1, model={"base": 5}) == [
+        "model.base: expected text, got 5 (quotes make it text)",
+        "environments.0.name: missing",
+        "environments.0.nam: unknown key; did you mean name?",
+        "seed: expected a number of at least 0, got -1",
+    ]
+
+
+def test_without_the_schema_places_and_causes_are_still_told() -> None:
+    with pytest.raises(ValidationError) as caught:
+        make_spec(seed=-1, colour="red")
+    assert explain(caught.value) == [
+        "seed: expected a number of at least 0, got -1",
+        "colour: unknown key",
+    ]
+
+
+class Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    api_key: str = Field(min_length=20, pattern="^wk_")
+    password: SecretStr = Field(min_length=20)
+
+
+def test_text_of_the_wrong_shape_is_not_shown_because_it_may_be_a_key() -> None:
+    with pytest.raises(ValidationError) as caught:
+        Settings.model_validate({"api_key": "wk_secret", "password": "hunter2"})
+    told = "\n".join(explain(caught.value, Settings))
+    assert "api_key: expected text of at least 20 characters" in told
+    assert "secret" not in told
+    assert "hunter2" not in told
+
+
+def test_long_values_are_not_shown() -> None:
+    [line] = lines(seed="x" * 1000)
+    assert line == "seed: expected a whole number"
+
+
+def test_nearest_knows_when_nothing_is_near() -> None:
+    assert nearest("gues", ["guess", "arithmetic"]) == "guess"
+    assert nearest("tictactoe", ["guess", "arithmetic"]) is None
+    assert nearest("guess", []) is None

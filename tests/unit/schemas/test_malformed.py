@@ -1,0 +1,271 @@
+"""Whatever arrives, `decode` answers with items, rejections or a `WireError`, and with the reason."""
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tests.support.factories import (
+    make_close_model,
+    make_episode_ended,
+    make_op_result,
+    make_step,
+    make_transcript,
+    to_plain,
+)
+
+from warren_schemas.training import OpDone
+from warren_schemas.wire import MAX_MESSAGE_BYTES, Decoded, WireError, decode, encode
+
+
+def take_apart(body: bytes) -> tuple[dict[str, Any], list[Any], bytes]:
+    """Header, items and columns of a message."""
+    _, n_header, n_items = struct.unpack_from("<4sII", body)
+    end = 12 + n_header + n_items
+    columns = body[end + (-end % 8) :]
+    return orjson.loads(body[12 : 12 + n_header]), orjson.loads(body[12 + n_header : end]), columns
+
+
+def put_together(header: object, items: object, columns: bytes = b"") -> bytes:
+    parts = [part if isinstance(part, bytes) else orjson.dumps(part) for part in (header, items)]
+    start = struct.pack("<4sII", b"WRN1", *map(len, parts)) + b"".join(parts)
+    return start + b"\0" * (-len(start) % 8) + columns
+
+
+def change_items(body: bytes, change: Callable[[list[Any]], object]) -> Decoded:
+    header, items, columns = take_apart(body)
+    change(items)
+    return decode(put_together(header, items, columns))
+
+
+GOOD = encode([make_step(), make_step()])
+HEADER, ITEMS, COLUMNS = take_apart(GOOD)
+CLOSE: dict[str, Any] = {"kind": "close_model", "version": 1, "columns": []}
+CLOSE_ITEM = to_plain(make_close_model())
+
+
+def test_the_tools_of_this_file_work() -> None:
+    assert put_together(HEADER, ITEMS, COLUMNS) == GOOD
+    assert len(decode(put_together(CLOSE, [CLOSE_ITEM])).items) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"", "12 to 8388608 bytes, not 0"),
+        (GOOD[:11], "12 to 8388608 bytes, not 11"),
+        (bytes(MAX_MESSAGE_BYTES + 1), "12 to 8388608 bytes, not 8388609"),
+        (b"WRN2" + GOOD[4:], "starts with b'WRN1', not with b'WRN2'"),
+        (GOOD[:4] + b"\xff\xff\xff\x7f" + GOOD[8:], "should end at byte 2147"),
+        (GOOD[:8] + b"\xff\xff\xff\x7f" + GOOD[12:], "should end at byte 2147"),
+        (GOOD[:20], "should end at byte"),
+        (GOOD[:-1], "ends before column versions_T does"),
+        (GOOD[:-40], "the message ends before column"),
+        (GOOD + b"\0", "the message should have"),
+        (GOOD + bytes(8), "the message should have"),
+    ],
+)
+def test_a_frame_that_is_cut_or_no_frame_at_all(body: bytes, reason: str) -> None:
+    with pytest.raises(WireError, match=reason):
+        decode(body)
+
+
+def test_every_truncation_is_noticed() -> None:
+    for n_bytes in range(len(GOOD)):
+        with pytest.raises(WireError):
+            decode(GOOD[:n_bytes])
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        (b"not JSON", "header: Invalid JSON"),
+        (b"\xff\xfe", "header: Invalid JSON"),
+        ([], "header: expected keys and values"),
+        ({}, "header: kind: missing; version: missing; columns: missing"),
+        (CLOSE | {"kind": "close_modal"}, "no schema for 'close_modal' version 1"),
+        (CLOSE | {"version": 2}, "no schema for 'close_model' version 2"),
+        (CLOSE | {"version": "1"}, "header: version: expected a whole number, got '1'"),
+        (CLOSE | {"colour": "red"}, "header: colour: unknown key"),
+        (CLOSE | {"columns": [["ids_T", "token_ids", "<i4", -1]]}, "at least 0, got -1"),
+        (CLOSE | {"columns": [["ids_T", "token_ids", "<i8", 0]]}, "unknown, or there twice"),
+        (CLOSE | {"columns": [["ids_T", "colours", "<i4", 0]]}, "unknown, or there twice"),
+        (CLOSE | {"columns": [["a", "mask", "|u1", 0]] * 2}, "unknown, or there twice"),
+        (CLOSE | {"columns": [["a", "mask", "|u1", 2**62]]}, "ends before column a does"),
+        (CLOSE | {"columns": [["a", "mask", "|u1"]]}, "header: columns.0.3: missing"),
+    ],
+)
+def test_a_header_that_does_not_fit(header: object, reason: str) -> None:
+    with pytest.raises(WireError, match=reason):
+        decode(put_together(header, [CLOSE_ITEM]))
+
+
+@pytest.mark.parametrize(
+    ("items", "reason"),
+    [
+        (b"not JSON", "the items are not JSON"),
+        (b'[{"a": NaN}]', "the items are not JSON"),
+        (b"[" * 500 + b"]" * 500, "item 0 can't be read"),
+        ({}, "the items are not a list"),
+        ([], "1 to 64 items, not 0"),
+        ([CLOSE_ITEM] * 65, "1 to 64 items, not 65"),
+    ],
+)
+def test_items_that_are_no_items(items: object, reason: str) -> None:
+    with pytest.raises(WireError, match=reason):
+        decode(put_together(CLOSE, items))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"colour": "red"}, "item 1: colour: unknown key; valid keys: envelope, epoch, model"),
+        ({"epoch": "1"}, "item 1: epoch: expected a whole number, got '1'"),
+        ({"epoch": 1.0}, "item 1: epoch: expected a whole number, got 1.0"),
+        ({"epoch": 0}, "item 1: epoch: expected a number of at least 1, got 0"),
+        ({"epoch": None}, "item 1: epoch: expected a whole number, got nothing"),
+        ({"model": 5}, "item 1: model: expected text, got 5"),
+        ({"envelope": {}, "epoch": 0}, "item 1: epoch: expected a number of at least 1, got 0"),
+        ({"envelope": {"atempt": 1}}, "item 1: envelope.atempt: unknown key; did you mean attempt"),
+        ({"envelope": []}, "item 1: envelope: expected keys and values, got a list"),
+    ],
+)
+def test_a_bad_item_is_named_and_its_neighbours_arrive(change: dict[str, Any], reason: str) -> None:
+    decoded = decode(put_together(CLOSE, [CLOSE_ITEM, CLOSE_ITEM | change, CLOSE_ITEM]))
+    assert [to_plain(item) for item in decoded.items] == [CLOSE_ITEM, CLOSE_ITEM]
+    [rejected] = decoded.rejected
+    assert rejected.index == 1
+    assert rejected.reason.startswith(reason)
+
+
+@pytest.mark.parametrize("item", [None, 5, "text", [], [[0, 1]]])
+def test_an_item_that_is_no_object_takes_nobody_down(item: object) -> None:
+    decoded = decode(put_together(CLOSE, [item, CLOSE_ITEM]))
+    assert len(decoded.items) == 1
+    assert decoded.rejected[0].reason.startswith("item 0: ")
+
+
+def set_tokens(index: int, **spans: object) -> Callable[[list[Any]], object]:
+    return lambda items: items[index]["transcript"]["tokens"].update(spans)
+
+
+@pytest.mark.parametrize(
+    "span",
+    [None, 5, "ids", [], [0], [0, 1, 2], [0, 99], [-6, -3], [4, 2], [0.0, 6.0], ["0", "6"], {}],
+)
+def test_a_span_outside_its_column_is_its_items_fault(span: object) -> None:
+    decoded = change_items(GOOD, set_tokens(1, ids_T=span))
+    assert len(decoded.items) == 1
+    assert "item 1: transcript.tokens.ids_T: not the span of a column" in decoded.rejected[0].reason
+
+
+def test_arrays_of_unequal_length_are_their_items_fault() -> None:
+    decoded = change_items(GOOD, set_tokens(0, mask_T=[0, 5]))
+    assert len(decoded.items) == 1
+    assert "transcript.tokens: arrays differ in length: 6 ids, 5 mask" in decoded.rejected[0].reason
+
+
+def test_a_column_of_another_rule_is_refused() -> None:
+    columns = [["versions_T" if c[0] == "ids_T" else "ids_T" if c[0] == "versions_T" else c[0], *c[1:]]
+               for c in HEADER["columns"]]  # fmt: skip
+    decoded = decode(put_together(HEADER | {"columns": columns}, ITEMS, COLUMNS))
+    assert decoded.items == []
+    assert "not the span of a column of token_ids" in decoded.rejected[0].reason
+
+
+def with_number(column: str, value: float) -> bytes:
+    """The good message, the first number of the second item's part of a column replaced."""
+    names = [shape[0] for shape in HEADER["columns"]]
+    codes = {name: code for name, _, code, _ in HEADER["columns"]}
+    sizes = [12 * np.dtype(codes[name]).itemsize for name in names]
+    starts = np.cumsum([0, *[size + -size % 8 for size in sizes]])
+    at = int(starts[names.index(column)]) + 6 * np.dtype(codes[column]).itemsize
+    number = np.array([value]).astype(codes[column]).tobytes()
+    return put_together(HEADER, ITEMS, COLUMNS[:at] + number + COLUMNS[at + len(number) :])
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "reason"),
+    [
+        ("ids_T", -1, "ids_T: expected token ids of at least 0, got -1 at position 0"),
+        ("mask_T", 2, "mask_T: expected only 0 and 1, got 2 at position 0"),
+        ("versions_T", -2, "versions_T: expected policy versions of at least -1, got -2"),
+        ("logprobs_T", np.nan, "logprobs_T: expected finite logprobs of at most 0, got nan"),
+        ("logprobs_T", np.inf, "logprobs_T: expected finite logprobs of at most 0, got inf"),
+        ("logprobs_T", -np.inf, "logprobs_T: expected finite logprobs of at most 0, got -inf"),
+        ("logprobs_T", 0.5, "logprobs_T: expected finite logprobs of at most 0, got 0.5"),
+    ],
+)
+def test_a_number_out_of_range_is_its_items_fault(column: str, value: float, reason: str) -> None:
+    decoded = decode(with_number(column, value))
+    assert len(decoded.items) == 1
+    assert decoded.rejected[0].reason.startswith(f"item 1: transcript.tokens.{reason}")
+
+
+def test_a_rejected_item_is_a_message_of_its_own_that_can_be_mended() -> None:
+    """A person sees it among the dead letters, mends the cause, and publishes it again."""
+    [rejected] = decode(with_number("ids_T", -1)).rejected
+    [again] = decode(rejected.body).rejected
+    assert again.reason == rejected.reason.replace("item 1", "item 0")
+    header, items, columns = take_apart(rejected.body)
+    mended = put_together(header, items, columns.replace(b"\xff" * 4, bytes(4), 1))
+    assert to_plain(decode(mended).items[0])["transcript"]["tokens"]["mask_T"] == [0, 0, 0, 1, 1, 1]
+
+
+def test_a_rejected_item_leaves_the_arrays_of_its_neighbours_behind() -> None:
+    large = make_step(transcript=make_transcript(10_000))
+    bad = make_step().model_copy(update={"turn": 0})
+    [rejected] = decode(encode([large, bad])).rejected
+    assert rejected.reason == "item 1: turn: expected a number of at least 1, got 0"
+    assert len(rejected.body) < 3_000
+
+
+def test_a_value_that_was_not_finite_when_it_left_is_refused_when_it_arrives() -> None:
+    """`model_copy` checks nothing."""
+    outcome = make_episode_ended().outcome.model_copy(update={"reward": float("nan")})
+    [rejected] = decode(encode([make_episode_ended(outcome=outcome)])).rejected
+    assert rejected.reason == "item 0: outcome.reward: expected a number, got nothing"
+
+
+@given(st.data())
+def test_bytes_at_random_never_do_more_than_raise_wire_error(data: st.DataObject) -> None:
+    body = bytearray(GOOD)
+    for _ in range(data.draw(st.integers(1, 4))):
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    _decode_anything(bytes(body))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=6,
+)
+
+
+@given(st.sampled_from(["spec", "transcript", "turn", "finish", "envelope"]), JSON)
+@example("transcript", {"tokens": [0, 1]})
+@example("spec", {"environment_config": {"a": float("nan")}})
+def test_json_at_random_never_does_more_than_reject(field: str, value: object) -> None:
+    decoded = decode(put_together(HEADER, [ITEMS[0] | {field: value}, ITEMS[1]], COLUMNS))
+    assert len(decoded.items) + len(decoded.rejected) == 2
+    assert all(_decode_anything(rejected.body) for rejected in decoded.rejected)
+
+
+def _decode_anything(body: bytes) -> bool:
+    try:
+        decoded = decode(body)
+    except WireError as error:
+        return bool(str(error))
+    return bool(decoded.items or decoded.rejected)
+
+
+def test_an_optional_array_may_be_missing_but_not_bad() -> None:
+    outcome = OpDone(version=1, logprobs_N=np.array([-1.0], np.float32))
+    header, items, _ = take_apart(encode([make_op_result(outcome=outcome)]))
+    bad = np.array([1.0, 0.0], "<f4").tobytes()
+    [rejected] = decode(put_together(header, items, bad)).rejected
+    assert rejected.reason.startswith("item 0: outcome.logprobs_N: expected finite logprobs")
