@@ -10,6 +10,10 @@ from cyclopts import Parameter
 if TYPE_CHECKING:
     from warren_env_worker.settings import EnvWorkerSettings
 
+GC_THRESHOLDS = (10_000, 20, 50)
+"""A busy worker makes thousands of objects that live for a turn of an episode. At Python's defaults
+the collector looks through all of them so often that it takes half of the CPU time."""
+
 
 def env_worker(
     *,
@@ -82,7 +86,6 @@ def _run(broker_url: str, settings: "EnvWorkerSettings") -> None:
     from warren.errors import WarrenError
     from warren_broker.errors import BrokerError
     from warren_broker.worker.lifecycle import until_stopped
-
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
     )
@@ -95,8 +98,12 @@ def _run(broker_url: str, settings: "EnvWorkerSettings") -> None:
 
 
 async def _serve(broker_url: str, settings: "EnvWorkerSettings") -> None:
+    import gc
+
     from warren_broker.connect import open_broker
     from warren_env_worker.service import serve_env_worker
 
+    gc.freeze()  # what was imported stays
+    gc.set_threshold(*GC_THRESHOLDS)
     async with open_broker(broker_url, name=settings.worker) as broker:
         await serve_env_worker(broker, settings)

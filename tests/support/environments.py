@@ -9,6 +9,7 @@ import ctypes
 import os
 import random
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import cast
@@ -97,6 +98,17 @@ class Patient(Letters):
         if action.startswith("wait "):
             await asyncio.sleep(float(action.removeprefix("wait ")))
         return super().step("a")
+
+
+class Delayed(Patient):
+    """Kills its process a little after it was told to, while it is in no call."""
+
+    name = "delayed"
+
+    async def step(self, action: str) -> StepResult:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if action == "bomb":
+            threading.Timer(0.05, os._exit, [9]).start()
+        return await super().step("wait 0.2")
 
 
 class Sleepy(Letters):

@@ -6,6 +6,7 @@ supervisor's channel: standard output is joined to standard error.
 """
 
 import asyncio
+import gc
 import inspect
 import logging
 import os
@@ -35,6 +36,7 @@ def main() -> None:
     except ImportFailed as error:
         channel.send(pack_greeting(Unusable(str(error))))
         return
+    gc.freeze()  # what was imported stays: no need to look through it again and again
     channel.send(pack_greeting(_description(environment)))
     _serve(channel, cell, environment)
 

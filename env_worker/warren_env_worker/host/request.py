@@ -8,7 +8,7 @@ from warren_schemas.episode import EpisodePurpose, EpisodeSpec
 from warren_schemas.transcript import Transcript
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request:
     """The first observation of an episode if `transcript` is None, else what follows from it.
 

@@ -1,0 +1,87 @@
+"""Try an environment without a worker, a broker or a model.
+
+from warren.testing import play
+
+episode = play(Guess(), lambda shown: "5", seed=3)
+assert episode.reward == 1.0
+"""
+
+import asyncio
+import inspect
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from warren.environment import ChatMessage, Context, Env, Observation, StepResult
+
+Policy = Callable[[Sequence[ChatMessage]], str]
+"""From all messages so far to the next action."""
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One episode that was played."""
+
+    messages: tuple[ChatMessage, ...]
+    results: tuple[StepResult, ...] = field(default=())
+
+    @property
+    def reward(self) -> float:
+        """The sum of the rewards that were given."""
+        return sum(result.reward for result in self.results if result.reward is not None)
+
+
+def play(
+    environment: Env[Any],
+    policy: Policy,
+    *,
+    seed: int = 0,
+    split: str = "train",
+    index: int = 0,
+    member: int = 0,
+    max_turns: int = 32,
+) -> Episode:
+    """Play one episode to its end, or for `max_turns`; errors come through as they are raised.
+
+    Tasks are taken in the order in which `tasks(split)` gives them.
+    """
+    ctx = Context.derive(seed, split, index, member)
+    return asyncio.run(_play(environment, policy, ctx, max_turns))
+
+
+def demonstrator(environment: Env[Any], *, seed: int = 0) -> Policy:
+    """The policy that says what the environment demonstrates."""
+    rng = random.Random(seed)
+    return lambda _: environment.demonstrate(rng)
+
+
+async def _play(environment: Env[Any], policy: Policy, ctx: Context, max_turns: int) -> Episode:
+    tasks: Sequence[object] | None = environment.tasks(ctx.split)
+    task = tasks[ctx.index % len(tasks)] if tasks is not None else None
+    shown = await _result(environment.reset(task, ctx))
+    prompt = environment.system_prompt()
+    messages = [ChatMessage(role="system", content=prompt)] if prompt is not None else []
+    messages += _listed(shown)
+    results: list[StepResult] = []
+    while len(results) < max_turns and not (results and _is_last(results[-1])):
+        action = policy(messages)
+        results.append(await _result(environment.step(action)))
+        messages += [ChatMessage(role="assistant", content=action)]
+        messages += _listed(results[-1].observation)
+    await _result(environment.close())
+    return Episode(tuple(messages), tuple(results))
+
+
+async def _result(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value
+
+
+def _is_last(result: StepResult) -> bool:
+    return result.done or result.truncated
+
+
+def _listed(shown: Observation) -> list[ChatMessage]:
+    if isinstance(shown, str):
+        return [ChatMessage(role="user", content=shown)] if shown else []
+    return list(shown)

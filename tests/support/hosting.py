@@ -1,0 +1,100 @@
+"""A host under test: episodes by name of the environment class, one call at a time or many."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tests.support.interacting import spec
+from tests.support.processes import children
+
+from warren_env_worker.host.host import Host
+from warren_env_worker.host.protocol import Answer, Observed, Refused
+from warren_env_worker.host.request import Request
+from warren_schemas.episode import EpisodeSpec
+from warren_schemas.transcript import ChatMessage, Transcript, Turn
+
+PATIENCE_S = 30.0
+_CHILD = "warren_env_worker.host.child"
+
+
+class Player:
+    """One episode on a host, and the transcript that it would have."""
+
+    def __init__(self, host: Host, of: EpisodeSpec) -> None:
+        self.host = host
+        self.spec = of
+        self.slot = host.open()
+        self.transcript = Transcript()
+
+    async def reset(self) -> Answer:
+        answer = await self._ask(None)
+        if isinstance(answer, Observed):
+            messages = tuple(ChatMessage(role=r, content=c) for r, c in answer.messages)
+            self.transcript = Transcript(messages=messages, reset_digest=answer.digest)
+        return answer
+
+    async def step(self, action: str) -> Answer:
+        said = ChatMessage(role="assistant", content=action)
+        before = self.transcript
+        asked = before.model_copy(update={"messages": (*before.messages, said)})
+        answer = await self._ask(asked)
+        if isinstance(answer, Observed):
+            shown = tuple(ChatMessage(role=r, content=c) for r, c in answer.messages)
+            turn = Turn(reward=answer.reward, digest=answer.digest)
+            self.transcript = asked.model_copy(
+                update={"messages": (*asked.messages, *shown), "turns": (*asked.turns, turn)}
+            )
+        return answer
+
+    def moved_to(self, host: Host) -> "Player":
+        """The same episode on another host, which has never seen it."""
+        other = Player(host, self.spec)
+        other.transcript = self.transcript
+        return other
+
+    async def _ask(self, transcript: Transcript | None) -> Answer:
+        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.host.submit(Request(self.slot, self.spec, transcript, answered.set_result))
+        return await asyncio.wait_for(answered, PATIENCE_S)
+
+
+def child_pids() -> list[int]:
+    """The processes of all hosts of this test process."""
+    return [
+        pid
+        for pid in children(os.getpid())
+        if _CHILD in Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+    ]
+
+
+@asynccontextmanager
+async def hosting(class_name: str, *, n_processes: int = 1) -> AsyncGenerator[Host]:
+    """A running host of a class of `tests.support.environments`."""
+    host = Host(f"tests.support.environments:{class_name}", n_processes=n_processes)
+    running = asyncio.create_task(host.run(), name="host")
+    try:
+        yield host
+    finally:
+        running.cancel()
+        await asyncio.wait({running})
+
+
+async def playing(host: Host, environment: str = "letters", **config: object) -> Player:
+    """A player whose episode was reset."""
+    player = Player(host, spec(environment, environment_config=config))
+    assert isinstance(await player.reset(), Observed)
+    return player
+
+
+async def observed(answer: Awaitable[Answer]) -> Observed:
+    result = await answer
+    assert isinstance(result, Observed), result
+    return result
+
+
+async def refused(answer: Awaitable[Answer]) -> Refused:
+    result = await answer
+    assert isinstance(result, Refused), result
+    return result

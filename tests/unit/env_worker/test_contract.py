@@ -1,0 +1,94 @@
+"""What user code returned, held against the contract."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from warren.environment import ChatMessage, StepResult
+from warren_env_worker.host import contract
+from warren_env_worker.host.refusal import Refusal
+from warren_schemas.episode import FailureKind
+
+USER = ChatMessage(role="user", content="hello")
+
+
+def refused(function: Callable[[], object]) -> Refusal:
+    with pytest.raises(Refusal) as caught:
+        function()
+    return caught.value
+
+
+def test_texts_and_messages_become_messages() -> None:
+    assert contract.messages("", "step()", 10) == []
+    assert contract.messages("hi", "step()", 10) == [("user", "hi")]
+    assert contract.messages([USER], "step()", 10) == [("user", "hello")]
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        (None, "reset() must return a str or a list of ChatMessage; it returned NoneType"),
+        (7, "reset() must return a str or a list of ChatMessage; it returned int"),
+        ([USER, "x"], "reset() must return a list of ChatMessage; it returned a list with str"),
+        ("x" * 11, "reset() returned an observation of 11 characters; limits.observation_chars is 10"),
+        ([ChatMessage(role="assistant", content="I")],
+         "reset() returned a message of the role assistant, the policy's own"),
+    ],
+)  # fmt: skip
+def test_other_observations_are_refused(shown: object, expected: str) -> None:
+    refusal = refused(lambda: contract.messages(shown, "reset()", 10))
+    assert refusal.kind is FailureKind.ENVIRONMENT_ERROR
+    assert refusal.reason == expected
+
+
+def test_digests_tell_observations_apart() -> None:
+    digests = {
+        contract.digest([("user", "a")]),
+        contract.digest([("tool", "a")]),
+        contract.digest([("user", "a"), ("user", "b")]),
+        contract.digest([("user", "ab")]),
+        contract.digest([]),
+    }
+    assert len(digests) == 5
+    assert all(len(digest) == 16 for digest in digests)
+
+
+def test_the_digest_is_pinned() -> None:
+    """Transcripts travel between workers of different versions."""
+    assert contract.digest([("user", "?")]) == PINNED
+
+
+def test_text_that_is_no_unicode_is_refused() -> None:
+    assert "can't be sent" in refused(lambda: contract.digest([("user", "\ud800")])).reason
+
+
+@pytest.mark.parametrize("value", [1, 1.0, True, np.float32(1.0), np.int64(1)])
+def test_every_number_is_a_reward(value: object) -> None:
+    assert contract.reward(value) == 1.0
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, "1", [1.0], 1j])
+def test_nothing_else_is_a_reward(value: object) -> None:
+    refusal = refused(lambda: contract.reward(value))
+    assert refusal.kind is FailureKind.INVALID_REWARD
+    assert "\n" not in refusal.reason
+
+
+def test_no_reward_is_no_reward_of_zero() -> None:
+    assert contract.reward(None) is None
+
+
+@pytest.mark.parametrize("value", [{"x": float("nan")}, {"x": "1"}, {3: 1.0}, [1.0], {"\ud800": 1}])
+def test_metrics_are_finite_numbers_with_names(value: object) -> None:
+    assert refused(lambda: contract.metrics(value)).kind is FailureKind.ENVIRONMENT_ERROR
+
+
+def test_only_a_step_result_is_one() -> None:
+    result = StepResult("x")
+    assert contract.step_result(result) is result
+    reason = refused(lambda: contract.step_result(("x", 1.0, True))).reason
+    assert reason == "step() must return a StepResult; it returned tuple"
+
+
+PINNED = "529e0ded5c319dde"
