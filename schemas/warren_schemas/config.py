@@ -11,8 +11,11 @@ from pydantic import Field, JsonValue, model_validator
 
 from warren_schemas.base import Frozen
 
-PositiveInt = Annotated[int, Field(ge=1)]
-NonNegativeInt = Annotated[int, Field(ge=0)]
+LARGEST_INT = 2**63 - 1
+"""What databases and other languages can hold as well."""
+
+PositiveInt = Annotated[int, Field(ge=1, le=LARGEST_INT)]
+NonNegativeInt = Annotated[int, Field(ge=0, le=LARGEST_INT)]
 PositiveFloat = Annotated[float, Field(gt=0)]
 NonNegativeFloat = Annotated[float, Field(ge=0)]
 Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")]

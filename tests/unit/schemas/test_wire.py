@@ -81,7 +81,7 @@ items: list[st.SearchStrategy[Item]] = [
         make_op_result,
         outcome=st.builds(
             OpDone,
-            version=st.integers(0),
+            version=st.integers(0, 2**63 - 1),
             metrics=metrics,
             logprobs_N=st.none() | st.lists(logprobs).map(lambda x: np.array(x, np.float32)),
         ),

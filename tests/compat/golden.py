@@ -1,0 +1,82 @@
+"""What must not change by accident, and how to change it on purpose.
+
+    python -m tests.compat.golden        write every golden file anew (`make golden`)
+
+`messages/KIND.vN.bin` holds the bytes of example items, `messages/KIND.vN.json` the JSON schema of
+the kind, `http/NAME.json` the JSON schema of an HTTP body or of the config.
+`docs/configuration.md` is written from the schemas, too.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import orjson
+from pydantic import BaseModel
+from tests.support.factories import EXAMPLES
+
+from warren_schemas import http
+from warren_schemas.base import Frozen
+from warren_schemas.config import TrainConfig
+from warren_schemas.envelope import Item
+from warren_schemas.reference import config_reference
+from warren_schemas.wire import KINDS, encode
+
+HERE = Path(__file__).parent
+MESSAGES = HERE / "messages"
+HTTP = HERE / "http"
+CONFIGURATION_PAGE = HERE.parents[1] / "docs" / "configuration.md"
+
+
+def message_file(kind: type[Item]) -> Path:
+    return MESSAGES / f"{kind.kind}.v{kind.schema_version}.bin"
+
+
+def http_file(body: type[BaseModel]) -> Path:
+    return HTTP / f"{body.__name__}.json"
+
+
+def http_bodies() -> list[type[BaseModel]]:
+    """The config and every body that `warren_schemas.http` defines."""
+    named = [value for value in vars(http).values() if isinstance(value, type)]
+    bodies = [b for b in named if issubclass(b, Frozen) and b.__module__ == http.__name__]
+    return [TrainConfig, *bodies]
+
+
+def json_schema(schema: type[BaseModel]) -> bytes:
+    """As text that reads well in a diff; what only documents is left out."""
+    plain = _without_prose(schema.model_json_schema())
+    return orjson.dumps(plain, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
+
+
+def _without_prose(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_prose(part) for part in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    kept = {
+        key: part for key, part in cast("dict[str, Any]", value).items() if not _is_prose(key, part)
+    }
+    return {key: _without_prose(part) for key, part in kept.items()}
+
+
+def _is_prose(key: str, value: object) -> bool:
+    """A property may be called title, too, but is no text."""
+    return key in ("title", "description") and isinstance(value, str)
+
+
+def golden_files() -> Iterator[tuple[Path, bytes]]:
+    """Every golden file with what it should hold now."""
+    for kind in KINDS.values():
+        path = message_file(kind)
+        yield path, encode(EXAMPLES[kind])
+        yield path.with_suffix(".json"), json_schema(kind)
+    for body in http_bodies():
+        yield http_file(body), json_schema(body)
+    yield CONFIGURATION_PAGE, config_reference().encode()
+
+
+if __name__ == "__main__":
+    for path, content in golden_files():
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
