@@ -63,7 +63,7 @@ def join_url(url: str, *parts: str) -> str:
     return "/".join((url.rstrip("/"), *parts))
 
 
-def write_folder(url: str, write: Callable[[Path], None], *, durable: bool = False) -> int:
+def write_folder(url: str, write: Callable[[Path], object], *, durable: bool = False) -> int:
     """Let `write` fill an empty local folder, seal it and put it at `url`; its size in bytes.
 
     `durable` also waits until a local disk has it. Raises `OSError`.
