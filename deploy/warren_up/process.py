@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import uvloop
 
+from warren_broker.worker.lifecycle import calm_garbage_collector
 from warren_up.site import Site
 
 ResultT = TypeVar("ResultT")
@@ -17,6 +18,7 @@ ResultT = TypeVar("ResultT")
 def run(main: Coroutine[Any, Any, ResultT], site: Site) -> ResultT:
     """Run to the end. Ctrl-C and SIGTERM cancel `main` once and then raise `KeyboardInterrupt`."""
     _log_to_file(site)
+    calm_garbage_collector()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         # asyncio's runner cancels on SIGINT; a service manager's SIGTERM means the same.
         before = signal.signal(signal.SIGTERM, _interrupt)
