@@ -1,7 +1,7 @@
 """From a URL to a broker.
 
-Who connects learns within `CONNECT_TIMEOUT_S` that it can't, from a sentence that names the broker
-(never its password) and what to do next.
+Who can't connect learns it within seconds, from a sentence that names the broker (never its
+password) and what to do next.
 """
 
 from collections.abc import AsyncGenerator
@@ -9,15 +9,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from warren_broker.errors import BrokerError
+from warren_broker.errors import InvalidBrokerUrl
 from warren_broker.memory import open_memory
 from warren_broker.port import Broker
 
 EXAMPLES = "amqp://user:password@host:5672/vhost, amqps://host, memory: or memory:/data/folder"
-
-
-class InvalidBrokerUrl(BrokerError, ValueError):
-    """This is no address of a broker."""
 
 
 @asynccontextmanager

@@ -3,7 +3,8 @@
 BrokerError
 ├── Unroutable          nobody is behind this address (a home that is gone, a deleted queue)
 ├── BrokerUnavailable   the broker could not be reached, or did not confirm, before the deadline
-└── BrokerClosed        this client was closed
+├── BrokerClosed        this client was closed
+└── InvalidBrokerUrl    this is no address of a broker
 """
 
 from typing import ClassVar
@@ -25,3 +26,7 @@ class BrokerUnavailable(BrokerError, ConnectionError):
 
 class BrokerClosed(BrokerError):
     """The broker client was closed while this call was under way."""
+
+
+class InvalidBrokerUrl(BrokerError, ValueError):
+    """This is no address of a broker; says what one looks like."""

@@ -105,8 +105,12 @@ class StreamStore:
                 self._writer.execute("DELETE FROM stream WHERE id = ?", row)
         return True
 
-    def append(self, records: dict[int, list[Record]]) -> None:
-        """Commit the records of several streams, by stream number, in one transaction."""
+    def append(self, records: dict[int, list[Record]]) -> dict[int, int]:
+        """Commit the records of several streams, by stream number, in one transaction.
+
+        Where old messages were dropped in return, the first offset that is left, or may be.
+        """
+        first_offsets: dict[int, int] = {}
         with self._writer:
             for stream_id, appended in records.items():
                 base = stream_id << _OFFSET_BITS
@@ -118,7 +122,9 @@ class StreamStore:
                     "UPDATE stream SET next_offset = ?, size_bytes = size_bytes + ? WHERE id = ?",
                     (appended[-1].offset + 1, sum(len(r.body) for r in appended), stream_id),
                 )
-                self._trim(stream_id)
+                if (dropped := self._trim(stream_id)) is not None:
+                    first_offsets[stream_id] = dropped + 1
+        return first_offsets
 
     def read(self, stream_id: int, offset: int, limit: int) -> list[Record]:
         """The messages from this offset on, or from the oldest that is left."""
@@ -159,8 +165,11 @@ class StreamStore:
         ).fetchone()
         return StreamRow(stream_id, name, next_offset, newest[0] if newest else 0.0)
 
-    def _trim(self, stream_id: int) -> None:
-        """Drop what is too old or too much, oldest first; called whenever something is appended."""
+    def _trim(self, stream_id: int) -> int | None:
+        """Drop what is too old or too much, oldest first, some at a time; the last dropped offset.
+
+        Called whenever something is appended.
+        """
         size, max_size, max_age_s = self._writer.execute(
             "SELECT size_bytes, max_size_bytes, max_age_s FROM stream WHERE id = ?", (stream_id,)
         ).fetchone()
@@ -172,8 +181,10 @@ class StreamStore:
                 break
             dropped.append(key)
             freed += n_bytes
-        if dropped:
-            self._drop(stream_id, dropped, freed)
+        if not dropped:
+            return None
+        self._drop(stream_id, dropped, freed)
+        return dropped[-1] - (stream_id << _OFFSET_BITS)
 
     def _oldest(self, stream_id: int) -> sqlite3.Cursor:
         base = stream_id << _OFFSET_BITS

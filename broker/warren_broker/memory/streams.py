@@ -65,12 +65,17 @@ class StreamLog:
         index = offset - self.tail_offset
         return self._tail[index] if 0 <= index < len(self._tail) else None
 
-    def committed(self, records: list[Record]) -> None:
+    def committed(self, records: list[Record], first_offset: int) -> None:
+        """These are on disk now, and nothing before `first_offset` is."""
         self.next_offset += len(records)
         self.last_s = records[-1].at_s
         self._tail.extend(records)
         self._tail_bytes += sum(len(record.body) for record in records)
-        while len(self._tail) > TAIL_RECORDS or self._tail_bytes > TAIL_BYTES:
+        while self._tail and (
+            self._tail_bytes > TAIL_BYTES
+            or len(self._tail) > TAIL_RECORDS
+            or self._tail[0].offset < first_offset
+        ):
             self._tail_bytes -= len(self._tail.popleft().body)
         for follower in self.followers:
             follower.appended()
@@ -161,13 +166,13 @@ class Streams:
         records = _number(group)
         by_id = {stream.id: new for stream, new in records.items()}
         try:
-            await _in_thread(self._writer, partial(self._store.append, by_id))
+            first_offsets = await _in_thread(self._writer, partial(self._store.append, by_id))
         except sqlite3.Error as error:
             log.error("%d stream messages could not be written: %s", len(group), error)
             _settle(group, BrokerUnavailable(f"the stream file can't be written: {error}"))
             return
         for stream, new in records.items():
-            stream.committed(new)
+            stream.committed(new, first_offsets.get(stream.id, 0))
         _settle(group, None)
 
     def _routable(self, group: list[_Append]) -> list[_Append]:

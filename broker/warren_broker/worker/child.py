@@ -1,8 +1,11 @@
 """Child processes: whatever computes or may hang lives at the far end of a socket.
 
 The supervisor's event loop stays free: it sends frames, awaits frames, and may kill the child at any
-moment. A child that dies is an exception (`ChildDied`), never a hang; a supervisor that dies takes
-its children with it (the kernel kills them, and their socket ends).
+moment.
+
+Invariants: a child that dies is an exception (`ChildDied`) with its true exit code, never a hang; a
+supervisor that dies takes its children with it (the kernel kills them, and their socket ends);
+whatever a child has started dies with it, before its process id can be given to another.
 
 A frame is a u32 little-endian length and that many bytes; what they mean is up to the two ends.
 """
@@ -10,6 +13,7 @@ A frame is a u32 little-endian length and that many bytes; what they mean is up 
 import asyncio
 import contextlib
 import ctypes
+import logging
 import os
 import signal
 import socket
@@ -23,7 +27,11 @@ _LENGTH = struct.Struct("<I")
 _FD_VARIABLE = "WARREN_CHILD_FD"
 _PARENT_VARIABLE = "WARREN_PARENT_PID"
 _PR_SET_PDEATHSIG = 1
+_READ_AHEAD_BYTES = 1024 * 1024
 _WRITE_HIGH_WATER_BYTES = 4 * 1024 * 1024
+_LAST_MOMENT_S = 3.0
+
+log = logging.getLogger(__name__)
 
 
 class ChildDied(Exception):
@@ -81,13 +89,20 @@ class Child:
             _FD_VARIABLE: str(theirs.fileno()),
             _PARENT_VARIABLE: str(os.getpid()),
         }
+        command = [sys.executable, "-m", module, *arguments]
+        with theirs:
+            try:
+                # From the loop's own thread: the kernel kills a child when its parent *thread* ends.
+                process = _start(command, variables, theirs, log_path)
+            except OSError:
+                ours.close()
+                raise
         try:
-            process = await asyncio.to_thread(
-                _start, [sys.executable, "-m", module, *arguments], variables, theirs, log_path
-            )
-        finally:
-            theirs.close()
-        reader, writer = await asyncio.open_connection(sock=ours, limit=1024 * 1024)
+            reader, writer = await asyncio.open_connection(sock=ours, limit=_READ_AHEAD_BYTES)
+        except asyncio.CancelledError:
+            process.kill()
+            process.wait()
+            raise
         writer.transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER_BYTES)
         return cls(name, process, reader, writer)
 
@@ -114,26 +129,52 @@ class Child:
 
     def kill(self) -> None:
         """End it now, and its whole process group with it."""
-        with contextlib.suppress(ProcessLookupError):
+        if self._process.returncode is None:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     async def close(self, *, grace_s: float = 3.0) -> None:
         """End the conversation; kill what does not leave within `grace_s`."""
         self._writer.close()
-        try:
-            await asyncio.wait_for(self._wait(), grace_s)
-        except TimeoutError:
-            self.kill()
-            await self._wait()
+        await self._end(grace_s)
         with contextlib.suppress(ConnectionError):
             await self._writer.wait_closed()
 
     async def _death(self) -> ChildDied:
-        self.kill()
-        return ChildDied(self.name, await self._wait())
+        """The conversation has ended: a child that is leaving gets the time to say its exit code."""
+        self._writer.close()
+        return ChildDied(self.name, await self._end(_LAST_MOMENT_S))
 
-    async def _wait(self) -> int:
-        return await asyncio.to_thread(self._process.wait)
+    async def _end(self, grace_s: float) -> int:
+        """Wait, kill what is left, and reap; cancelled, it does so at once. The exit code."""
+        try:
+            await self._leaves_within(grace_s)
+            self.kill()
+            await self._has_exited()
+        finally:
+            self.kill()
+            self._process.wait()
+        return self._process.returncode
+
+    async def _leaves_within(self, grace_s: float) -> None:
+        try:
+            async with asyncio.timeout(grace_s):
+                await self._has_exited()
+        except TimeoutError:
+            log.warning("%s does not leave and is killed", self.name)
+
+    async def _has_exited(self) -> None:
+        """Return when the child is dead, and leave it unreaped: its id stays its own until `wait`."""
+        if self._process.returncode is not None:
+            return
+        loop = asyncio.get_running_loop()
+        exited = asyncio.Event()
+        descriptor = os.pidfd_open(self._process.pid)
+        loop.add_reader(descriptor, exited.set)
+        try:
+            await exited.wait()
+        finally:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
 
 
 def _start(
@@ -168,9 +209,6 @@ class Channel:
         if os.getppid() != parent:
             os._exit(1)
         return cls(socket.socket(fileno=int(os.environ.pop(_FD_VARIABLE))))
-
-    def fileno(self) -> int:
-        return self._socket.fileno()
 
     def receive(self) -> bytes | None:
         """The next frame; None when the supervisor has closed the conversation."""

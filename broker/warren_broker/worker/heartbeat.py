@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from warren_broker.errors import BrokerError
+from warren_broker.errors import BrokerUnavailable
 from warren_broker.port import Broker
 from warren_broker.topology import WORKERS
 from warren_schemas.control import Heartbeat
@@ -37,5 +37,5 @@ async def announce(broker: Broker, heartbeat: Heartbeat) -> None:
         await broker.publish(
             WORKERS, encode([heartbeat]), message_id=heartbeat.envelope.id, timeout_s=INTERVAL_S
         )
-    except BrokerError as error:
+    except BrokerUnavailable as error:
         log.warning("heartbeat of %s not published: %s", heartbeat.worker, error)

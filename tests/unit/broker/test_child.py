@@ -1,0 +1,173 @@
+"""Child processes: frames both ways, and every way in which one of the two may end."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from warren_broker.worker.child import Child, ChildDied
+
+ROOT = Path(__file__).parents[3]
+PATIENCE_S = 30.0
+
+
+@pytest.fixture
+async def child() -> AsyncGenerator[Child]:
+    child = await spawn()
+    yield child
+    await child.close(grace_s=0.1)
+
+
+async def spawn(n_threads: int = 1, log_path: Path | None = None) -> Child:
+    return await Child.spawn(
+        "the child",
+        "tests.support.obedient_child",
+        n_threads=n_threads,
+        environment={"PYTHONPATH": str(ROOT)},
+        log_path=log_path,
+    )
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state not in "ZX"
+
+
+async def until_dead(pid: int) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while is_alive(pid):  # noqa: ASYNC110 - somebody else's child tells us nothing
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("size_bytes", [0, 1, 70_000, 9_000_000])
+async def test_frames_come_back_unchanged(child: Child, size_bytes: int) -> None:
+    body = os.urandom(size_bytes)
+    async with asyncio.timeout(PATIENCE_S):
+        await child.send(b"echo " + body)
+        assert await child.receive() == body
+
+
+async def test_frames_keep_their_order_while_sent_and_received_at_once(child: Child) -> None:
+    bodies = [b"%d" % i * 1000 for i in range(300)]
+
+    async def send() -> None:
+        for body in bodies:
+            await child.send(b"echo " + body)
+
+    async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
+        tasks.create_task(send())
+        assert [await child.receive() for _ in bodies] == bodies
+
+
+async def test_a_child_that_exits_is_an_error_with_its_code(child: Child) -> None:
+    await child.send(b"exit 3")
+    with pytest.raises(ChildDied, match="the child ended with exit code 3") as caught:
+        await asyncio.wait_for(child.receive(), PATIENCE_S)
+    assert caught.value.exit_code == 3
+
+
+async def test_a_killed_child_is_an_error_with_the_signal(child: Child) -> None:
+    await child.send(b"hang")
+    os.kill(child.pid, signal.SIGKILL)
+    with pytest.raises(ChildDied, match="the child was killed by SIGKILL"):
+        await asyncio.wait_for(child.receive(), PATIENCE_S)
+
+
+async def test_sending_to_a_dead_child_is_the_same_error(child: Child) -> None:
+    await child.send(b"exit 4")
+    with pytest.raises(ChildDied):
+        await asyncio.wait_for(child.receive(), PATIENCE_S)
+    for _ in range(2):
+        with pytest.raises(ChildDied, match="exit code 4"):
+            await asyncio.wait_for(child.send(b"echo x"), PATIENCE_S)
+
+
+async def test_a_child_that_does_not_read_holds_the_sender_and_its_death_frees_it(
+    child: Child,
+) -> None:
+    await child.send(b"hang")
+
+    async def flood() -> None:
+        while True:
+            await child.send(b"x" * 1_000_000)
+
+    flooding = asyncio.create_task(flood())
+    await asyncio.wait([flooding], timeout=0.3)
+    assert not flooding.done()
+    child.kill()
+    with pytest.raises(ChildDied, match="SIGKILL"):
+        await asyncio.wait_for(flooding, PATIENCE_S)
+
+
+async def test_close_lets_a_child_leave(child: Child) -> None:
+    await child.send(b"echo x")
+    await child.receive()
+    await asyncio.wait_for(child.close(grace_s=PATIENCE_S), PATIENCE_S)
+    with pytest.raises(ChildDied, match="exit code 0"):
+        await child.receive()
+
+
+async def test_close_kills_what_does_not_leave(child: Child) -> None:
+    await child.send(b"hang")
+    await asyncio.wait_for(child.close(grace_s=0.2), PATIENCE_S)
+    with pytest.raises(ChildDied, match="SIGKILL"):
+        await child.receive()
+
+
+async def test_a_cancelled_close_kills_at_once(child: Child) -> None:
+    await child.send(b"hang")
+    closing = asyncio.create_task(child.close(grace_s=3600.0))
+    await asyncio.wait([closing], timeout=0.1)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(closing, PATIENCE_S)
+    assert not is_alive(child.pid)
+
+
+async def test_what_a_child_started_dies_with_it(child: Child) -> None:
+    await child.send(b"have a child")
+    grandchild = int(await asyncio.wait_for(child.receive(), PATIENCE_S))
+    assert is_alive(grandchild)
+    await child.send(b"exit 0")
+    with pytest.raises(ChildDied, match="exit code 0"):
+        await asyncio.wait_for(child.receive(), PATIENCE_S)
+    await until_dead(grandchild)
+
+
+async def test_a_killed_supervisor_takes_its_child_with_it() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "tests.support.obedient_supervisor"]
+    supervisor = await asyncio.create_subprocess_exec(
+        *command, env=environment, stdout=subprocess.PIPE
+    )
+    assert supervisor.stdout is not None
+    child_pid = int(await asyncio.wait_for(supervisor.stdout.readline(), PATIENCE_S))
+    assert is_alive(child_pid)
+    supervisor.kill()
+    await supervisor.wait()
+    await until_dead(child_pid)
+
+
+async def test_threads_are_bounded() -> None:
+    child = await spawn(n_threads=2)
+    with contextlib.suppress(ChildDied):
+        await child.send(b"threads")
+        assert await asyncio.wait_for(child.receive(), PATIENCE_S) == b"2"
+    await child.close()
+
+
+async def test_what_a_child_says_goes_to_its_log(tmp_path: Path) -> None:
+    child = await spawn(log_path=tmp_path / "child.log")
+    await child.send(b"exit nonsense")
+    with pytest.raises(ChildDied, match="exit code 1"):
+        await asyncio.wait_for(child.receive(), PATIENCE_S)
+    assert "invalid literal" in (tmp_path / "child.log").read_text()

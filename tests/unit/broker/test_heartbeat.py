@@ -1,0 +1,65 @@
+"""Heartbeats: at once, at every change, and never a reason to stop working."""
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+from tests.support.items import heartbeat
+
+from warren_broker.errors import BrokerClosed, BrokerUnavailable
+from warren_broker.inbox import listen
+from warren_broker.memory import MemoryBroker, open_memory
+from warren_broker.topology import WORKERS, Address
+from warren_broker.worker.heartbeat import announce, beat
+from warren_schemas.control import Heartbeat
+
+PATIENCE_S = 30.0
+
+
+async def test_a_worker_is_heard_at_once_and_when_it_changed() -> None:
+    n_done, changed = 0, asyncio.Event()
+
+    def describe() -> Heartbeat:
+        return heartbeat("env_7").model_copy(update={"n_done": n_done})
+
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        open_memory() as broker,
+        listen(broker, WORKERS, Heartbeat) as inbox,
+    ):
+        beating = asyncio.create_task(beat(broker, describe, changed=changed))
+        (first,) = await anext(inbox)
+        assert (first.item.worker, first.item.n_done) == ("env_7", 0)
+        n_done = 5
+        changed.set()
+        (second,) = await anext(inbox)
+        assert second.item.n_done == 5
+        (third,) = await anext(inbox)  # nothing changed: the interval has passed
+        assert third.item.envelope.id != second.item.envelope.id
+        beating.cancel()
+        with suppress(asyncio.CancelledError):
+            await beating
+
+
+class DeafBroker(MemoryBroker):
+    """A broker that is away."""
+
+    def __init__(self) -> None:
+        pass
+
+    async def publish(
+        self, address: Address, body: bytes, *, message_id: str, timeout_s: float = 90.0
+    ) -> None:
+        raise BrokerUnavailable("nobody there")
+
+
+async def test_a_broker_that_is_away_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    await announce(DeafBroker(), heartbeat("env_7"))
+    assert "heartbeat of env_7 not published: nobody there" in caplog.text
+
+
+async def test_a_closed_broker_ends_the_heartbeats() -> None:
+    async with open_memory() as broker:
+        await broker.close()
+        with pytest.raises(BrokerClosed):
+            await asyncio.wait_for(beat(broker, heartbeat), PATIENCE_S)
