@@ -86,6 +86,7 @@ def _run(broker_url: str, settings: "EnvWorkerSettings") -> None:
     from warren.errors import WarrenError
     from warren_broker.errors import BrokerError
     from warren_broker.worker.lifecycle import until_stopped
+
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
     )

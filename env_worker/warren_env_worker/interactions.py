@@ -19,7 +19,7 @@ else it is rebuilt. A claim is settled with the confirm of its successor, or whe
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from warren_broker.inbox import Claim
@@ -28,23 +28,25 @@ from warren_env_worker.host.protocol import Answer
 from warren_env_worker.host.request import Request
 from warren_env_worker.interaction import Interaction, episode_of, misfit, run_of, turn_of
 from warren_env_worker.memory import EndedRuns, FinishedEpisodes
-from warren_env_worker.outbound import Outbound
-from warren_env_worker.successor import Taken, end, follow
+from warren_env_worker.successor import Successor, Taken, end, follow
 from warren_schemas.episode import Failed, FailureKind, Step
 from warren_schemas.ids import EpisodeId, RunId, WorkerId
+
+Publish = Callable[[Successor, Sequence[Claim[Taken]]], None]
 
 log = logging.getLogger(__name__)
 
 
 class Interactions:
     def __init__(
-        self, worker: WorkerId, hosts: Mapping[str, Host], outbound: Outbound, *, capacity: int
+        self, worker: WorkerId, hosts: Mapping[str, Host], publish: Publish, *, capacity: int
     ) -> None:
+        """`publish` settles the claims when the successor is confirmed."""
         self.has_room = asyncio.Event()
         self.n_done = 0
         self._worker = worker
         self._hosts = hosts
-        self._outbound = outbound
+        self._publish = publish
         self._capacity = capacity
         self._live: dict[EpisodeId, Interaction] = {}
         self._finished = FinishedEpisodes()
@@ -90,9 +92,8 @@ class Interactions:
             if run_of(interaction.taken) == run:
                 self._drop(interaction)
 
-    def reap(self) -> None:
+    def reap(self, now_s: float) -> None:
         """Drop episodes past their deadline: whoever wants them starts them again."""
-        now_s = time.time()
         for interaction in list(self._live.values()):
             if interaction.expires_s < now_s:
                 log.info("%s expired at turn %d", episode_of(interaction.taken), interaction.turn)
@@ -105,7 +106,7 @@ class Interactions:
         if known.successor is None:
             known.claims.append(claim)
         else:
-            self._outbound.put(known.successor, [claim])
+            self._publish(known.successor, [claim])
 
     def _open(self, claim: Claim[Taken]) -> None:
         """A live environment for this item, in place of one that we may hold."""
@@ -118,7 +119,7 @@ class Interactions:
             self._begin(claim)
         else:
             successor = end(claim.item, refusal, worker=self._worker, started_s=time.time())
-            self._outbound.put(successor, [claim])
+            self._publish(successor, [claim])
 
     def _begin(self, claim: Claim[Taken]) -> None:
         item = claim.item
@@ -163,7 +164,7 @@ class Interactions:
             self._release(interaction)
             self._finished.add(interaction)
             self.n_done += 1
-        self._outbound.put(successor, claims)
+        self._publish(successor, claims)
 
     def _drop(self, interaction: Interaction) -> None:
         self._release(interaction)

@@ -13,6 +13,7 @@ import asyncio
 import logging
 import os
 import socket
+import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
@@ -49,7 +50,9 @@ async def serve_env_worker(broker: Broker, settings: EnvWorkerSettings) -> None:
             for name in hosts
         ]
         outbound = await stack.enter_async_context(opened_outbound(broker))
-        interactions = Interactions(settings.worker, hosts, outbound, capacity=settings.capacity)
+        interactions = Interactions(
+            settings.worker, hosts, outbound.put, capacity=settings.capacity
+        )
         await _serve(broker, settings, interactions, inboxes, tuple(hosts))
 
 
@@ -109,7 +112,7 @@ async def _heed_ended_runs(broker: Broker, interactions: Interactions) -> None:
 async def _reap(interactions: Interactions) -> None:
     while True:
         await asyncio.sleep(REAP_S)
-        interactions.reap()
+        interactions.reap(time.time())
 
 
 def _heartbeat(

@@ -21,7 +21,7 @@ class Letters(Env):
     """Well-behaved."""
 
     name = "letters"
-    limits = Limits(reset_s=1.0, step_s=0.5)
+    limits = Limits(reset_s=2.0, step_s=1.0)
 
     def __init__(self, n_turns: int = 3, letters: str = "abcdefgh") -> None:
         self.n_turns = n_turns
@@ -120,6 +120,13 @@ class Sleepy(Letters):
         if action.startswith("sleep "):
             time.sleep(float(action.removeprefix("sleep ")))
         return super().step("a")
+
+
+class Verbose(Letters):
+    name = "verbose"
+
+    def step(self, action: str) -> StepResult:
+        return StepResult("x" * 190_000)
 
 
 class HangingClose(Letters):

@@ -4,6 +4,7 @@ Invariant: a finished answer never waits long for a slow call behind it; what is
 `MAX_DELAY_S` is sent by a thread of its own while user code runs.
 """
 
+import os
 import threading
 import time
 
@@ -27,7 +28,13 @@ class Answers:
         with self._lock:
             ready, self._ready = self._ready, []
             if ready:
-                self._channel.send(pack_answers(ready))
+                self._send(pack_answers(ready))
+
+    def _send(self, frame: bytes) -> None:
+        try:
+            self._channel.send(frame)
+        except ConnectionError:
+            os._exit(0)  # the supervisor has gone: there is nobody to answer
 
 
 class Flusher:

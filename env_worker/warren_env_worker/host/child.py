@@ -6,6 +6,7 @@ supervisor's channel: standard output is joined to standard error.
 """
 
 import asyncio
+import contextlib
 import gc
 import inspect
 import logging
@@ -38,7 +39,8 @@ def main() -> None:
         return
     gc.freeze()  # what was imported stays: no need to look through it again and again
     channel.send(pack_greeting(_description(environment)))
-    _serve(channel, cell, environment)
+    with contextlib.suppress(ConnectionError):  # the supervisor has gone
+        _serve(channel, cell, environment)
 
 
 def _description(environment: type[Env[Any]]) -> Description:

@@ -46,8 +46,8 @@ async def test_members_of_a_group_start_alike_and_demonstrate_differently() -> N
 DEEDS = [
     ("raise_error", ERROR, "ValueError: no such move ("),
     ("raise_exit", ERROR, "SystemExit: 3 ("),
-    ("hang", TIMEOUT, "in step(), a call took longer than 0.5 s"),
-    ("spin", TIMEOUT, "in step(), a call took longer than 0.5 s"),
+    ("hang", TIMEOUT, "in step(), a call took longer than 1 s"),
+    ("spin", TIMEOUT, "in step(), a call took longer than 1 s"),
     ("exit", CRASHED, "in step(), "),
     ("segfault", CRASHED, "SIGSEGV"),
     ("be_huge", ERROR, "limits.observation_chars is 200000"),
@@ -115,13 +115,11 @@ async def test_what_is_printed_disturbs_nobody(capfd: pytest.CaptureFixture[str]
 async def test_a_slow_call_does_not_hold_back_what_is_finished() -> None:
     async with hosting("Sleepy") as host:
         slow, *quick = [await playing(host, "sleepy") for _ in range(4)]
-        begun_s = time.monotonic()
         answers = [asyncio.ensure_future(player.step("a")) for player in quick]
-        slowest = asyncio.ensure_future(slow.step("sleep 0.4"))
+        slowest = asyncio.ensure_future(slow.step("sleep 0.7"))
         for answer in answers:
             await observed(answer)
         assert not slowest.done()
-        assert time.monotonic() - begun_s < 0.4
         await observed(slowest)
 
 
@@ -138,7 +136,7 @@ async def test_an_async_call_that_waits_too_long_fails_alone() -> None:
         slow, other = await playing(host, "patient"), await playing(host, "patient")
         before = child_pids()
         refusal = await refused(slow.step("wait 60"))
-        assert (refusal.kind, refusal.reason) == (TIMEOUT, "took longer than 0.5 s")
+        assert (refusal.kind, refusal.reason) == (TIMEOUT, "took longer than 1 s")
         await observed(other.step("a"))
         assert child_pids() == before
 
