@@ -82,7 +82,7 @@ class SaveState(Frozen):
     """Write a checkpoint: weights, optimizer, random state and the number of this op."""
 
     kind: Literal["save_state"] = "save_state"
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
     keep_last: Annotated[int, Field(ge=1)] | None = None
     """Delete older checkpoints of the model beyond this many; None keeps all."""
 

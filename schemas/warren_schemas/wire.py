@@ -57,8 +57,8 @@ KINDS: dict[tuple[str, int], type[Item]] = {
 }  # fmt: skip
 
 _PREFIX = struct.Struct("<4sII")
-_ADAPTERS = {
-    key: TypeAdapter(cast("type[list[Item]]", GenericAlias(list, item)))
+_VALIDATORS = {
+    key: TypeAdapter(cast("type[list[Item]]", GenericAlias(list, item))).validator
     for key, item in KINDS.items()
 }
 
@@ -89,7 +89,7 @@ class _Header(TypedDict):
     columns: list[ColumnShape]
 
 
-_HEADER = TypeAdapter(_Header)
+_HEADER_VALIDATOR = TypeAdapter(_Header).validator
 
 
 class _Frame(NamedTuple):
@@ -98,7 +98,7 @@ class _Frame(NamedTuple):
     columns: dict[str, Column]
 
     def validate(self, items: bytes) -> list[Item]:
-        return _ADAPTERS[self.kind].validate_json(items, strict=True, context=self.columns)
+        return _VALIDATORS[self.kind].validate_json(items, strict=True, context=self.columns)
 
 
 def encode(items: Sequence[Item]) -> bytes:
@@ -174,7 +174,7 @@ def _read(body: bytes) -> _Frame:
 
 def _read_header(text: bytes) -> tuple[tuple[str, int], list[ColumnShape]]:
     try:
-        header = _HEADER.validate_json(text)
+        header: _Header = _HEADER_VALIDATOR.validate_json(text)
     except ValidationError as error:
         raise WireError(f"header: {'; '.join(explain(error))}") from error
     kind = header["kind"], header["version"]
