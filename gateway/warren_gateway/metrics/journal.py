@@ -38,7 +38,6 @@ class Journal:
         self._path = path
         self._seen = Recent()
         self.last: Entry | None = None
-        self.n_points = 0
 
     def load(self) -> list[Entry]:
         """What was written before; a torn line at the end is cut off."""
@@ -70,7 +69,6 @@ class Journal:
     def _note(self, entry: Entry) -> None:
         self._seen.add(entry.id)
         self.last = entry
-        self.n_points += len(entry.metrics)
 
 
 def is_complete(path: Path) -> bool:

@@ -1,7 +1,6 @@
 """TensorBoard's event files of one run, by TensorBoard's own writer and without torch.
 
-Invariant: the files of a folder, whatever was torn off at their ends, hold a first part of the
-points of the journal. So whoever counts the points knows which one comes next.
+They may lack points after a crash, torn off at the ends of files; `points` tells which are there.
 """
 
 # tensorboard has neither types nor stubs, and its messages are classes made at run time
@@ -10,7 +9,7 @@ points of the journal. So whoever counts the points knows which one comes next.
 # pyright: reportUnknownParameterType=false
 # pyright: reportAttributeAccessIssue=false
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 
 from tensorboard.backend.event_processing import event_file_loader
@@ -18,6 +17,9 @@ from tensorboard.compat.proto import event_pb2, summary_pb2
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from warren_gateway.metrics.journal import Entry
+
+Point = tuple[float, int, str]
+"""Time, step and tag: what makes a point of a curve this one and no other."""
 
 
 class TensorBoardFiles:
@@ -27,17 +29,17 @@ class TensorBoardFiles:
         self._folder = folder
         self._writer: EventFileWriter | None = None
 
-    def n_points(self) -> int:
-        """Points that can be read back from the files."""
-        return sum(_count(path) for path in self._folder.glob("events.out.tfevents.*"))
+    def points(self) -> set[Point]:
+        """What can be read back from the files."""
+        paths = self._folder.glob("events.out.tfevents.*")
+        return {point for path in paths for point in _points(path)}
 
-    def write(self, entries: Iterable[Entry], skip: int = 0) -> None:
-        """Add the points of the entries, without the first `skip`; on return they are on disk."""
+    def write(self, entries: Iterable[Entry], known: Container[Point]) -> None:
+        """Add the entries' points that are not known; on return they are on disk."""
         for entry in entries:
-            tags = list(entry.metrics)
-            kept, skip = tags[skip:], max(0, skip - len(tags))
-            if kept:
-                self._open().add_event(_event(entry, kept))
+            tags = [tag for tag in entry.metrics if (entry.at_s, entry.step, tag) not in known]
+            if tags:
+                self._open().add_event(_event(entry, tags))
         if self._writer is not None:
             self._writer.flush()
 
@@ -58,6 +60,7 @@ def _event(entry: Entry, tags: list[str]) -> event_pb2.Event:
     return event_pb2.Event(wall_time=entry.at_s, step=entry.step, summary=summary)
 
 
-def _count(path: Path) -> int:
-    events = event_file_loader.LegacyEventFileLoader(str(path)).Load()
-    return sum(len(event.summary.value) for event in events)
+def _points(path: Path) -> Iterator[Point]:
+    for event in event_file_loader.LegacyEventFileLoader(str(path)).Load():
+        for value in event.summary.value:
+            yield event.wall_time, event.step, value.tag

@@ -78,8 +78,8 @@ def test_a_restart_goes_on_from_the_last_message(tmp_path: Path) -> None:
 
 
 MESSAGES = [
-    [event("run_1", step(2 * n, reward_mean=float(n), stale_lag_mean=1.0)),
-     event("run_1", step(2 * n + 1, reward_mean=float(n)))]
+    [event("run_1", step(2 * n, reward_mean=float(n), stale_lag_mean=1.0), at_s=n + 0.1),
+     event("run_1", step(2 * n + 1, reward_mean=float(n)), at_s=n + 0.1)]
     for n in range(6)
 ]  # fmt: skip
 
@@ -89,13 +89,13 @@ MESSAGES = [
 def test_no_crash_loses_or_doubles_a_point(
     tmp_path_factory: pytest.TempPathFactory, crashes: list[tuple[int, int, int]]
 ) -> None:
-    """Each crash: some messages later, some bytes torn off the journal and the newest event file."""
+    """Each crash: some messages later, some bytes torn off the journal and every event file."""
     folder = tmp_path_factory.mktemp("run")
     for n_messages, n_journal, n_events in crashes:
         _resume(folder, MESSAGES[:n_messages])
         _tear(folder / JOURNAL, n_journal)
-        for newest in sorted(folder.glob("events.*"))[-1:]:
-            _tear(newest, n_events)
+        for path in folder.glob("events.*"):
+            _tear(path, n_events)
     _resume(folder, MESSAGES)
     curves = {tag: sorted(points) for tag, points in read_back(folder).items()}
     assert curves == {
