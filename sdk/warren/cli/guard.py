@@ -34,8 +34,6 @@ def guarded(command: Callable[[], object], tokens: Sequence[str]) -> int:
         return end.code if isinstance(end.code, int) else codes.OK
     except KeyboardInterrupt:
         return codes.INTERRUPTED
-    except BrokenPipeError:
-        return _close_stdout()
     except Exception as error:  # noqa: BLE001  the edge: everything becomes a sentence
         return _report(error, tokens)
 
@@ -44,6 +42,8 @@ def _report(error: Exception, tokens: Sequence[str]) -> int:
     if os.environ.get("WARREN_DEBUG") == "1":
         traceback.print_exception(error)
     error = _inner(error)
+    if isinstance(error, BrokenPipeError):
+        return _close_stdout()
     told = explained(error, tokens)
     print_error(told)
     return exit_code(told)

@@ -124,7 +124,7 @@ def _step_line(progress: Progress) -> str:
 def headline(progress: Progress) -> list[tuple[str, str]]:
     """The few numbers that tell how it goes; those that the run does not report are left out."""
     lag_mean, lag_max = progress.metric("stale/lag_mean"), progress.metric("stale/lag_max")
-    tokens_s = progress.rates.get("rollout/tokens_s")
+    tokens_s = progress.rates.get("rollout/tokens_s") or None
     numbers = {
         "reward": _decimal(progress.metric("reward/mean")),
         "exact": _decimal(progress.metric("env/exact")),

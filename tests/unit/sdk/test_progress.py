@@ -70,11 +70,13 @@ def test_waiting_ends_with_the_reason_gone_or_with_the_run() -> None:
 def test_only_the_newest_warnings_are_kept() -> None:
     warnings = after([WarningRaised(message=f"w{i}") for i in range(20)]).warnings
     assert len(warnings) < 20
-    assert warnings[-1] == "w19"
+    assert warnings[-1:] == ("w19",)
 
 
 def test_rates_are_smoothed() -> None:
-    progress = after([step(1, **{"rollout/tokens_s": 100.0}), step(2, **{"rollout/tokens_s": 200})])
+    progress = after(
+        [step(1, 4, **{"rollout/tokens_s": 100}), step(2, 4, **{"rollout/tokens_s": 200})]
+    )
     assert 100.0 < progress.rates["rollout/tokens_s"] < 200.0
 
 

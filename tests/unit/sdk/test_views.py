@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -34,13 +35,13 @@ METRICS = {
 }
 
 
-def drawn(progress_bodies: list[RunEventBody], **changes: object) -> str:
+def drawn(progress_bodies: Sequence[RunEventBody], **changes: object) -> str:
     console = Console(width=100, record=True, file=io.StringIO(), force_terminal=True)
     console.print(draw(replace(after(progress_bodies), **changes), now_s=185.0))
     return console.export_text()
 
 
-def fed(view: View, bodies: list[RunEventBody], every_s: float = 1.0) -> None:
+def fed(view: View, bodies: Sequence[RunEventBody], every_s: float = 1.0) -> None:
     progress = started(VIEW)
     with view:
         view.show(progress)
@@ -101,7 +102,7 @@ def test_a_log_says_when_the_gateway_is_lost_and_back(capsys: pytest.CaptureFixt
 
 
 def test_json_lines_hold_whole_events(capsys: pytest.CaptureFixture[str]) -> None:
-    fed(JsonView(), [RUNNING, step(1, **METRICS), COMPLETED])
+    fed(JsonView(), [RUNNING, step(1, 3, **METRICS), COMPLETED])
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["kind"] for line in lines] == ["state_changed", "step_completed", "state_changed"]
     assert lines[1]["metrics"]["env/exact"] == 0.75

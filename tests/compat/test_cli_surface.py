@@ -1,0 +1,72 @@
+"""The command line is a promise: its commands, options and defaults are frozen here.
+
+To change it on purpose: `python -m tests.compat.test_cli_surface` writes the golden file anew; the
+difference belongs into the changelog.
+"""
+
+import inspect
+from pathlib import Path
+
+import pytest
+from cyclopts import App
+
+from warren.cli.app import build
+from warren.cli.plugins import plugins
+
+GOLDEN = Path(__file__).with_name("cli_surface.txt")
+
+
+def surface() -> str:
+    """Every command with its arguments and options, one line each."""
+    return "\n".join(sorted(_lines(build(), "warren"))) + "\n"
+
+
+def _lines(app: App, path: str) -> list[str]:
+    lines: list[str] = []
+    for name, command in app.resolved_commands().items():
+        if name.startswith("-"):
+            continue
+        here = f"{path} {name}"
+        lines += [here, *(f"{here}  {words}" for words in _parameters(command))]
+        lines += _lines(command, here)
+    return lines
+
+
+def _parameters(command: App) -> list[str]:
+    if command.default_command is None:
+        return []
+    words: list[str] = []
+    for argument in command.assemble_argument_collection():
+        if argument.children:
+            continue
+        kind = "argument" if argument.field_info.kind is inspect.Parameter.POSITIONAL_ONLY else ""
+        default = "" if argument.required else f"= {argument.field_info.default}"
+        names = [n for n in argument.names if not n.startswith(("--no-", "--empty-"))]
+        words.append(" ".join(filter(None, [*names, kind, default])))
+    return words
+
+
+def test_the_command_line_is_as_frozen() -> None:
+    assert surface() == GOLDEN.read_text(), "see the docstring of this module"
+
+
+def test_every_program_has_its_command() -> None:
+    assert set(plugins()) >= {"up", "demo", "gateway", "gpu-worker", "env-worker"}
+
+
+COMMANDS = [
+    "train", "runs", "runs ls", "runs show", "runs cancel", "workers", "queues", "doctor",
+    "up", "demo", "gateway", "gpu-worker", "env-worker",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    build()([*command.split(), "--help"])
+    text = capsys.readouterr().out
+    assert "For example" in text
+    assert f"    warren {command}" in text
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text(surface())
