@@ -64,8 +64,15 @@ def decide(memory: Memory, alive: Alive) -> None:
 
 
 def wants_trainer(memory: Memory, alive: Alive) -> bool:
-    """Whether somebody must be given the lease of the model."""
-    return not memory.is_over and leases.watch(memory, alive(WorkerRole.TRAINER))
+    """Whether somebody must be given the lease of the model.
+
+    When nobody at all is heard, the broker is away and not the holder: its lease goes on.
+    """
+    if memory.is_over:
+        return False
+    if not alive(None):
+        memory.lease.seen_s = memory.now_s
+    return leases.watch(memory, alive(WorkerRole.TRAINER))
 
 
 def next_deadline_s(memory: Memory) -> float:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 
+from warren_broker.errors import BrokerClosed
 from warren_broker.port import Broker
 from warren_gateway.coordinator import records
 from warren_gateway.coordinator.actor import RETRY_S, RunActor
@@ -66,9 +67,18 @@ class Coordinators:
     async def _supervise(self, run_id: RunId, actor: RunActor) -> None:
         try:
             await actor.run()
-        except Exception:
+        except Exception as error:
+            if _is_stopping(error):
+                return
             error_id = new_id("err")
             log.exception("%s: the coordinator of %s failed", error_id, run_id)
             await actor.fail(f"internal error {error_id}; the gateway's log has the details")
         finally:
             del self._actors[run_id]
+
+
+def _is_stopping(error: Exception) -> bool:
+    """The broker's client was closed under the run: the gateway stops, and the run goes on later."""
+    if isinstance(error, ExceptionGroup):
+        return error.split(BrokerClosed)[1] is None
+    return isinstance(error, BrokerClosed)

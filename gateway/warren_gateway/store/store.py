@@ -19,6 +19,7 @@ from warren_gateway.store.migrate import upgrade
 T = TypeVar("T")
 
 POSTGRES_THREADS = 4
+CONNECT_S = 5
 
 
 class StoreUnavailable(Exception):
@@ -36,7 +37,7 @@ class Store:
     async def open(cls, url: str) -> "Store":
         """Connect and bring the schema up to date. Raises `StoreUnavailable`."""
         is_sqlite = make_url(url).get_backend_name() == "sqlite"
-        engine = _sqlite(url) if is_sqlite else create_engine(url, pool_pre_ping=True)
+        engine = _sqlite(url) if is_sqlite else _postgres(url)
         store = cls(engine, 1 if is_sqlite else POSTGRES_THREADS)
         try:
             await store._in_thread(lambda: upgrade(engine))
@@ -83,6 +84,10 @@ class Store:
 def describe(url: str) -> str:
     """The URL without its password."""
     return make_url(url).render_as_string(hide_password=True)
+
+
+def _postgres(url: str) -> Engine:
+    return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": CONNECT_S})
 
 
 def _sqlite(url: str) -> Engine:
