@@ -6,7 +6,7 @@ the file `SHA256SUMS`, in the format of `sha256sum -c`. It names every file and 
 Invariants:
 - A folder without a seal is not there for any reader; one whose files differ from the seal is
   refused. So a writer may die at any line.
-- What a new folder replaces is set aside first, as `<name>.previous`, and only removed once the new
+- What a new folder replaces is set aside first, as `<name>~previous`, and only removed once the new
   one is sealed; readers fall back to it. So one of the two is whole at every moment.
 - On a local disk the folder appears under its name by one rename, already sealed.
 """
@@ -29,7 +29,7 @@ from fsspec.implementations.local import (  # pyright: ignore[reportMissingTypeS
 )
 
 SEAL = "SHA256SUMS"
-_PREVIOUS = ".previous"
+_PREVIOUS = "~previous"
 _PARTIAL = ".partial-"
 
 
@@ -126,7 +126,9 @@ def sweep(url: str) -> None:
     if not _is_local(fs) or not fs.exists(path):
         return
     for entry in Path(path).iterdir():
-        if _PARTIAL in entry.name:
+        successor = entry.with_name(entry.name.removesuffix(_PREVIOUS)) / SEAL
+        is_replaced = entry.name.endswith(_PREVIOUS) and successor.exists()
+        if _PARTIAL in entry.name or is_replaced:
             shutil.rmtree(entry, ignore_errors=True)
 
 

@@ -28,7 +28,7 @@ class GpuWorkerSettings(Frozen):
     """fsspec URL of the folder for policies and checkpoints; samplers read where trainers write."""
     roles: Annotated[frozenset[Role], Field(min_length=1)] = frozenset({"sampler", "trainer"})
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    """Of the weights, in samplers and trainers alike."""
+    """Of the weights, in samplers and trainers alike; full updates keep float32 and compute in it."""
     device: str = "auto"
     """`cpu`, `cuda`, `cuda:1`, …; `auto` takes a GPU if there is one."""
     n_threads: PositiveInt = 1

@@ -254,6 +254,21 @@ async def test_heartbeats_tell_what_is_offered_and_held(
     assert await owner.broker.depth(trainer(WORKER)) is None
 
 
+async def test_a_child_that_dies_while_it_opens_a_model_loses_the_grant(
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
+) -> None:
+    async with serving(hub.client("worker"), settings):
+        await owner.until(lambda: bool(owner.heartbeats) and bool(owner.heartbeats[-1].offers))
+        kill_child(signal.SIGSTOP)
+        await owner.grant(FULL, epoch=1)
+        await owner.until_held(1)
+        kill_child()
+        await owner.until_held()
+        await owner.grant(FULL, epoch=1)
+        await owner.open(FULL, epoch=2)
+    assert owner.outcomes(1) == {}
+
+
 async def test_stopping_in_the_middle_hands_back_what_was_not_answered(
     hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
 ) -> None:

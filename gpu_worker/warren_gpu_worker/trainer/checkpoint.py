@@ -55,8 +55,8 @@ class SavedState(Frozen):
     window_failure: str | None
 
 
-def states_url(checkpoint_url: str, model: ModelId, name: str) -> str:
-    return join_url(checkpoint_url, model, "states", name)
+def states_url(checkpoint_url: str, model: ModelId) -> str:
+    return join_url(checkpoint_url, model, "states")
 
 
 def policies_url(checkpoint_url: str, model: ModelId) -> str:

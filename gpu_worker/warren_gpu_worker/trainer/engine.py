@@ -19,10 +19,12 @@ import torch
 from transformers import PreTrainedModel
 
 from warren_gpu_worker.base_models import load_base
+from warren_gpu_worker.sealed_folder import join_url, sweep
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.checkpoint import (
     CheckpointError,
     load_checkpoint,
+    policies_url,
     save_checkpoint,
     states_url,
 )
@@ -103,7 +105,7 @@ class Engine:
             if checkpoint_url is not None:
                 load_checkpoint(checkpoint_url, model_id, model)
             _continue_at(model, next_op, restored=checkpoint_url is not None)
-            publisher = Publisher(self._config.checkpoint_url, model_id)
+            publisher = self._take_over(model_id)
         except Exception as error:  # a model must not take the others down with it
             log.warning("model %s can't be opened", model_id, exc_info=True)
             return OpFailed(reason=f"the model can't be opened: {error}")
@@ -141,9 +143,16 @@ class Engine:
             case PublishPolicy():
                 return entry.publisher.publish(model)
             case SaveState():
-                url = states_url(self._config.checkpoint_url, model_id, body.name)
+                url = join_url(states_url(self._config.checkpoint_url, model_id), body.name)
                 save_checkpoint(url, model_id, model)
                 return OpDone(version=model.version, checkpoint_url=url)
+
+    def _take_over(self, model_id: ModelId) -> Publisher:
+        """Tidy up after whoever trained the model before; it has lost the lease."""
+        url = self._config.checkpoint_url
+        sweep(states_url(url, model_id))
+        sweep(policies_url(url, model_id))
+        return Publisher(url, model_id)
 
     def _build(self, spec: ModelSpec) -> TrainableModel:
         folder = self._config.base_models.get(spec.base_model)

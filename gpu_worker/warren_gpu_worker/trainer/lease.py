@@ -73,13 +73,18 @@ class Lease:
         """
         await self._broker.declare(results(self._order.model))
         await self._process.until_ready()
-        try:
-            if await self._open():
-                await self._work()
-        finally:
-            self._process.order(Close(self._order.model, self._order.epoch))
-            for claim in self._openings:  # a grant that was lost is given anew, with a new epoch
-                claim.done()
+        if await self._open():
+            await self._work()
+
+    def end(self) -> None:
+        """After `run`, however it went: forget the model.
+
+        A grant that was not answered is settled all the same: it is lost, and given anew with a new
+        epoch.
+        """
+        self._process.order(Close(self._order.model, self._order.epoch))
+        for claim in self._openings:
+            claim.done()
 
     async def _open(self) -> bool:
         order = self._order
@@ -88,8 +93,8 @@ class Lease:
         )
         answer = await self._answers.get()
         self._opened = self._result(answer, order.envelope)
-        claims, self._openings = self._openings, []
-        await self._reply([(self._opened, claims)])
+        await self._reply([(self._opened, self._openings)])
+        self._openings = []
         return not isinstance(answer.outcome, OpFailed)
 
     async def _work(self) -> None:
@@ -135,7 +140,9 @@ class Lease:
     async def _reply(self, replies: list[_Reply]) -> None:
         """Tell samplers and the model's owner; then settle."""
         answers = [result for result, _ in replies]
-        await asyncio.gather(self._announce(answers), self._send(answers))
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._announce(answers), name=f"policies {self.held.model}")
+            await self._send(answers)
         for _, claims in replies:
             for claim in claims:
                 claim.done()
@@ -152,6 +159,8 @@ class Lease:
             for answer in answers
             if isinstance(answer.outcome, OpDone) and answer.outcome.policy is not None
         ]
+        if not published:
+            return
         try:
             await self._courier.send(POLICIES, *published)
         except (BrokerUnavailable, Unroutable) as error:

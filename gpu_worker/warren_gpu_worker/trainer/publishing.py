@@ -5,7 +5,7 @@ Invariant: a version that was answered stays readable until `KEEP_POLICIES` newe
 
 import re
 
-from warren_gpu_worker.sealed_folder import delete_folder, join_url, list_folders, sweep
+from warren_gpu_worker.sealed_folder import delete_folder, join_url, list_folders
 from warren_gpu_worker.trainer.checkpoint import policies_url
 from warren_gpu_worker.trainer.model import TrainableModel
 from warren_gpu_worker.weights import write_policy
@@ -21,7 +21,6 @@ class Publisher:
 
     def __init__(self, checkpoint_url: str, model: ModelId) -> None:
         self._url = policies_url(checkpoint_url, model)
-        sweep(self._url)
         names = list_folders(self._url)
         self._stored = {int(name[1:]) for name in names if _VERSION.fullmatch(name)}
         self._newest: Policy | None = None

@@ -80,14 +80,17 @@ class _Trainer:
             tasks.create_task(
                 beat(self._broker, self._heartbeat, changed=self._changed), name="heartbeat"
             )
-            while True:
-                await self._take_orders()
+            try:
+                while True:
+                    await self._take_orders()
+            finally:
+                self._is_leaving = True
 
     async def leave(self) -> None:
         """Say goodbye, so that nobody waits for us; a broker that is away won't hear it."""
-        self._is_leaving = True
         try:
             async with asyncio.timeout(_LEAVING_S):
+                await self._courier.close()
                 await announce(self._broker, self._heartbeat())
                 await self._broker.delete(trainer(self._worker))
         except (BrokerError, TimeoutError) as error:
@@ -159,6 +162,7 @@ class _Trainer:
         lease = Lease(claim, order, self._broker, self._courier, self._process)
         task = self._tasks.create_task(self._hold(lease), name=f"lease of {order.model}")
         self._holdings[order.model] = _Holding(lease, task)
+        task.add_done_callback(lambda _: self._ended(lease))
         self._changed.set()
         log.info("holding %s, epoch %d", order.model, order.epoch)
 
@@ -168,14 +172,15 @@ class _Trainer:
             await lease.run()
         except Exception:
             log.exception("the lease of %s ended", lease.held.model)
-        finally:
-            self._forget(lease)
 
-    def _forget(self, lease: Lease) -> None:
+    def _ended(self, lease: Lease) -> None:
+        """Called also when the task was cancelled before it began."""
         holding = self._holdings.get(lease.held.model)
         if holding is not None and holding.lease is lease:
             del self._holdings[lease.held.model]
             self._changed.set()
+        if not self._is_leaving:  # then the inbox has handed its claims back already
+            lease.end()
 
     async def _release(self, model: ModelId, holding: _Holding | None) -> None:
         if holding is None:

@@ -129,10 +129,10 @@ def test_a_writer_that_died_while_replacing_leaves_the_old_one_readable(url: str
     fs = MemoryFileSystem() if url.startswith("memory") else None
     path = url.removeprefix("file://")
     if fs is not None:
-        fs.mv(path, path + ".previous", recursive=True)  # pyright: ignore[reportUnknownMemberType]
+        fs.mv(path, path + "~previous", recursive=True)  # pyright: ignore[reportUnknownMemberType]
         fs.pipe_file(path.removeprefix("memory:/") + "/text", b"half")  # pyright: ignore[reportUnknownMemberType]
     else:
-        Path(path).rename(path + ".previous")
+        Path(path).rename(path + "~previous")
     assert read_text(url) == "old"
     write_text("new", url)
     assert read_text(url) == "new"
@@ -143,6 +143,7 @@ def test_what_dead_writers_left_is_swept(tmp_path: Path) -> None:
     write_text("whole", str(tmp_path / "v1"))
     (tmp_path / ".v2.partial-abc").mkdir()
     (tmp_path / ".v2.partial-abc" / "text").write_text("half")
+    write_text("replaced", str(tmp_path / "v1~previous"))
     sweep(str(tmp_path))
     sweep(str(tmp_path / "nowhere"))
     assert [p.name for p in tmp_path.iterdir()] == ["v1"]
