@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from typing import cast
 
 from warren_broker.errors import BrokerClosed
 from warren_broker.port import Broker
@@ -80,5 +81,6 @@ class Coordinators:
 def _is_stopping(error: Exception) -> bool:
     """The broker's client was closed under the run: the gateway stops, and the run goes on later."""
     if isinstance(error, ExceptionGroup):
-        return error.split(BrokerClosed)[1] is None
+        inner = cast("ExceptionGroup[Exception]", error).exceptions
+        return all(_is_stopping(one) for one in inner)
     return isinstance(error, BrokerClosed)
