@@ -1,14 +1,18 @@
 """The trainer: a supervisor that holds leases of models, and the child process that trains them.
 
-service     announces the worker, opens and closes models, restarts the child
-lease       the ops of one model: in order, exactly once, each answered
-process     the child as seen by the supervisor
-frames      what travels between supervisor and child
-child       the child's main
-engine      models by lease, ops to outcomes
-model       one model: weights, optimizer, gradient
-batching    a batch of tokens as padded micro-batches
-logprobs    logprobs of tokens without keeping the logits
-metrics     what a forward_backward reports
-checkpoint  a model's whole state on disk
+In the supervisor
+    service     announces the worker, opens and closes models
+    lease       one model: its ops in, its answers out
+    sequence    ops in order and exactly once, whatever order their messages come in
+    process     the child: orders in, answers out, started again when it dies
+    frames      what travels between the two
+
+In the child
+    child       its main
+    engine      models by id, and what each op does to them
+    model       one model: weights, optimizer, gradient
+    gradient    forward_backward, with batching, logprobs and metrics
+    step        optim_step
+    publishing  publish_policy
+    checkpoint  save_state, and going on from it
 """
