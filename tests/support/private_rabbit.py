@@ -48,6 +48,10 @@ class PrivateRabbit:
             raise RuntimeError("the node is not running")
         return self._process
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         """Boot and return when it speaks AMQP (5 to 20 s)."""
         self.spawn()

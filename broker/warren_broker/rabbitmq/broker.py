@@ -6,17 +6,17 @@ consumers must go on then, or the queues would never empty.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from yarl import URL
 
-from warren_broker.errors import BrokerClosed, BrokerUnavailable, Unroutable
+from warren_broker.errors import BrokerClosed, BrokerUnavailable, InvalidBrokerUrl, Unroutable
 from warren_broker.port import DeadLetter, StreamStart
 from warren_broker.rabbitmq.connection import Link
 from warren_broker.rabbitmq.dead_letters import DeadLetters
-from warren_broker.rabbitmq.entities import Entities
+from warren_broker.rabbitmq.entities import Entities, Entity
 from warren_broker.rabbitmq.home_consumer import HomeConsumer
 from warren_broker.rabbitmq.home_leases import HomeLeases
 from warren_broker.rabbitmq.messages import Parcel, new_headers
@@ -26,7 +26,7 @@ from warren_broker.rabbitmq.queue_consumer import Place, QueueConsumer
 from warren_broker.rabbitmq.republisher import Republisher
 from warren_broker.rabbitmq.stream_reader import StreamReader
 from warren_broker.rabbitmq.topic_subscriber import TopicSubscriber
-from warren_broker.rabbitmq.topology import Topology
+from warren_broker.rabbitmq.topology import SETTLE_S, Topology, settle_in
 from warren_broker.rabbitmq.windows import Windows
 from warren_broker.topology import Address, Home, Stream, Topic, WorkQueue
 
@@ -48,15 +48,18 @@ async def open_rabbitmq(
     prefix: str = "warren.",
     heartbeat_s: int = HEARTBEAT_S,
     confirm_s: float = CONFIRM_S,
+    settle_s: float = SETTLE_S,
     open_s: float = OPEN_S,
 ) -> AsyncGenerator["RabbitBroker"]:
     """The RabbitMQ server at `url`, for the part of the system called `name`.
 
     Every name at the server starts with `prefix`. A heartbeat must be longer than any pause of the
-    event loop; `confirm_s` is how long one attempt to publish waits for its confirm.
-    Raises `BrokerUnavailable` when there is no connection within `open_s`.
+    event loop; `confirm_s` is how long one attempt to publish waits for its confirm; `settle_s` is
+    the age at which a new queue counts as safe from a crash of the server.
+    Raises `BrokerUnavailable` when there is no connection within `open_s`, `InvalidBrokerUrl`.
     """
-    broker = RabbitBroker(_checked(url, heartbeat_s), name, prefix, confirm_s)
+    checked = _checked(url, heartbeat_s)
+    broker = RabbitBroker(checked, name, prefix, confirm_s=confirm_s, settle_s=settle_s)
     try:
         await broker.start(open_s)
         yield broker
@@ -69,17 +72,18 @@ class RabbitBroker:
 
     is_durable = True
 
-    def __init__(self, url: URL, name: str, prefix: str, confirm_s: float) -> None:
+    def __init__(
+        self, url: URL, name: str, prefix: str, *, confirm_s: float, settle_s: float
+    ) -> None:
         self.description = f"RabbitMQ at {url.host}:{url.port}"
         self._name = name
         self._entities = Entities(prefix)
         self._sending = Link(
             _named(url, f"{name} publishes"),
             description=self.description,
-            prepare=lambda connection: self._topology.restore(connection),
         )
         self._receiving = Link(_named(url, f"{name} consumes"), description=self.description)
-        self._topology = Topology(self._sending, self._entities)
+        self._topology = Topology(self._sending, self._entities, settle_s=settle_s)
         self._publishers = Publishers(self._sending, confirm_s=confirm_s)
         queues = self._publishers.for_queues
         self._republisher = Republisher(queues, self._topology, self._entities)
@@ -87,6 +91,8 @@ class RabbitBroker:
         self._windows = Windows()
         self._leases = HomeLeases(self._sending, self._entities)
         self._consumers: set[QueueConsumer | StreamReader | TopicSubscriber] = set()
+        self._keeper: asyncio.Task[None] | None = None
+        self._settle_s = settle_s
         self._is_closed = False
 
     async def start(self, timeout_s: float) -> None:
@@ -94,6 +100,7 @@ class RabbitBroker:
         await self._sending.start(timeout_s=timeout_s)
         await self._receiving.start(timeout_s=timeout_s)
         await self._topology.ensure(self._entities.base())
+        self._keeper = asyncio.create_task(self._topology.keep(), name="topology")
 
     async def declare(self, *addresses: Address) -> None:
         self._check_open()
@@ -133,6 +140,7 @@ class RabbitBroker:
             origin=self._entities.name(home),
             entities=self._entities.of(queue),
         )
+        await self._settle_in(place.entities)
         consumer = kind(self._receiving, place, prefetch, self._republisher)
         async with self._attached(consumer):
             yield consumer
@@ -142,6 +150,7 @@ class RabbitBroker:
         self, stream: Stream, *, start: StreamStart, prefetch: int = 200
     ) -> AsyncGenerator[StreamReader]:
         entity = self._entities.stream(stream)
+        await self._settle_in([entity])
         async with self._attached(StreamReader(self._receiving, entity, start, prefetch)) as reader:
             yield reader
 
@@ -178,6 +187,8 @@ class RabbitBroker:
         self._is_closed = True
         for consumer in self._consumers:
             consumer.end(self._closed())
+        if self._keeper is not None:
+            self._keeper.cancel()
         await asyncio.gather(self._sending.close(), self._receiving.close())
         await self._publishers.close()
 
@@ -195,6 +206,11 @@ class RabbitBroker:
             task.cancel()
             await asyncio.wait([task])
             self._consumers.discard(consumer)
+
+    async def _settle_in(self, entities: Sequence[Entity]) -> None:
+        """For what is consumed: declared now and at every attach, but not kept declared."""
+        self._check_open()
+        await settle_in(self._receiving, entities, settle_s=self._settle_s, timeout_s=ATTACH_S)
 
     async def _until_attached(self, consumer: ConsumerT) -> None:
         try:
@@ -248,10 +264,10 @@ class RabbitBroker:
 
 
 def _checked(url: str, heartbeat_s: int) -> URL:
-    """The URL with its defaults filled in. Raises `BrokerUnavailable` if it can't be one."""
+    """The URL with its defaults filled in. Raises `InvalidBrokerUrl` if it can't be one."""
     parsed = URL(url)
     if parsed.scheme not in DEFAULT_PORTS or not parsed.host:
-        raise BrokerUnavailable("a RabbitMQ URL looks like amqp://user:password@host:5672/vhost")
+        raise InvalidBrokerUrl("a RabbitMQ URL looks like amqp://user:password@host:5672/vhost")
     parsed = parsed.with_port(parsed.port or DEFAULT_PORTS[parsed.scheme])
     return parsed.update_query({"heartbeat": str(heartbeat_s), **parsed.query})
 

@@ -18,9 +18,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from aio_pika.abc import AbstractChannel, AbstractConnection
-from aio_pika.exceptions import AuthenticationError, ProbableAuthenticationError
-from aiormq.exceptions import ConnectionNotAllowed
+from aio_pika.abc import AbstractChannel
+from aio_pika.exceptions import AuthenticationError, InvalidFrameError, ProbableAuthenticationError
 from yarl import URL
 
 from warren_broker.errors import BrokerClosed, BrokerUnavailable
@@ -36,21 +35,21 @@ CLOSE_S = 3.0
 CALL_S = 30.0
 
 ResultT = TypeVar("ResultT")
-Prepare = Callable[[AbstractConnection], Awaitable[None]]
-"""What must be done on a new connection before anybody uses it; may raise `Lost`."""
 
 log = logging.getLogger(__name__)
+# What the libraries tell of a lost connection, tracebacks and all, we say in a sentence.
+for _library in ("aiormq", "aio_pika"):
+    logging.getLogger(_library).setLevel(logging.CRITICAL)
 
 
 class Link:
     """One healing connection. `start` it, and `close` it."""
 
-    def __init__(self, url: URL, *, description: str, prepare: Prepare | None = None) -> None:
+    def __init__(self, url: URL, *, description: str) -> None:
         self._url = url
         self._description = description
-        self._prepare = prepare
         self._current: HeldConnection | None = None
-        self._changed = asyncio.Event()
+        self._waiting: set[asyncio.Future[None]] = set()
         self._dropped = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -73,12 +72,19 @@ class Link:
 
     async def connection(self) -> HeldConnection:
         """The connection, as soon as there is one. Raises `BrokerClosed`."""
-        while not self._is_closed:
-            if self._current is not None:
-                return self._current
-            self._changed.clear()
-            await self._changed.wait()
-        raise BrokerClosed(f"the connection to {self._description} was closed")
+        while self._current is None or self._is_closed:
+            await self._until_changed()
+        return self._current
+
+    async def reconnected(self, n_connections: int) -> int:
+        """Wait until there have been more connections than that; how many. Raises `BrokerClosed`."""
+        while self.n_connections <= n_connections:
+            await self._until_changed()
+        return self.n_connections
+
+    @property
+    def is_connected(self) -> bool:
+        return self._current is not None
 
     async def open_channel(self, *, confirms: bool = False) -> AbstractChannel:
         """A new channel on the connection of the moment. Raises `Lost` and `BrokerClosed`."""
@@ -140,7 +146,7 @@ class Link:
     async def close(self) -> None:
         """Let go within `CLOSE_S`; whoever waits gets `BrokerClosed`."""
         self._is_closed = True
-        self._changed.set()
+        self._wake_all()
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.wait([self._keeper])
@@ -167,7 +173,22 @@ class Link:
         connection.close_callbacks.add(closed)
         self.n_connections += 1
         self.connected_s = asyncio.get_running_loop().time()
-        self._changed.set()
+        self._wake_all()
+
+    async def _until_changed(self) -> None:
+        if self._is_closed:
+            raise BrokerClosed(f"the connection to {self._description} was closed")
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiter)
+        try:
+            await waiter
+        finally:
+            self._waiting.discard(waiter)
+
+    def _wake_all(self) -> None:
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_result(None)
 
     async def _dial_until_answered(self) -> HeldConnection:
         waits = pauses()
@@ -187,8 +208,6 @@ class Link:
         try:
             with amqp():
                 await connection.connect(timeout=DIAL_S)
-            if self._prepare is not None:
-                await self._prepare(connection)
         except Lost as error:
             await _hang_up(connection)
             raise _explain(error, self._url, self._description) from error.__cause__
@@ -218,6 +237,9 @@ def _explain(error: Lost, url: URL, description: str) -> Exception:
     """A refusal that trying again can't change, in a sentence; anything else stays `Lost`."""
     if isinstance(error.__cause__, (AuthenticationError, ProbableAuthenticationError)):
         return BrokerUnavailable(f"{description} refused user {url.user!r}: wrong name or password")
-    if isinstance(error.__cause__, ConnectionNotAllowed):
-        return BrokerUnavailable(f"{description} refused the virtual host {url.path!r}")
+    if isinstance(error.__cause__, InvalidFrameError):  # closed where it should have opened
+        return BrokerUnavailable(
+            f"{description} refused the virtual host {url.path!r}: there is none of that name, or"
+            f" user {url.user!r} may not use it"
+        )
     return error

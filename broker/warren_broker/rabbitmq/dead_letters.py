@@ -92,11 +92,12 @@ class DeadLetters:
             return
         frames = await channel.get_underlay_channel()
         await frames.basic_nack(messages[-1].delivery_tag or 0, multiple=True, requeue=True)
-        waits = pauses(first_s=0.002)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PUT_BACK_S):
-                while await self._n_waiting(channel) < len(messages):
-                    await asyncio.sleep(next(waits))
+                for pause_s in pauses(first_s=0.002):
+                    if await self._n_waiting(channel) >= len(messages):
+                        return
+                    await asyncio.sleep(pause_s)
 
     async def _n_waiting(self, channel: AbstractChannel) -> int:
         found = await inspect(channel, self._entities.name(DEAD))

@@ -21,6 +21,9 @@ from aio_pika.exceptions import (
 SETTLE_S = 5.0
 """How long an ack may take to get onto the wire."""
 
+_BOOTING = "is down or inaccessible"
+"""What a server that has just started says of queues that are there and not up yet."""
+
 log = logging.getLogger(__name__)
 
 
@@ -37,7 +40,11 @@ def amqp() -> Generator[None]:
         if _is_ours():
             raise
         raise Lost("the connection was lost") from error
-    except (ChannelNotFoundEntity, ChannelPreconditionFailed, DeliveryError):
+    except ChannelNotFoundEntity as error:
+        if _BOOTING in str(error):
+            raise Lost(str(error)) from error
+        raise
+    except (ChannelPreconditionFailed, DeliveryError):
         raise
     except (AMQPError, OSError, RuntimeError, TimeoutError) as error:
         raise Lost(str(error) or type(error).__name__) from error

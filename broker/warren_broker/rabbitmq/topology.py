@@ -1,27 +1,31 @@
 """Declaring, deleting and measuring what is at the server.
 
-Invariant: what this client has declared is declared again after every reconnect, before anybody
-publishes on the new connection, until it is deleted through this client. A server that was killed
-within a second of a declaration may have forgotten it (RabbitMQ 3.10), and one that lost its disk
-has forgotten everything.
+Invariants:
+- What this client has declared is declared again after every reconnect until it is deleted through
+  this client: a server that lost its disk has forgotten everything.
+- Declaring returns when what was new at the server is `SETTLE_S` old: RabbitMQ 3.10, killed within a
+  second of creating a queue or stream, forgets it with all that it confirmed for it.
 """
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Iterable, Sequence
 
-from aio_pika.abc import AbstractChannel, AbstractConnection
+from aio_pika.abc import AbstractChannel
 from aio_pika.exceptions import ChannelNotFoundEntity, ChannelPreconditionFailed
 from pamqp.commands import Queue
 
 from warren_broker.errors import BrokerError
-from warren_broker.rabbitmq.connection import CALL_S, Link, close_channel
+from warren_broker.rabbitmq.connection import CALL_S, Link
 from warren_broker.rabbitmq.entities import Entities, Entity, ExchangeEntity, QueueEntity
 from warren_broker.rabbitmq.failures import Lost, amqp
+from warren_broker.rabbitmq.pauses import pauses
 from warren_broker.topology import Address, Home, Topic, WorkQueue
 
 DECLARE_S = 10.0
+SETTLE_S = 1.0
+RESTORE_AT_ONCE = 8
+RESTORE_PAUSE_S = 10.0
 
 log = logging.getLogger(__name__)
 
@@ -29,9 +33,10 @@ log = logging.getLogger(__name__)
 class Topology:
     """What this client has declared."""
 
-    def __init__(self, link: Link, entities: Entities) -> None:
+    def __init__(self, link: Link, entities: Entities, *, settle_s: float) -> None:
         self._link = link
         self._entities = entities
+        self._settle_s = settle_s
         self._declared: dict[tuple[type[Entity], str], Entity] = {}
 
     async def declare(self, *addresses: Address) -> None:
@@ -41,17 +46,12 @@ class Topology:
     async def ensure(self, entities: Iterable[Entity], *, timeout_s: float = CALL_S) -> None:
         """Declare entities, and keep them declared."""
         wanted = list(entities)
-
-        async def run(channel: AbstractChannel) -> None:
-            for entity in wanted:
-                await declare(channel, entity)
-
-        await self._link.call(run, timeout_s=timeout_s)
-        self._declared.update({(type(entity), entity.name): entity for entity in wanted})
+        await settle_in(self._link, wanted, settle_s=self._settle_s, timeout_s=timeout_s)
+        self._declared.update({_key(entity): entity for entity in wanted})
 
     async def ensure_once(self, entities: Sequence[Entity], *, timeout_s: float = CALL_S) -> None:
         """Declare entities unless this client already has."""
-        if not all((type(entity), entity.name) in self._declared for entity in entities):
+        if not all(_key(entity) in self._declared for entity in entities):
             await self.ensure(entities, timeout_s=timeout_s)
 
     async def delete(self, *addresses: Address) -> None:
@@ -72,11 +72,44 @@ class Topology:
 
         return await self._link.call(run)
 
-    async def restore(self, connection: AbstractConnection) -> None:
-        """Declare everything again. An entity that fails does not hold up the others."""
-        waiting = deque(self._declared.values())
-        while waiting:
-            await _restore_until_one_fails(connection, waiting)
+    async def keep(self) -> None:
+        """Declare everything again after each reconnect; never returns."""
+        n_connections = self._link.n_connections
+        while True:
+            n_connections = await self._link.reconnected(n_connections)
+            await self._restore(n_connections)
+
+    async def _restore(self, n_connections: int) -> None:
+        failed = list(self._declared.values())
+        for pause_s in pauses(longest_s=RESTORE_PAUSE_S):
+            failed = await self._restore_some(failed)
+            if not failed or self._link.n_connections != n_connections:
+                return
+            await asyncio.sleep(pause_s)
+
+    async def _restore_some(self, entities: Sequence[Entity]) -> list[Entity]:
+        """Declare each on a channel of its own, so that none holds up another; those that failed."""
+        gate = asyncio.Semaphore(RESTORE_AT_ONCE)
+
+        async def restore(entity: Entity) -> Entity | None:
+            async with gate:
+                return None if await self._is_restored(entity) else entity
+
+        outcomes = await asyncio.gather(*(restore(entity) for entity in entities))
+        return [entity for entity in outcomes if entity is not None]
+
+    async def _is_restored(self, entity: Entity) -> bool:
+        if _key(entity) not in self._declared:
+            return True
+        try:
+            async with self._link.channel() as channel:
+                await declare(channel, entity)
+        except Lost as error:
+            log.debug("%s could not be declared again yet: %s", entity.name, error)
+            return False
+        except BrokerError as error:
+            log.error("%s", error)
+        return True
 
     async def _delete(self, channel: AbstractChannel, address: Address) -> None:
         frames = await channel.get_underlay_channel()
@@ -86,28 +119,49 @@ class Topology:
             await frames.queue_delete(self._entities.name(address))
 
 
-async def _restore_until_one_fails(connection: AbstractConnection, waiting: deque[Entity]) -> None:
-    with amqp():
-        async with asyncio.timeout(DECLARE_S):
-            channel = await connection.channel(publisher_confirms=False)
-    try:
-        while waiting:
-            await declare(channel, waiting.popleft())
-    except (BrokerError, Lost) as error:
-        log.warning("an entity could not be declared again: %s", error)
-    finally:
-        await close_channel(channel)
+def _key(entity: Entity) -> tuple[type[Entity], str]:
+    return type(entity), entity.name
+
+
+async def settle_in(
+    link: Link, entities: Sequence[Entity], *, settle_s: float, timeout_s: float = CALL_S
+) -> None:
+    """Declare entities; return when those that were new are `settle_s` old.
+
+    Raises `BrokerError` for one that is there with other arguments, and `BrokerUnavailable`.
+    """
+
+    async def run(channel: AbstractChannel) -> None:
+        is_new = settle_s > 0.0 and not await _are_there(link, entities)
+        for entity in entities:
+            await declare(channel, entity)
+        if is_new:
+            await asyncio.sleep(settle_s)
+            await declare(channel, entities[-1])  # the server is still the same one
+
+    await link.call(run, timeout_s=timeout_s)
+
+
+async def _are_there(link: Link, entities: Sequence[Entity]) -> bool:
+    async with link.channel() as channel:
+        for entity in entities:
+            if isinstance(entity, QueueEntity) and await inspect(channel, entity.name) is None:
+                return False
+    return True
 
 
 async def declare(channel: AbstractChannel, entity: Entity) -> None:
     """Create an entity, or see that it is there.
 
-    Raises `Lost`, and `BrokerError` if it is there with other arguments.
+    Raises `Lost` (also when an exchange to bind it to is not there yet), and `BrokerError` if it is
+    there with other arguments.
     """
     try:
         with amqp():
             async with asyncio.timeout(DECLARE_S):
                 await _declare(channel, entity)
+    except ChannelNotFoundEntity as error:
+        raise Lost(str(error)) from error
     except ChannelPreconditionFailed as error:
         raise BrokerError(
             f"{entity.name} is already at the server with other arguments, perhaps from another"
