@@ -3,7 +3,7 @@
 """The sampler's child process: `python -m warren_gpu_worker.sampler.child SETTINGS BASE_MODEL`.
 
 One thread decodes; another reads the socket and hands frames over, so that orders are taken between
-two steps and never hold one up; two more fetch policies. All meet in one queue of events.
+two steps and never hold one up; a few more fetch policies. All meet in one queue of events.
 
 Invariants: whatever is finished in a step leaves in one frame; while there is work, something is
 said at least every `PULSE_S`; when the supervisor closes the conversation the process ends at once.
@@ -43,7 +43,7 @@ from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.weights import PolicyFiles, fetch_policy
 
 PULSE_S = 1.0
-_N_FETCHES = 2
+_N_FETCHES = 8
 _FETCH_DELAYS_S = (0.0, 0.2, 1.0)
 """Waits before each try: a store may show a new folder late."""
 
@@ -171,7 +171,7 @@ def main() -> None:
     except (OSError, ValueError, RuntimeError) as error:
         channel.send(pack(Broken(str(error))))
         os._exit(1)
-    gc.freeze()
+    gc.freeze()  # what was loaded stays: nothing of it is garbage
     child.run()
     os._exit(0)
 

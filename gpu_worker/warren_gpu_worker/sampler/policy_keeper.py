@@ -43,16 +43,15 @@ class PolicyKeeper:
     def submit(self, request: Request, source: PolicySource) -> Refusal | None:
         """Hand the request to the engine as soon as its policy is loaded."""
         loaded = self._engine.version_of(source.key)
-        if loaded is None and source.url is None:
+        if loaded is None or loaded < source.version:
+            if source.url is not None:
+                self._parked.setdefault(source.key, []).append(_Parked(request, source.version))
+                self._want(source)
+                return None
             if source.version != BASE_VERSION:
                 return _unavailable(request, f"version {source.version} has no address")
             self._engine.load(source.key, BASE_VERSION, None)
-            loaded = BASE_VERSION
-        if loaded is not None and loaded >= source.version:
-            self._engine.submit([request])
-        else:
-            self._parked.setdefault(source.key, []).append(_Parked(request, source.version))
-            self._want(source)
+        self._engine.submit([request])
         return None
 
     def published(self, news: Published) -> None:

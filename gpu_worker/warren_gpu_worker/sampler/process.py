@@ -29,11 +29,12 @@ from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_schemas.episode import FailureKind
 
 MAX_ATTEMPTS = 3
-_MODULE = "warren_gpu_worker.sampler.child"
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 30.0
 """Between a child's death and the next one's birth, doubled at each death soon after birth."""
 _CLOSE_GRACE_S = 1.0
+_START_S = 1800.0
+"""Loading a large model from a slow disk takes minutes."""
 
 Answers = Sequence[FinishedTurn | Refusal]
 
@@ -51,18 +52,24 @@ class _Held:
 
 
 class SamplerProcess:
-    """`answered` is called with every batch of answers, on the event loop, and must not block."""
+    """`answered` is called with every batch of answers, on the event loop, and must not block.
+
+    `module` is the child's program.
+    """
 
     def __init__(
         self,
         base_model: str,
         settings: GpuWorkerSettings,
         answered: Callable[[Answers], None],
+        *,
+        module: str = "warren_gpu_worker.sampler.child",
     ) -> None:
         self.base_model = base_model
         self.statistics: EngineStatistics | None = None
         self._settings = settings
         self._answered = answered
+        self._module = module
         self._held: dict[int, _Held] = {}
         self._outbox = Orders()
         self._has_orders = asyncio.Event()
@@ -131,7 +138,7 @@ class SamplerProcess:
         arguments = (self._settings.model_dump_json(), self.base_model)
         return await Child.spawn(
             f"the sampler of {self.base_model}",
-            _MODULE,
+            self._module,
             arguments,
             n_threads=self._settings.n_threads,
             log_path=self._log_path(),
@@ -145,7 +152,12 @@ class SamplerProcess:
         return folder / f"sampler-{self.base_model.replace('/', '-')}.log"
 
     async def _greet(self, child: Child) -> None:
-        frame = unpack_answer(await child.receive())
+        try:
+            async with asyncio.timeout(_START_S):
+                frame = unpack_answer(await child.receive())
+        except TimeoutError as error:
+            reason = f"it was not loaded within {_START_S:.0f} s"
+            raise SamplerBroken(f"{self.base_model} can't be sampled from: {reason}") from error
         if isinstance(frame, Broken):
             raise SamplerBroken(f"{self.base_model} can't be sampled from: {frame.reason}")
         assert isinstance(frame, Ready), "a child greets first"

@@ -1,0 +1,52 @@
+"""A sampler's child that does nothing but misbehave; its base model's name says how."""
+
+import os
+import sys
+import time
+
+import numpy as np
+
+from warren_broker.worker.child import Channel
+from warren_gpu_worker.sampler.engine import EngineStatistics
+from warren_gpu_worker.sampler.frames import (
+    Broken,
+    FinishedTurn,
+    Ready,
+    Report,
+    TurnRequest,
+    pack,
+    unpack_orders,
+)
+from warren_schemas.episode import FinishReason
+
+STATISTICS = EngineStatistics(0, 0, 0, 0, 0, 0)
+
+
+def answer(request: TurnRequest) -> FinishedTurn:
+    none = np.zeros(0, np.int32)
+    return FinishedTurn(
+        request.id, none, none, none.astype(np.float32), none, str(os.getpid()), FinishReason.STOP
+    )
+
+
+def main() -> None:
+    how = sys.argv[2]
+    channel = Channel.inherited()
+    if how == "broken":
+        channel.send(pack(Broken("it has no chat template")))
+        return
+    if how == "stillborn":
+        os._exit(3)
+    channel.send(pack(Ready(512)))
+    while (frame := channel.receive()) is not None:
+        requests = unpack_orders(frame).requests
+        if how == "dies" and any(request.forced_action == "die" for request in requests):
+            os._exit(4)
+        if how == "hangs" and any(request.forced_action == "hang" for request in requests):
+            time.sleep(3600)
+        answers = [answer(r) for r in requests for _ in range(2 if how == "repeats" else 1)]
+        channel.send(pack(Report(answers, STATISTICS)))
+
+
+if __name__ == "__main__":
+    main()

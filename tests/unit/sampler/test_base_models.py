@@ -1,0 +1,78 @@
+# pyright: reportUnknownMemberType=false
+"""Base models: the tiny family is what was promised, and every other choice has a clear answer."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from warren_gpu_worker.base_models import (
+    UnknownBaseModel,
+    load_base,
+    load_tokenizer,
+    resolve_base_models,
+)
+
+
+def test_the_tiny_family_is_as_described(tiny_models: dict[str, str]) -> None:
+    for name, std in (("warren/tiny", 0.02), ("warren/tiny-lora", 0.2)):
+        model = load_base(tiny_models[name])
+        assert sum(p.numel() for p in model.parameters()) == 102_272
+        embedding = model.get_input_embeddings().weight.detach()
+        assert float(embedding.std()) == pytest.approx(std, rel=0.1)
+        assert load_tokenizer(tiny_models[name]).chat_template
+
+
+def test_a_second_worker_finds_what_the_first_has_built(tiny_models: dict[str, str]) -> None:
+    models_folder = Path(tiny_models["warren/tiny"]).parent.parent
+    weights = Path(tiny_models["warren/tiny"]) / "model.safetensors"
+    made_ns = weights.stat().st_mtime_ns
+    assert resolve_base_models(tiny_models, models_folder) == tiny_models
+    assert weights.stat().st_mtime_ns == made_ns
+
+
+def test_two_builders_at_once_leave_one_whole_folder(
+    tiny_models: dict[str, str], tmp_path: Path
+) -> None:
+    target = tmp_path / "tiny"
+    command = [sys.executable, "-m", "warren_gpu_worker.base_models.tiny_build", str(target)]
+    builders = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(2)]
+    assert [builder.wait(110) for builder in builders] == [0, 0]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["tiny"]
+    built, known = (Path(f) / "model.safetensors" for f in (target, tiny_models["warren/tiny"]))
+    assert built.read_bytes() == known.read_bytes()
+
+
+def test_a_folder_is_offered_under_the_name_that_was_given(tiny_models: dict[str, str]) -> None:
+    folder = tiny_models["warren/tiny"]
+    assert resolve_base_models([f"Mine/One={folder}"], Path("unused")) == {"Mine/One": folder}
+    assert resolve_base_models([folder], Path("unused")) == {Path(folder).name: folder}
+
+
+@pytest.mark.parametrize(
+    ("choice", "reason"),
+    [
+        ("/nowhere/at/all", "is no folder"),
+        ("mine=/nowhere", "is no folder"),
+        ("=/nowhere", "name before '=' is empty"),
+        ("warren/tinny", "did you mean warren/tiny"),
+    ],
+)
+def test_what_is_not_there_is_named(
+    choice: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(UnknownBaseModel, match=reason):
+        resolve_base_models([choice], tmp_path)
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnknownBaseModel, match=r"no config\.json"):
+        resolve_base_models([f"mine={tmp_path}"], tmp_path)
+
+
+def test_one_name_for_two_folders_is_refused(tiny_models: dict[str, str]) -> None:
+    first, second = tiny_models.values()
+    with pytest.raises(UnknownBaseModel, match="given twice"):
+        resolve_base_models([f"a={first}", f"a={second}"], Path("unused"))

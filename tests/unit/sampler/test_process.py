@@ -1,0 +1,113 @@
+"""The child may die, hang or stammer: every request is answered once, or cancelled."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import numpy as np
+import pytest
+
+from warren_gpu_worker.sampler.engine import PolicyKey, Refusal
+from warren_gpu_worker.sampler.frames import FinishedTurn, PolicySource, TurnRequest
+from warren_gpu_worker.sampler.process import MAX_ATTEMPTS, Answers, SamplerBroken, SamplerProcess
+from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_schemas.config import Sampling
+from warren_schemas.episode import FailureKind
+
+FAKE = "tests.support.fake_sampler_child"
+
+
+class Supervised:
+    """A process and what it has answered so far."""
+
+    def __init__(self, how: str, hang_s: float) -> None:
+        settings = GpuWorkerSettings(base_models={how: "/nowhere"}, hang_s=hang_s)
+        self.process = SamplerProcess(how, settings, self._answered, module=FAKE)
+        self.answers: list[FinishedTurn | Refusal] = []
+        self._arrived = asyncio.Event()
+
+    def _answered(self, answers: Answers) -> None:
+        self.answers += answers
+        self._arrived.set()
+
+    async def until(self, n_answers: int) -> list[FinishedTurn | Refusal]:
+        async with asyncio.timeout(60):
+            while len(self.answers) < n_answers:
+                self._arrived.clear()
+                await self._arrived.wait()
+        return self.answers
+
+
+@asynccontextmanager
+async def supervised(
+    how: str, monkeypatch: pytest.MonkeyPatch, hang_s: float = 300.0
+) -> AsyncGenerator[Supervised]:
+    monkeypatch.setenv("PYTHONPATH", ".")
+    it = Supervised(how, hang_s)
+    task = asyncio.create_task(it.process.run())
+    try:
+        yield it
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+def request(number: int, forced_action: str | None = None) -> TurnRequest:
+    source = PolicySource(PolicyKey("model_a"), 0, None)
+    none = np.zeros(0, np.int32)
+    return TurnRequest(number, source, none, (("user", "?"),), Sampling(), forced_action)
+
+
+async def test_every_request_is_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with supervised("repeats", monkeypatch) as it:
+        it.process.submit([request(i) for i in range(50)])
+        await it.until(50)
+        it.process.submit([request(99)])
+        await it.until(51)
+        assert sorted(a.id for a in it.answers) == [*range(50), 99]
+
+
+async def test_a_request_that_kills_is_given_up_and_the_others_are_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with supervised("dies", monkeypatch) as it:
+        it.process.submit([request(1)])
+        (first,) = await it.until(1)
+        it.process.submit([request(2, "die")])
+        (_, refused) = await it.until(2)
+        assert isinstance(refused, Refusal)
+        assert refused.kind is FailureKind.SAMPLER_ERROR
+        assert str(MAX_ATTEMPTS) in refused.reason
+        it.process.submit([request(3)])
+        last = (await it.until(3))[-1]
+        assert isinstance(first, FinishedTurn)
+        assert isinstance(last, FinishedTurn)
+        assert first.text != last.text, "another child answered"
+
+
+async def test_a_child_that_hangs_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with supervised("hangs", monkeypatch, hang_s=0.5) as it:
+        it.process.submit([request(1, "hang")])
+        (refused,) = await it.until(1)
+        assert isinstance(refused, Refusal)
+        it.process.submit([request(2)])
+        assert isinstance((await it.until(2))[-1], FinishedTurn)
+
+
+async def test_cancelled_requests_are_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with supervised("repeats", monkeypatch) as it:
+        it.process.submit([request(1), request(2)])
+        it.process.cancel([1, 77])
+        (only,) = await it.until(1)
+        assert only.id == 2
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"), [("broken", "no chat template"), ("stillborn", "exit code 3")]
+)
+async def test_a_model_that_never_comes_up_is_reported(
+    how: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", ".")
+    with pytest.raises(SamplerBroken, match=reason):
+        await Supervised(how, 300.0).process.run()
