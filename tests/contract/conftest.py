@@ -42,7 +42,7 @@ def _in_process(hub: MemoryHub) -> Opener:
 def _rabbitmq(node: PrivateRabbit) -> Opener:
     @asynccontextmanager
     async def open_client(name: str) -> AsyncGenerator[Broker]:
-        async with open_rabbitmq(node.url, name=name) as client:
+        async with open_rabbitmq(node.url, name=name, settle_s=0.0) as client:
             yield client
 
     return open_client
