@@ -10,10 +10,6 @@ from cyclopts import Parameter
 if TYPE_CHECKING:
     from warren_env_worker.settings import EnvWorkerSettings
 
-GC_THRESHOLDS = (10_000, 20, 50)
-"""A busy worker makes thousands of objects that live for a turn of an episode. At Python's defaults
-the collector looks through all of them so often that it takes half of the CPU time."""
-
 
 def env_worker(
     *,
@@ -99,12 +95,10 @@ def _run(broker_url: str, settings: "EnvWorkerSettings") -> None:
 
 
 async def _serve(broker_url: str, settings: "EnvWorkerSettings") -> None:
-    import gc
-
     from warren_broker.connect import open_broker
+    from warren_broker.worker.lifecycle import calm_garbage_collector
     from warren_env_worker.service import serve_env_worker
 
-    gc.freeze()  # what was imported stays
-    gc.set_threshold(*GC_THRESHOLDS)
+    calm_garbage_collector()
     async with open_broker(broker_url, name=settings.worker) as broker:
         await serve_env_worker(broker, settings)

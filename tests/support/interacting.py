@@ -24,7 +24,7 @@ from warren_schemas.episode import (
     TaskRef,
 )
 from warren_schemas.ids import EpisodeId, GroupId, ModelId, RunId, WorkerId
-from warren_schemas.transcript import ChatMessage, Transcript
+from warren_schemas.transcript import ChatMessage
 
 BASE_MODEL = "tiny"
 RUN = RunId("run_1")
@@ -53,10 +53,17 @@ def demonstration(environment: str, member: int = 0, **changes: Any) -> EpisodeS
 
 
 def start(
-    episode: str = "ep_1", of: EpisodeSpec | None = None, *, attempt: int = 1, **envelope: Any
+    episode: str = "ep_1",
+    of: EpisodeSpec | None = None,
+    *,
+    run: RunId = RUN,
+    attempt: int = 1,
+    deadline_s: float | None = None,
 ) -> StartEpisode:
     return StartEpisode(
-        envelope=Envelope(run=RUN, episode=EpisodeId(episode), attempt=attempt, **envelope),
+        envelope=Envelope(
+            run=run, episode=EpisodeId(episode), attempt=attempt, deadline_s=deadline_s
+        ),
         spec=of or spec(),
     )
 
@@ -81,33 +88,31 @@ def echo(item: Generate) -> str:
 
 
 async def start_all(broker: Broker, starts: Sequence[StartEpisode]) -> None:
-    environment = starts[0].spec.environment
-    await broker.declare(interact(environment), trajectories(RUN))
+    environment, run = starts[0].spec.environment, starts[0].envelope.run
+    await broker.declare(interact(environment), trajectories(run or RUN))
     await Courier(broker).send_all(interact(environment), starts)
 
 
-async def endings(broker: Broker, n: int) -> list[EpisodeEnded]:
-    """The first `n` episodes of the run that end."""
-    ended: list[EpisodeEnded] = []
-    async with follow(broker, trajectories(RUN), EpisodeEnded, start="first") as inbox:
+async def endings(broker: Broker, n: int, *, run: RunId = RUN) -> list[EpisodeEnded]:
+    """The first end of each of `n` episodes of the run."""
+    ended: dict[str, EpisodeEnded] = {}
+    async with follow(broker, trajectories(run), EpisodeEnded, start="first") as inbox:
         async for claims in inbox:
             for claim in claims:
-                ended.append(claim.item)
+                ended.setdefault(claim.item.envelope.episode or "", claim.item)
                 claim.done()
             if len(ended) >= n:
                 break
-    return ended
+    return list(ended.values())
 
 
 @asynccontextmanager
 async def sampling(broker: Broker, policy: Policy = echo) -> AsyncGenerator[None]:
     """A sampler that answers with this policy while the context lasts."""
-    task = asyncio.create_task(_sample(broker, policy), name="sampler")
-    try:
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(_sample(broker, policy), name="sampler")
         yield
-    finally:
         task.cancel()
-        await asyncio.wait({task})
 
 
 async def _sample(broker: Broker, policy: Policy) -> None:
@@ -132,13 +137,3 @@ async def _send_home(
         await courier.send_all(home(worker, environment), steps)
     except Unroutable:
         await courier.send_all(interact(environment), steps)
-
-
-def transcript_of(*said_and_shown: str) -> Transcript:
-    """Texts by turns: shown, said, shown, …"""
-    roles = ("user", "assistant")
-    return Transcript(
-        messages=tuple(
-            ChatMessage(role=roles[i % 2], content=text) for i, text in enumerate(said_and_shown)
-        )
-    )

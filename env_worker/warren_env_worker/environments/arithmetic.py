@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from warren.environment import ConfigError, Context, Env, StepResult
 
+COLUMNS = ("question", "answer")
 PARTIAL_REWARD = 0.2
 SHIPPED = str(Path(__file__).with_name("arithmetic-{split}.parquet"))
 
@@ -61,12 +62,14 @@ def read_problems(path: Path) -> list[Problem]:
     """Raises `ConfigError` for a file that is missing or has other columns."""
     parquet: Any = import_module("pyarrow.parquet")  # untyped, and heavy: only who needs it
     try:
-        rows = parquet.read_table(path, columns=["question", "answer"]).to_pylist()
-    except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
+        there = [name for name in COLUMNS if name in parquet.read_schema(path).names]
+        columns = parquet.read_table(path, columns=there).to_pydict()
+    except (OSError, ValueError) as error:  # a broken file is a ValueError of pyarrow's
         raise ConfigError(f"{path} can't be read: {error}") from error
-    if rows and len(rows[0]) < 2:
+    if len(there) < len(COLUMNS):
         raise ConfigError(f"{path} lacks the columns question and answer")
-    return [Problem(str(row["question"]), str(row["answer"])) for row in rows]
+    rows = zip(*(columns[name] for name in COLUMNS), strict=True)
+    return [Problem(str(question), str(answer)) for question, answer in rows]
 
 
 def _share_of_digits(said: str, answer: str) -> float:

@@ -10,6 +10,7 @@ from warren_env_worker.host.cell import SharedCell
 from warren_env_worker.host.protocol import Description, Unusable, unpack_greeting
 from warren_env_worker.host.session import Session
 
+CHILD_MODULE = "warren_env_worker.host.child"
 IMPORT_LIMIT_S = 120.0
 """How long a child may take to import its environment."""
 CLOSE_GRACE_S = 1.0
@@ -25,14 +26,20 @@ async def opened(reference: str) -> AsyncGenerator[Session]:
     """A child that has imported its environment. Raises `EnvironmentUnusable`."""
     cell = SharedCell()
     try:
-        module, arguments = "warren_env_worker.host.child", (reference, cell.path)
-        child = await Child.spawn(reference, module, arguments)
+        child = await _spawned(reference, cell)
         try:
             yield Session(child, cell, await _greeted(child))
         finally:
             await child.close(grace_s=CLOSE_GRACE_S)
     finally:
         cell.close()
+
+
+async def _spawned(reference: str, cell: SharedCell) -> Child:
+    try:
+        return await Child.spawn(reference, CHILD_MODULE, (reference, cell.path))
+    except OSError as error:
+        raise EnvironmentUnusable(f"no process can be started for {reference}: {error}") from error
 
 
 async def _greeted(child: Child) -> Description:

@@ -1,0 +1,288 @@
+"""Env workers at work: whole episodes, workers that stop or are killed in the middle of them.
+
+The policy says what it is shown, which is always right: an episode of n turns that ends with a reward
+of n went through every turn once, wherever it was rebuilt.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import pytest
+from tests.support.hosting import child_pids
+from tests.support.interacting import echo, endings, sampling, spec, start, start_all
+from tests.support.private_rabbit import PrivateRabbit
+from tests.support.processes import end, signal_group, spawn
+
+from warren_broker.connect import open_broker
+from warren_broker.inbox import Inbox, listen
+from warren_broker.memory import MemoryHub, open_hub
+from warren_broker.port import Broker
+from warren_broker.topology import RUNS, WORKERS
+from warren_env_worker.service import serve_env_worker
+from warren_env_worker.settings import EnvWorkerSettings
+from warren_schemas.control import Heartbeat, RunEnded
+from warren_schemas.envelope import Envelope
+from warren_schemas.episode import Completed, EpisodeEnded, Failed, FailureKind, Generate
+from warren_schemas.ids import ModelId, WorkerId, new_run_id
+from warren_schemas.wire import encode
+
+PATIENCE_S = 90.0
+STOP_S = 5.0
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "warren", "env-worker"]
+OPTIONS = ["--only", "--env", "tests.support.environments:Letters"]
+ENVIRONMENTS = ("tests.support.environments:Letters", "tests.support.environments:Hostile")
+
+
+def reward(ended: EpisodeEnded) -> float:
+    assert isinstance(ended.outcome, Completed), ended.outcome
+    return ended.outcome.reward
+
+
+def workers_of(ended: list[EpisodeEnded]) -> set[str]:
+    return {item.worker for item in ended}
+
+
+@asynccontextmanager
+async def serving(
+    hub: MemoryHub, worker: str, *, capacity: int = 1024
+) -> AsyncGenerator["asyncio.Task[None]"]:
+    """An env worker in this process, with a broker client of its own."""
+    settings = EnvWorkerSettings(
+        environments=ENVIRONMENTS,
+        hosts_installed=False,
+        capacity=capacity,
+        worker=WorkerId(worker),
+    )
+    client = hub.client(worker)
+    task = asyncio.create_task(serve_env_worker(client, settings), name=worker)
+    try:
+        await heard(client, lambda heartbeat: heartbeat.worker == worker)
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        await client.close()
+
+
+async def heard(broker: Broker, is_awaited: Callable[[Heartbeat], bool]) -> Heartbeat:
+    """The first heartbeat from now on that is the awaited one."""
+    async with listen(broker, WORKERS, Heartbeat) as inbox:
+        return await found(inbox, is_awaited)
+
+
+async def found(inbox: Inbox[Heartbeat], is_awaited: Callable[[Heartbeat], bool]) -> Heartbeat:
+    async with asyncio.timeout(PATIENCE_S):
+        async for claims in inbox:
+            for claim in claims:
+                claim.done()
+                if is_awaited(claim.item):
+                    return claim.item
+    raise AssertionError("the topic ended")
+
+
+async def play_all(broker: Broker, n: int, n_turns: int) -> list[EpisodeEnded]:
+    run = new_run_id()
+    of = spec(max_turns=100, environment_config={"n_turns": n_turns})
+    await start_all(broker, [start(f"ep_{i}", of, run=run) for i in range(n)])
+    return await asyncio.wait_for(endings(broker, n, run=run), PATIENCE_S)
+
+
+async def test_episodes_of_one_worker() -> None:
+    async with open_hub() as hub, serving(hub, "env_1"):
+        broker = hub.client("test")
+        async with sampling(broker):
+            ended = await play_all(broker, 200, 3)
+    assert [reward(item) for item in ended] == [3.0] * 200
+    assert all(len(item.transcript.turns) == 3 for item in ended)
+
+
+async def test_two_workers_share_the_work() -> None:
+    async with open_hub() as hub, serving(hub, "env_1"), serving(hub, "env_2"):
+        broker = hub.client("test")
+        async with sampling(broker):
+            ended = await play_all(broker, 1000, 3)
+    assert workers_of(ended) == {"env_1", "env_2"}
+    assert {reward(item) for item in ended} == {3.0}
+
+
+async def test_a_full_worker_takes_no_new_episodes_but_all_steps() -> None:
+    async with open_hub() as hub, serving(hub, "env_1", capacity=5):
+        broker = hub.client("test")
+        async with sampling(broker):
+            ended = await play_all(broker, 300, 3)
+    assert {reward(item) for item in ended} == {3.0}
+
+
+async def test_a_worker_that_stops_hands_its_episodes_over() -> None:
+    async with open_hub() as hub, serving(hub, "env_2") as _second:
+        broker = hub.client("test")
+        async with serving(hub, "env_1") as first:
+            seen, half = 0, asyncio.Event()
+
+            def policy(item: Generate) -> str:
+                nonlocal seen
+                seen += 1
+                if seen == 1500:
+                    half.set()
+                return echo(item)
+
+            async with sampling(broker, policy):
+                playing = asyncio.create_task(play_all(broker, 300, 10))
+                await half.wait()
+                begun_s = time.monotonic()
+                first.cancel()
+                await asyncio.wait({first})
+                assert time.monotonic() - begun_s < STOP_S
+                ended = await playing
+    assert {reward(item) for item in ended} == {10.0}
+    assert any(item.spec.n_recoveries_left == 2 for item in ended)
+
+
+async def test_a_failing_environment_fails_its_own_episodes_only() -> None:
+    run = new_run_id()
+    hostile = spec("hostile", environment_config={"deed": "exit"})
+    starts = [start(f"ep_{i}", hostile, run=run) for i in range(12)]
+    evil = {"ep_3", "ep_7"}
+
+    def policy(item: Generate) -> str:
+        return "evil" if item.envelope.episode in evil and item.turn == 1 else echo(item)
+
+    async with open_hub() as hub, serving(hub, "env_1"):
+        broker = hub.client("test")
+        async with sampling(broker, policy):
+            await start_all(broker, starts)
+            ended = await asyncio.wait_for(endings(broker, 12, run=run), PATIENCE_S)
+    failed = {item.envelope.episode for item in ended if isinstance(item.outcome, Failed)}
+    assert failed == evil
+    kinds = {item.outcome.kind for item in ended if isinstance(item.outcome, Failed)}
+    assert kinds == {FailureKind.ENVIRONMENT_CRASHED}
+    assert {reward(item) for item in ended if item.envelope.episode not in evil} == {3.0}
+
+
+async def test_the_episodes_of_an_ended_run_are_closed() -> None:
+    async with open_hub() as hub, serving(hub, "env_1"):
+        broker = hub.client("test")
+        run = new_run_id()
+        await start_all(broker, [start(f"ep_{i}", run=run) for i in range(10)])
+        await heard(broker, lambda heartbeat: heartbeat.in_flight == 10)
+        ended = RunEnded(envelope=Envelope(), ended_run=run, model=ModelId("model_1"))
+        await broker.publish(RUNS, encode([ended]), message_id=ended.envelope.id)
+        await heard(broker, lambda heartbeat: heartbeat.in_flight == 0)
+
+
+async def test_a_worker_says_that_it_leaves_and_its_children_go() -> None:
+    async with open_hub() as hub:
+        broker = hub.client("test")
+        async with serving(hub, "env_1") as task, listen(broker, WORKERS, Heartbeat) as inbox:
+            assert len(child_pids()) == 2
+            task.cancel()
+            last = await found(inbox, lambda heartbeat: heartbeat.is_leaving)
+            assert last.offers == ("letters", "hostile")
+        assert child_pids() == []
+
+
+@contextmanager
+def started(url: str, log: Path) -> Generator["subprocess.Popen[bytes]"]:
+    """`warren env-worker` as a process of its own."""
+    process = spawn([*COMMAND, "--broker", url, *OPTIONS], log_path=log, folder=ROOT)
+    try:
+        yield process
+    finally:
+        signal_group(process, signal.SIGKILL)
+        process.wait()
+
+
+async def heard_from(broker: Broker, process: "subprocess.Popen[bytes]") -> WorkerId:
+    return (await heard(broker, lambda heartbeat: heartbeat.pid == process.pid)).worker
+
+
+async def test_a_killed_worker_costs_nothing(private_rabbit: PrivateRabbit, tmp_path: Path) -> None:
+    url = private_rabbit.url
+    with started(url, tmp_path / "first") as first, started(url, tmp_path / "second") as second:
+        async with open_broker(url, name="test") as broker:
+            lost, heir = await heard_from(broker, first), await heard_from(broker, second)
+            n_seen = 0
+
+            def policy(item: Generate) -> str:
+                nonlocal n_seen
+                n_seen += 1
+                if n_seen == 1000:
+                    signal_group(first, signal.SIGKILL)
+                return echo(item)
+
+            async with sampling(broker, policy):
+                ended = await play_all(broker, 200, 10)
+    assert {reward(item) for item in ended} == {10.0}
+    assert heir in workers_of(ended)
+    assert lost != heir
+    assert any(item.spec.n_recoveries_left == 2 for item in ended)
+
+
+async def test_a_worker_that_comes_later_takes_its_share(
+    private_rabbit: PrivateRabbit, tmp_path: Path
+) -> None:
+    url = private_rabbit.url
+    with started(url, tmp_path / "first") as first:
+        async with open_broker(url, name="test") as broker, sampling(broker):
+            early = await heard_from(broker, first)
+            assert workers_of(await play_all(broker, 100, 3)) == {early}
+            with started(url, tmp_path / "second") as second:
+                late = await heard_from(broker, second)
+                assert workers_of(await play_all(broker, 1000, 3)) == {early, late}
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+async def test_it_stops_in_good_order(
+    private_rabbit: PrivateRabbit, tmp_path: Path, signum: signal.Signals
+) -> None:
+    with started(private_rabbit.url, tmp_path / "log") as process:
+        async with open_broker(private_rabbit.url, name="test") as broker:
+            await heard_from(broker, process)
+            begun_s = time.monotonic()
+            await asyncio.to_thread(end, process, signum, grace_s=2 * STOP_S)
+            assert time.monotonic() - begun_s < STOP_S
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "An env worker needs a broker"),
+        (["--broker", "amqp://127.0.0.1:1"], "no answer from RabbitMQ at 127.0.0.1:1"),
+        (["--broker", "http://x"], "is no broker URL"),
+        (["--broker", "memory:", "--env", "no_such_module:X"], "there is no module no_such_module"),
+        (["--broker", "memory:", "--env", "MyEnv"], "Write module:Class"),
+        (
+            ["--broker", "memory:", "--env", "tests.support.environments:NotAnEnvironment"],
+            "must be a subclass of warren.Env",
+        ),
+        (
+            ["--broker", "memory:", "--env", "guess=tests.support.environments:Letters"],
+            "two environments are called guess",
+        ),
+        (["--broker", "memory:", "--only"], "there is no environment to host"),
+        (["--broker", "memory:", "--capacity", "0"], "capacity: "),
+    ],
+)
+def test_what_can_not_work_is_said_in_a_sentence(arguments: list[str], sentence: str) -> None:
+    variables = {k: v for k, v in os.environ.items() if k != "WARREN_BROKER_URL"}
+    done = subprocess.run(
+        [*COMMAND, *arguments],
+        cwd=ROOT,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode in (1, 2)
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
