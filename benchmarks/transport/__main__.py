@@ -24,9 +24,10 @@ from tests.support.processes import free_port
 
 from warren_broker.connect import open_broker
 from warren_broker.memory import open_hub
+from warren_broker.worker.lifecycle import calm_garbage_collector
 from warren_schemas.ids import new_id
 
-IN_PROCESS, RABBITMQ, HTTP = "in-process", "RabbitMQ", "HTTP"
+IN_PROCESS, RABBITMQ, HTTP, BARE_HTTP = "in-process", "RabbitMQ", "HTTP", "HTTP, bare dicts"
 
 
 @asynccontextmanager
@@ -74,11 +75,11 @@ async def run_rabbitmq(n_in_flight: int, seconds: float, url: str, broker_pid: i
             return await measure(round_trip, n_in_flight=n_in_flight, seconds=seconds, pids=pids)
 
 
-async def run_http(n_in_flight: int, seconds: float) -> Figures:
+async def run_http(n_in_flight: int, seconds: float, *, typed: bool = True) -> Figures:
     port = free_port()
     with server(f"http://127.0.0.1:{port}") as server_pid:
         pids = {"client": os.getpid(), "server": server_pid}
-        async with over_http.client(port) as round_trip:
+        async with over_http.client(port, typed=typed) as round_trip:
             return await measure(round_trip, n_in_flight=n_in_flight, seconds=seconds, pids=pids)
 
 
@@ -120,12 +121,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0, help="for each row")
     parser.add_argument("--in-flight", default="1,16,128")
     options = parser.parse_args()
+    calm_garbage_collector()
     loads = [int(load) for load in options.in_flight.split(",")]
-    results: dict[str, list[Figures]] = {IN_PROCESS: [], RABBITMQ: [], HTTP: []}
+    results: dict[str, list[Figures]] = {IN_PROCESS: [], RABBITMQ: [], HTTP: [], BARE_HTTP: []}
     with rabbitmq_node() as (url, pid):
         for load in loads:
             for run, name in (
                 (run_http(load, options.seconds), HTTP),
+                (run_http(load, options.seconds, typed=False), BARE_HTTP),
                 (run_rabbitmq(load, options.seconds, url, pid), RABBITMQ),
                 (run_in_process(load, options.seconds), IN_PROCESS),
             ):

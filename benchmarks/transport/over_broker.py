@@ -4,12 +4,12 @@ Both ends publish the successor, confirmed, before the message it came from is a
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from benchmarks.transport.items import answer_to, numbered
 from benchmarks.transport.load import RoundTrip
-from tests.support.items import generate, step
 
 from warren_broker.courier import Courier
 from warren_broker.inbox import Claim, receive
@@ -39,21 +39,11 @@ class Route:
 async def play_env_worker(broker: Broker, route: Route, ready: asyncio.Event) -> None:
     """Answer every step by the next turn, for ever."""
     courier = Courier(broker)
-    template = generate()
 
-    async def answer(claim: Claim[Step]) -> None:
-        taken = claim.item
-        await courier.send(
-            route.answers,
-            Generate(
-                envelope=taken.envelope,
-                spec=taken.spec,
-                transcript=template.transcript,
-                turn=taken.turn,
-                home="env_1",
-            ),
-        )
-        claim.done()
+    async def answer(claims: Sequence[Claim[Step]]) -> None:
+        await courier.send_all(route.answers, [answer_to(claim.item) for claim in claims])
+        for claim in claims:
+            claim.done()
 
     await broker.declare(route.answers)
     async with (
@@ -62,35 +52,25 @@ async def play_env_worker(broker: Broker, route: Route, ready: asyncio.Event) ->
     ):
         ready.set()
         async for claims in inbox:
-            for claim in claims:
-                tasks.create_task(answer(claim))
+            tasks.create_task(answer(claims))
 
 
 @asynccontextmanager
 async def sampler(broker: Broker, route: Route) -> AsyncGenerator[RoundTrip]:
     """The end that the load is measured at."""
     courier = Courier(broker)
-    waiting: dict[int, asyncio.Future[Claim[Generate]]] = {}
+    waiting: dict[str, asyncio.Future[Claim[Generate]]] = {}
     held: dict[int, Claim[Generate]] = {}
-    templates = [step(f"{number}") for number in range(1024)]
 
     async def take_answers() -> None:
         async for claims in inbox:
             for claim in claims:
-                waiting.pop(int(claim.item.envelope.episode or 0)).set_result(claim)
+                waiting.pop(claim.item.envelope.episode or "").set_result(claim)
 
     async def round_trip(episode: int, turn: int) -> None:
-        template = templates[episode]
         answer: asyncio.Future[Claim[Generate]] = asyncio.get_running_loop().create_future()
-        waiting[episode] = answer
-        sent = Step(
-            envelope=template.envelope,
-            spec=template.spec,
-            transcript=template.transcript,
-            turn=turn,
-            finish=template.finish,
-        )
-        await courier.send(route.steps, sent)
+        waiting[str(episode)] = answer
+        await courier.send(route.steps, numbered(episode, turn))
         if episode in held:
             held.pop(episode).done()
         held[episode] = await answer

@@ -12,6 +12,7 @@ from benchmarks.transport import over_http
 from benchmarks.transport.over_broker import Route, play_env_worker
 
 from warren_broker.connect import open_broker
+from warren_broker.worker.lifecycle import calm_garbage_collector
 
 
 async def serve_broker(url: str, run: str) -> None:
@@ -30,6 +31,7 @@ async def serve_http(port: int) -> None:
 
 
 def main(url: str, run: str) -> None:
+    calm_garbage_collector()
     parts = urlsplit(url)
     if parts.scheme == "http":
         uvloop.run(serve_http(parts.port or 80))
