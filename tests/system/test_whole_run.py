@@ -1,0 +1,195 @@
+"""A whole run through real processes on RabbitMQ, as its user starts it, while things break.
+
+Gateway, GPU worker and env workers are processes of their own. The broker is killed in the middle
+and comes back; an env worker joins late and takes a share; the run ends as if nothing had happened.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.support.private_rabbit import PrivateRabbit
+from tests.support.processes import end, free_port, spawn, wait_until
+
+import warren
+from warren import Client, RunCancelled, RunFailed
+from warren_schemas.events import StepCompleted
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "guess.yaml"
+N_STEPS = 24
+BOOT_S = 90.0
+STOP_S = 10.0
+
+
+@dataclass
+class Site:
+    """The processes of one deployment, each with its own log."""
+
+    home: Path
+    broker: str
+    store: str | None
+    port: int = field(default_factory=free_port)
+    processes: dict[str, "subprocess.Popen[bytes]"] = field(
+        default_factory=dict[str, "subprocess.Popen[bytes]"]
+    )
+    commands: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self, name: str, *arguments: str) -> None:
+        self.commands[name] = arguments
+        variables = {**os.environ, "WARREN_BROKER_URL": self.broker, "WARREN_HOME": str(self.home)}
+        if self.store:
+            variables["WARREN_STORE_URL"] = self.store
+        self.processes[name] = spawn(
+            [sys.executable, "-m", "warren", *arguments],
+            log_path=self.log(name),
+            environment=variables,
+        )
+
+    async def start_all(self) -> None:
+        self.start("gateway", "gateway", "--port", str(self.port))
+        await asyncio.to_thread(
+            wait_until,
+            self.is_listening,
+            self.processes["gateway"],
+            deadline_s=BOOT_S,
+            log_path=self.log("gateway"),
+        )
+        self.start("gpu", "gpu-worker", "--base-model", "warren/tiny")
+        self.start("env-1", "env-worker")
+        self.start("env-2", "env-worker")
+
+    def is_listening(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1.0):
+            return True
+        return False
+
+    def log(self, name: str) -> Path:
+        return self.home / f"{name}.log"
+
+    def stop(self) -> None:
+        for process in self.processes.values():
+            end(process, signal.SIGTERM, grace_s=STOP_S)
+
+
+@pytest.fixture
+def rabbit(tmp_path: Path) -> Generator[PrivateRabbit]:
+    """A node of this test's own: it is killed here, and others must not notice."""
+    folder = tmp_path / "rabbit"
+    folder.mkdir()
+    rabbit = PrivateRabbit(folder)
+    rabbit.start()
+    yield rabbit
+    rabbit.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+async def site(
+    request: pytest.FixtureRequest, tmp_path: Path, rabbit: PrivateRabbit
+) -> AsyncGenerator[Site]:
+    store = request.getfixturevalue("private_postgres") if request.param == "postgresql" else None
+    site = Site(tmp_path, rabbit.url, store)
+    try:
+        await site.start_all()
+        yield site
+    finally:
+        await asyncio.to_thread(site.stop)
+
+
+@asynccontextmanager
+async def connected(site: Site) -> AsyncGenerator[Client]:
+    key = (site.home / "api-key").read_text().strip()
+    async with warren.connect(site.url, api_key=key) as client:
+        yield client
+
+
+def small_config(steps: int = N_STEPS) -> dict[str, object]:
+    """The example, in small: enough steps for things to break in between."""
+    config = yaml.safe_load(EXAMPLE.read_text())
+    config["warmup"]["steps"] = 10
+    config["evaluation"]["episodes"] = 32
+    config["limits"] = {"steps": steps, "episode_s": 60}
+    config["checkpoint"] = {"every_steps": 10}
+    return config
+
+
+@pytest.mark.timeout(400)
+async def test_a_run_ends_as_if_its_broker_had_not_been_killed(
+    site: Site, rabbit: PrivateRabbit
+) -> None:
+    async with connected(site) as client:
+        run = await client.train(small_config())
+        steps: list[int] = []
+        async for event in run.events():
+            if not isinstance(event.body, StepCompleted) or event.body.phase != "training":
+                continue
+            steps.append(event.body.step)
+            if event.body.step == 4:
+                rabbit.kill()
+                rabbit.spawn()
+                await asyncio.to_thread(rabbit.wait_until_ready)
+        result = await run.result()
+
+    assert steps == list(range(1, N_STEPS + 1))
+    assert result.reward_before is not None and result.reward_after is not None
+    assert result.max_staleness_seen <= 3
+    assert result.failed_episodes == 0
+
+
+@pytest.mark.timeout(300)
+async def test_an_env_worker_that_joins_late_takes_a_share(site: Site) -> None:
+    """And a run that is cancelled in the middle leaves every worker as it was."""
+    async with connected(site) as client:
+        run = await client.train(small_config(steps=100_000))
+        async for event in run.events():
+            if not isinstance(event.body, StepCompleted):
+                continue
+            if "env-3" not in site.processes:
+                site.start("env-3", "env-worker")
+            workers = await client.workers()
+            shares = [w.n_done for w in workers if w.role == "environment"]
+            if len(shares) == 3 and all(shares):
+                break
+        await run.cancel()
+        with pytest.raises(RunCancelled):
+            await run.result()
+        workers = await client.workers()
+
+    assert sorted(w.role for w in workers) == ["environment"] * 3 + ["sampler", "trainer"]
+    assert all(process.poll() is None for process in site.processes.values())
+
+
+@pytest.mark.timeout(300)
+async def test_a_run_survives_its_workers(site: Site) -> None:
+    """Each worker is killed once, and started again, while the run goes on."""
+    async with connected(site) as client:
+        run = await client.train(small_config())
+        victims = {2: "env-1", 7: "gpu", 12: "env-2"}
+        async for event in run.events():
+            body = event.body
+            if not isinstance(body, StepCompleted) or body.phase != "training":
+                continue
+            if (victim := victims.pop(body.step, None)) is not None:
+                site.processes[victim].kill()
+                await asyncio.to_thread(site.processes[victim].wait)
+                site.start(victim, *site.commands[victim])
+        try:
+            result = await run.result()
+        except RunFailed as error:
+            raise AssertionError(site.log("gateway").read_text()[-3000:]) from error
+
+    assert result.updates > 0
+    assert result.version == 10 + result.updates
