@@ -1,0 +1,51 @@
+# Everything runs in .venv. `make help` lists the targets.
+
+PYTHON    ?= python3
+PIP_FLAGS ?=
+SEED      ?= 1
+ARGS      ?=
+
+BIN        := .venv/bin
+INSTALLED  := .venv/installed
+BENCHMARKS := codec transport
+
+# Spinning BLAS threads cost more than they bring on a small machine.
+export OMP_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check format golden bench
+
+help:  ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(INSTALLED)  ## Make .venv with everything in it, pinned by constraints.txt
+
+# torch comes first and by its exact version, so that no later step trades it for another build.
+$(INSTALLED): constraints.txt pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("Warren needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install $(PIP_FLAGS) $$(grep '^torch==' constraints.txt) --constraint constraints.txt
+	$(BIN)/python -m pip install $(PIP_FLAGS) --editable '.[dev]' --constraint constraints.txt
+	touch $@
+
+demo: install  ## Teach a tiny model a game, from nothing, in a few minutes (SEED=2 for another run)
+	$(BIN)/warren demo --seed $(SEED) $(ARGS)
+
+test: install  ## Run the tests; they start private RabbitMQ and PostgreSQL servers (ARGS="-k codec")
+	$(BIN)/python -m pytest $(ARGS)
+
+check: install  ## Lint, formatting, types and import layers
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+format: install  ## Put imports and layout in order
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+golden: install  ## Write the golden files anew, after a schema was changed on purpose
+	$(BIN)/python -m tests.compat.golden
+
+bench: install  ## Measure, and print the figures of benchmarks/README.md
+	@set -e; for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
