@@ -96,7 +96,7 @@ class Interactions:
         """Drop episodes past their deadline: whoever wants them starts them again."""
         for interaction in list(self._live.values()):
             if interaction.expires_s < now_s:
-                log.info("%s expired at turn %d", episode_of(interaction.taken), interaction.turn)
+                log.debug("%s expired at turn %d", episode_of(interaction.taken), interaction.turn)
                 self._drop(interaction)
 
     def _known(self, episode: EpisodeId) -> Interaction | None:
@@ -124,7 +124,7 @@ class Interactions:
     def _begin(self, claim: Claim[Taken]) -> None:
         item = claim.item
         if isinstance(item, Step):
-            log.info("%s moves in at turn %d", episode_of(item), item.turn)
+            log.debug("%s moves in at turn %d", episode_of(item), item.turn)
             item = _moved(item)
         slot = self._hosts[item.spec.environment].open()
         interaction = self._live[episode_of(item)] = Interaction.begin(item, slot)

@@ -4,6 +4,7 @@ Invariants: a transcript only grows; every item carries the run, episode, attemp
 the one that it follows; a failure carries no reward.
 """
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -129,6 +130,8 @@ def _outcome(taken: Taken, observed: Observed, transcript: Transcript) -> Outcom
             kind=FailureKind.ENVIRONMENT_ERROR,
             reason=f"the messages add up to {n_chars} characters; {MAX_TRANSCRIPT_CHARS} can be sent",
         )
+    if not math.isfinite(transcript.reward):
+        return Failed(kind=FailureKind.INVALID_REWARD, reason="the rewards add up to no number")
     is_at_limit = len(transcript.turns) >= taken.spec.max_turns
     if not (observed.is_over or is_at_limit):
         return None

@@ -68,6 +68,20 @@ class Hostile(Letters):
         return cast("StepResult", DEEDS[self.deed]())
 
 
+class SlowStarter(Hostile):
+    """May load for an hour, and hangs in `step`."""
+
+    name = "slow-starter"
+    limits = Limits(load_s=3600.0, reset_s=3600.0, step_s=0.5)
+
+    def __init__(self) -> None:
+        super().__init__(deed="hang")
+
+    def reset(self, task: None, ctx: Context) -> str:
+        time.sleep(0.6)  # so that the watch sees this call
+        return super().reset(task, ctx)
+
+
 class Unreplayable(Hostile):
     name = "unreplayable"
     replayable = False
@@ -122,6 +136,13 @@ class Sleepy(Letters):
         return super().step("a")
 
 
+class Generous(Letters):
+    name = "generous"
+
+    def step(self, action: str) -> StepResult:
+        return StepResult("more?", reward=sys.float_info.max)
+
+
 class Verbose(Letters):
     name = "verbose"
 
@@ -172,6 +193,10 @@ def _raise_error() -> object:
     raise ValueError("no such\nmove")
 
 
+def _raise_garbage() -> object:
+    raise ValueError("\ud800 is no text")
+
+
 def _hang() -> object:
     while True:
         time.sleep(3600)
@@ -209,5 +234,6 @@ DEEDS: dict[str, Callable[[], object]] = {
     "return_none": lambda: None,
     "return_tuple": lambda: ("?", 1.0, True),
     "speak_for_policy": lambda: StepResult([ChatMessage(role="assistant", content="me")]),
+    "raise_garbage": _raise_garbage,
     "be_unencodable": lambda: StepResult("\ud800"),
 }

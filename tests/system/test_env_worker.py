@@ -30,7 +30,7 @@ from warren_env_worker.settings import EnvWorkerSettings
 from warren_schemas.control import Heartbeat, RunEnded
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import Completed, EpisodeEnded, Failed, FailureKind, Generate
-from warren_schemas.ids import ModelId, WorkerId, new_run_id
+from warren_schemas.ids import ModelId, WorkerId, new_id, new_run_id
 from warren_schemas.wire import encode
 
 PATIENCE_S = 90.0
@@ -91,7 +91,8 @@ async def found(inbox: Inbox[Heartbeat], is_awaited: Callable[[Heartbeat], bool]
 async def play_all(broker: Broker, n: int, n_turns: int) -> list[EpisodeEnded]:
     run = new_run_id()
     of = spec(max_turns=100, environment_config={"n_turns": n_turns})
-    await start_all(broker, [start(f"ep_{i}", of, run=run) for i in range(n)])
+    starts = [start(new_id("ep"), of, run=run) for _ in range(n)]
+    await start_all(broker, starts)
     return await asyncio.wait_for(endings(broker, n, run=run), PATIENCE_S)
 
 

@@ -16,10 +16,15 @@ from warren_env_worker.host.protocol import Message
 from warren_env_worker.host.refusal import Refusal, error_refusal
 from warren_schemas.episode import FailureKind
 
+MAX_MESSAGES = 1000
+"""Most messages of one observation."""
+
 
 def messages(shown: object, where: str, max_chars: int) -> list[Message]:
     """An observation as messages; none for an empty text."""
     listed = _listed(shown, where)
+    if len(listed) > MAX_MESSAGES:
+        raise error_refusal(f"{where} returned {len(listed)} messages; {MAX_MESSAGES} can be sent")
     n_chars = sum(len(content) for _, content in listed)
     if n_chars > max_chars:
         raise error_refusal(

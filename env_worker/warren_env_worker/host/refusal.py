@@ -38,7 +38,7 @@ def blame(error: BaseException, package: str) -> Refusal:
 
 def one_line(error: BaseException) -> str:
     """`ValueError: no such move`, cut to a readable length."""
-    text = " ".join(str(error).split())
+    text = " ".join(str(error).split()).encode(errors="replace").decode()
     name = type(error).__name__
     line = text if isinstance(error, ConfigError | NoDemonstrations) else f"{name}: {text}"
     return line if len(line) <= MAX_REASON_CHARS else line[:MAX_REASON_CHARS] + "…"

@@ -143,7 +143,8 @@ class Session:
                 return self._condemn(call, f"a call took longer than {cell.limit_s:g} s")
             if call == IDLE and loop.time() - moved_s > patience_s:
                 return self._condemn(IDLE, f"it was silent for {patience_s:g} s")
-            await asyncio.sleep(pause_s if call == IDLE else remaining_s)
+            # A call that begins meanwhile can't be late before the pause is over.
+            await asyncio.sleep(pause_s if call == IDLE else min(pause_s, remaining_s))
 
     def _vitals(self) -> tuple[int, int, int]:
         return self._cell.progress, self._n_calls, len(self._in_flight)

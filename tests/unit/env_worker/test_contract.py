@@ -32,6 +32,7 @@ def test_texts_and_messages_become_messages() -> None:
         (7, "reset() must return a str or a list of ChatMessage; it returned int"),
         ([USER, "x"], "reset() must return a list of ChatMessage; it returned a list with str"),
         ("x" * 11, "reset() returned an observation of 11 characters; limits.observation_chars is 10"),
+        ([USER] * 1001, "reset() returned 1001 messages; 1000 can be sent"),
         ([ChatMessage(role="assistant", content="I")],
          "reset() returned a message of the role assistant, the policy's own"),
     ],

@@ -45,6 +45,7 @@ async def test_members_of_a_group_start_alike_and_demonstrate_differently() -> N
 
 DEEDS = [
     ("raise_error", ERROR, "ValueError: no such move ("),
+    ("raise_garbage", ERROR, "ValueError: ? is no text"),
     ("raise_exit", ERROR, "SystemExit: 3 ("),
     ("hang", TIMEOUT, "in step(), a call took longer than 1 s"),
     ("spin", TIMEOUT, "in step(), a call took longer than 1 s"),
@@ -121,6 +122,13 @@ async def test_a_slow_call_does_not_hold_back_what_is_finished() -> None:
             await observed(answer)
         assert not slowest.done()
         await observed(slowest)
+
+
+async def test_a_long_limit_does_not_hide_a_short_one() -> None:
+    """The first call may take an hour; the watch must still see that the second hangs."""
+    async with hosting("SlowStarter") as host:
+        player = await playing(host, "slow-starter")
+        assert (await refused(player.step("evil"))).kind is TIMEOUT
 
 
 async def test_async_environments_wait_side_by_side() -> None:

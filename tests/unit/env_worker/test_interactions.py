@@ -310,6 +310,14 @@ async def test_transcripts_that_no_message_can_carry_fail() -> None:
         assert "characters; 1000000 can be sent" in (await worker.failed()).reason
 
 
+async def test_rewards_that_add_up_to_infinity_fail() -> None:
+    async with working("Generous", "generous") as worker:
+        worker.take(start(of=spec("generous")))
+        worker.take(said(await worker.generated(), "a"))
+        worker.take(said(await worker.generated(), "a"))
+        assert (await worker.failed()).kind is FailureKind.INVALID_REWARD
+
+
 async def test_an_ended_run_is_dropped() -> None:
     async with working() as worker:
         worker.take(start("ep_1"))
