@@ -185,8 +185,9 @@ class CheckpointConfig(Frozen):
 
     every_steps: PositiveInt = 100
     """Optimizer steps from one checkpoint to the next."""
-    keep_last: PositiveInt = 2
-    """Older checkpoints are deleted."""
+    keep_last: Annotated[int, Field(ge=2)] = 2
+    """Older checkpoints are deleted. At least 2: the one before the newest is the way back when a
+    trainer dies while it saves."""
 
 
 class LimitsConfig(Frozen):

@@ -83,8 +83,9 @@ class SaveState(Frozen):
 
     kind: Literal["save_state"] = "save_state"
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
-    keep_last: Annotated[int, Field(ge=1)] | None = None
-    """Delete older checkpoints of the model beyond this many; None keeps all."""
+    keep_last: Annotated[int, Field(ge=2)] | None = None
+    """Keep this many checkpoints, this one and those whose names sort just before it; None keeps
+    all. At least 2: until the answer is known, the one before may still be needed."""
 
 
 OpBody = Annotated[

@@ -139,6 +139,8 @@ class RunActor:
 
     async def _seek_trainer(self) -> None:
         memory = self._memory
+        if leases.is_hopeless(memory):
+            return
         worker = leases.choose(memory, self._registry.alive(WorkerRole.TRAINER))
         if worker is None:
             return

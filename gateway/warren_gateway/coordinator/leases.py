@@ -19,6 +19,8 @@ SILENCE_S = 10.0
 """A holder that nobody has heard of for this long has lost the lease."""
 LOOK_S = 2.0
 """Least time between two looks at a holder that is still opening the model."""
+GRANTS_IN_VAIN = 5
+"""A model that this many trainers in a row gave back without one new answer is broken itself."""
 OPENING_S = 600.0
 """A holder has this long to open a model (a large one must be read from disk)."""
 
@@ -56,6 +58,10 @@ def grant(memory: Memory, worker: WorkerId) -> None:
 
     The ops after the checkpoint are sent again by the actor, which reads them from the store.
     """
+    progress = memory.progress
+    progress.n_grants_in_vain += 1
+    if memory.answered_op > progress.op_at_grant:
+        progress.n_grants_in_vain, progress.op_at_grant = 1, memory.answered_op
     memory.lease = Lease(memory.lease.epoch + 1, worker, is_opened=False, seen_s=memory.now_s)
     memory.done_op = memory.checkpoint_op
     memory.early_answers.clear()
@@ -75,6 +81,15 @@ def grant(memory: Memory, worker: WorkerId) -> None:
         next_op=memory.checkpoint_op + 1,
     )
     memory.change.send(trainer(worker), item)
+
+
+def is_hopeless(memory: Memory) -> bool:
+    """Whether yet another trainer would only die of the same op."""
+    return (
+        memory.lease.holder is None
+        and memory.progress.n_grants_in_vain >= GRANTS_IN_VAIN
+        and memory.answered_op <= memory.progress.op_at_grant
+    )
 
 
 def opened(memory: Memory) -> None:

@@ -54,6 +54,8 @@ def decide(memory: Memory, alive: Alive) -> None:
         return
     if memory.is_cancel_requested:
         return ending.end(memory, RunState.CANCELLED, "cancelled by its owner")
+    if leases.is_hopeless(memory):
+        return ending.end(memory, RunState.FAILED, _hopeless_reason(memory))
     for group in episodes.expire(memory):
         _complete(memory, group)
     waiting.report(memory, alive)
@@ -83,6 +85,13 @@ def next_deadline_s(memory: Memory) -> float:
         leases.next_check_s(memory),
     )
     return min(time for time in times if time is not None)
+
+
+def _hopeless_reason(memory: Memory) -> str:
+    return (
+        f"{leases.GRANTS_IN_VAIN} trainers in a row died or gave the model back after op"
+        f" {memory.answered_op}; the logs of the GPU workers say why"
+    )
 
 
 def _absorb_opening(memory: Memory, result: OpResult) -> None:

@@ -48,6 +48,9 @@ class Memory:
     """Unix time of the decision under way."""
     last_op: int = 0
     done_op: int = 0
+    """Every op up to this one was answered in this lease, or lies under the checkpoint."""
+    answered_op: int = 0
+    """The newest op that was answered in any lease."""
     policy_version: int = 0
     policy_url: str | None = None
     checkpoint_op: int = 0
@@ -119,6 +122,7 @@ def remember(run: Run, model: Model, groups: list[GroupRow], now_s: float) -> Me
         now_s=now_s,
         last_op=model.last_op,
         done_op=model.done_op,
+        answered_op=model.done_op,
         policy_version=model.policy_version,
         policy_url=model.policy_url,
         checkpoint_op=model.checkpoint_op,

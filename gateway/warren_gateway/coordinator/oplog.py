@@ -36,6 +36,7 @@ def take_answer(memory: Memory, result: OpResult) -> list[OpResult]:
     in_order: list[OpResult] = []
     while answer := memory.early_answers.pop(memory.done_op + 1, None):
         memory.done_op += 1
+        memory.answered_op = max(memory.answered_op, memory.done_op)
         _record(memory, answer)
         in_order.append(answer)
     return in_order

@@ -73,6 +73,9 @@ class Progress(BaseModel):
     n_stale_groups: int = 0
     max_staleness_seen: int = 0
     n_failed_groups_in_a_row: int = 0
+    n_grants_in_vain: int = 0
+    """Leases in a row that ended before a single new op was answered."""
+    op_at_grant: int = -1
     is_final_checkpoint_issued: bool = False
     recent_rewards: list[float] = Field(default_factory=list[float])
     """Mean reward of the newest batches, for `limits.stop_at_reward`."""

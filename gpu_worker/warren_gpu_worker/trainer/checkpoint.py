@@ -26,7 +26,14 @@ from safetensors.torch import (
 )
 from torch import Tensor
 
-from warren_gpu_worker.sealed_folder import FolderUnreadable, join_url, open_folder, write_folder
+from warren_gpu_worker.sealed_folder import (
+    FolderUnreadable,
+    delete_folder,
+    join_url,
+    list_folders,
+    open_folder,
+    write_folder,
+)
 from warren_gpu_worker.trainer.model import TrainableModel
 from warren_gpu_worker.weights import read_policy_files, write_policy_files
 from warren_schemas.base import Frozen
@@ -80,6 +87,13 @@ def save_checkpoint(url: str, model_id: ModelId, model: TrainableModel) -> int:
         (folder / _STATE).write_text(state.model_dump_json(indent=2))
 
     return write_folder(url, write, durable=True)
+
+
+def forget_older(states: str, newest: str, *, keep_last: int) -> None:
+    """Delete the checkpoints whose names sort before `newest`, but for the last `keep_last - 1`."""
+    older = sorted(name for name in list_folders(states) if name < newest)
+    for name in older[: max(0, len(older) - keep_last + 1)]:
+        delete_folder(join_url(states, name))
 
 
 def load_checkpoint(url: str, model_id: ModelId, model: TrainableModel) -> None:

@@ -23,6 +23,7 @@ from warren_gpu_worker.sealed_folder import join_url, sweep
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.checkpoint import (
     CheckpointError,
+    forget_older,
     load_checkpoint,
     policies_url,
     save_checkpoint,
@@ -143,8 +144,11 @@ class Engine:
             case PublishPolicy():
                 return entry.publisher.publish(model)
             case SaveState():
-                url = join_url(states_url(self._config.checkpoint_url, model_id), body.name)
+                states = states_url(self._config.checkpoint_url, model_id)
+                url = join_url(states, body.name)
                 save_checkpoint(url, model_id, model)
+                if body.keep_last is not None:
+                    forget_older(states, body.name, keep_last=body.keep_last)
                 return OpDone(version=model.version, checkpoint_url=url)
 
     def _take_over(self, model_id: ModelId) -> Publisher:

@@ -110,3 +110,15 @@ def test_a_cancelled_run_tells_everybody_and_asks_for_nothing_more() -> None:
     assert world.memory.state is RunState.CANCELLED
     assert [item.kind for item in world.endings] == ["close_model", "run_ended"]
     assert len(world.episodes) == n_started
+
+
+def test_a_model_that_kills_every_trainer_ends_the_run() -> None:
+    world = World(config(), random.Random(1))
+    for _ in range(20):
+        world.decide()
+        world.kill_trainer()
+
+    assert world.memory.state is RunState.FAILED
+    last = world.events[-1].body
+    assert isinstance(last, StateChanged) and last.reason is not None
+    assert last.reason.startswith("5 trainers in a row died")

@@ -144,6 +144,8 @@ class World:
         self._deliver()
 
     def _grant(self) -> None:
+        if leases.is_hopeless(self.memory):
+            return
         worker = leases.choose(self.memory, self.alive(WorkerRole.TRAINER))
         if worker is None:
             return

@@ -27,6 +27,8 @@ from tests.support.trainer import (
 from transformers import AutoModelForCausalLM
 
 from warren_gpu_worker.base_models import load_base
+from warren_gpu_worker.sealed_folder import list_folders
+from warren_gpu_worker.trainer.checkpoint import states_url
 from warren_gpu_worker.trainer.engine import Engine
 from warren_schemas.config import LoraUpdate
 from warren_schemas.ids import ModelId
@@ -203,3 +205,15 @@ def test_a_kill_in_the_middle_of_a_save_leaves_a_whole_checkpoint(
     opened(engine, LORA)
     save(engine, 1)
     done(engine.open(MODEL, LORA, checkpoint_url=url, next_op=2))
+
+
+@pytest.mark.parametrize("keep_last", [2, 3, 6])
+def test_only_the_newest_checkpoints_stay(
+    base_folder: Path, tmp_path: Path, keep_last: int
+) -> None:
+    engine = opened(engine_for(base_folder, str(tmp_path)), FULL)
+    names = [f"step-{number:03d}" for number in range(1, 6)]
+    for number, name in enumerate(names, start=1):
+        done(engine.apply(MODEL, number, SaveState(name=name, keep_last=keep_last)))
+
+    assert list_folders(states_url(str(tmp_path), MODEL)) == names[-keep_last:]
