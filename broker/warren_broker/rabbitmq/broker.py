@@ -1,18 +1,25 @@
 """The broker port on RabbitMQ.
 
-Two connections: the server blocks publishers by connection when memory or disk run low, and
-consumers must go on then, or the queues would never empty.
+Two connections: the server blocks whoever publishes, by connection, when memory or disk run low, and
+everything else must go on then, or the queues would never empty.
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TypeVar
 
 from yarl import URL
 
-from warren_broker.errors import BrokerClosed, BrokerUnavailable, InvalidBrokerUrl, Unroutable
+from warren_broker.errors import (
+    BrokerClosed,
+    BrokerError,
+    BrokerUnavailable,
+    InvalidBrokerUrl,
+    Unroutable,
+)
 from warren_broker.port import DeadLetter, StreamStart
 from warren_broker.rabbitmq.connection import Link
 from warren_broker.rabbitmq.dead_letters import DeadLetters
@@ -27,7 +34,7 @@ from warren_broker.rabbitmq.republisher import Republisher
 from warren_broker.rabbitmq.stream_reader import StreamReader
 from warren_broker.rabbitmq.topic_subscriber import TopicSubscriber
 from warren_broker.rabbitmq.topology import SETTLE_S, Topology, settle_in
-from warren_broker.rabbitmq.windows import Windows
+from warren_broker.rabbitmq.windows import SMALL, Windows
 from warren_broker.topology import Address, Home, Stream, Topic, WorkQueue
 
 HEARTBEAT_S = 60
@@ -83,13 +90,13 @@ class RabbitBroker:
             description=self.description,
         )
         self._receiving = Link(_named(url, f"{name} consumes"), description=self.description)
-        self._topology = Topology(self._sending, self._entities, settle_s=settle_s)
+        self._topology = Topology(self._receiving, self._entities, settle_s=settle_s)
         self._publishers = Publishers(self._sending, confirm_s=confirm_s)
         queues = self._publishers.for_queues
         self._republisher = Republisher(queues, self._topology, self._entities)
         self._letters = DeadLetters(self._receiving, queues, self._entities)
         self._windows = Windows()
-        self._leases = HomeLeases(self._sending, self._entities)
+        self._leases = HomeLeases(self._receiving, self._entities)
         self._consumers: set[QueueConsumer | StreamReader | TopicSubscriber] = set()
         self._keeper: asyncio.Task[None] | None = None
         self._settle_s = settle_s
@@ -117,7 +124,7 @@ class RabbitBroker:
     ) -> None:
         deadline = asyncio.get_running_loop().time() + timeout_s
         match address:
-            case WorkQueue():
+            case WorkQueue() if address.max_messages < SMALL:
                 async with self._windows.enter(address, timeout_s=timeout_s):
                     await self._publish(address, body, message_id, deadline)
             case Home():
@@ -198,6 +205,7 @@ class RabbitBroker:
         self._check_open()
         self._consumers.add(consumer)
         task = asyncio.create_task(consumer.subscription.run(), name=f"consumer of {self._name}")
+        task.add_done_callback(partial(_ended, consumer))
         try:
             await self._until_attached(consumer)
             yield consumer
@@ -261,6 +269,16 @@ class RabbitBroker:
 
     def _closed(self) -> BrokerClosed:
         return BrokerClosed(f"the broker client of {self._name} was closed")
+
+
+def _ended(
+    consumer: QueueConsumer | StreamReader | TopicSubscriber, task: asyncio.Task[None]
+) -> None:
+    """A consumer whose keeper broke must not wait for ever."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        log.error("a consumer broke", exc_info=error)
+        consumer.end(BrokerError(f"the consumer broke: {error!r}"))
 
 
 def _checked(url: str, heartbeat_s: int) -> URL:

@@ -208,11 +208,10 @@ class Link:
         try:
             with amqp():
                 await connection.connect(timeout=DIAL_S)
-        except Lost as error:
+        except BaseException as error:
             await _hang_up(connection)
-            raise _explain(error, self._url, self._description) from error.__cause__
-        except BaseException:
-            connection.held.abort()
+            if isinstance(error, Lost):
+                raise _explain(error, self._url, self._description) from error.__cause__
             raise
         return connection
 

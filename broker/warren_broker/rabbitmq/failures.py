@@ -1,6 +1,6 @@
 """The many ways in which aio-pika says that a call came to nothing, told apart.
 
-A lost connection shows as `CancelledError`, `RuntimeError`, `OSError`, `AMQPError` or `TimeoutError`,
+A lost connection shows as `CancelledError`, `RuntimeError`, `OSError`, `AMQPError`, `TimeoutError`…,
 depending on which line was waiting for what. Here all of them become `Lost`; a cancellation that
 somebody asked of the current task stays one. Refusals keep their own type: no such entity, declared
 with other arguments, returned as unroutable, refused because the queue is full.
@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Generator
 from contextlib import contextmanager
 
 from aio_pika.exceptions import (
-    AMQPError,
+    CONNECTION_EXCEPTIONS,
     ChannelNotFoundEntity,
     ChannelPreconditionFailed,
     DeliveryError,
@@ -46,7 +46,7 @@ def amqp() -> Generator[None]:
         raise
     except (ChannelPreconditionFailed, DeliveryError):
         raise
-    except (AMQPError, OSError, RuntimeError, TimeoutError) as error:
+    except (*CONNECTION_EXCEPTIONS, EOFError, TimeoutError) as error:
         raise Lost(str(error) or type(error).__name__) from error
 
 

@@ -85,8 +85,7 @@ class Publisher:
     async def _attempt(self, parcel: Parcel, deadline: float) -> Exception | None:
         """Publish once. Returns what went wrong, if it may go right another time."""
         try:
-            async with asyncio.timeout_at(deadline):
-                frames = await self._ready()
+            frames = self._frames or await self._open(deadline)
         except (Lost, TimeoutError) as error:
             return error
         try:
@@ -110,10 +109,8 @@ class Publisher:
             timeout=min(self._confirm_s, left_s),
         )
 
-    async def _ready(self) -> Frames:
-        if self._frames is not None:
-            return self._frames
-        async with self._opening:
+    async def _open(self, deadline: float) -> Frames:
+        async with asyncio.timeout_at(deadline), self._opening:
             if self._frames is None:
                 self._channel = await self._link.open_channel(confirms=True)
                 self._frames = await self._channel.get_underlay_channel()

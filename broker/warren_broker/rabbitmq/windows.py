@@ -12,6 +12,7 @@ from warren_broker.errors import BrokerUnavailable
 from warren_broker.topology import WorkQueue
 
 SMALL = 1000
+"""A bound on the number of messages below which a queue is small."""
 
 
 class Windows:
@@ -21,9 +22,6 @@ class Windows:
     @asynccontextmanager
     async def enter(self, queue: WorkQueue, *, timeout_s: float) -> AsyncGenerator[None]:
         """Wait for a place in the window. Raises `BrokerUnavailable` after `timeout_s`."""
-        if queue.max_messages >= SMALL:
-            yield
-            return
         n = max(1, queue.max_messages // 4)
         room = self._rooms.setdefault(queue.name, asyncio.Semaphore(n))
         try:
