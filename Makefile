@@ -37,7 +37,7 @@ test: install  ## Run the tests; they start private RabbitMQ and PostgreSQL serv
 check: install  ## Lint, formatting, types and import layers
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
 format: install  ## Put imports and layout in order
