@@ -1,12 +1,19 @@
-"""What travels: a `Step` of an episode of 16 tokens, and the `Generate` that answers it."""
+"""What travels: a `Step` with its transcript, and the `Generate` that answers it.
+
+A transcript of 256 tokens is a short episode: a few turns of the guessing game, one question of a
+dataset. `WARREN_BENCHMARK_TOKENS` sets another length.
+"""
+
+import os
 
 from tests.support.items import generate, step
 
 from warren_schemas.episode import Generate, Step
 
 MAX_IN_FLIGHT = 1024
-STEPS = [step(f"{number}") for number in range(MAX_IN_FLIGHT)]
-GENERATE = generate()
+N_TOKENS = int(os.environ.get("WARREN_BENCHMARK_TOKENS", "256"))
+STEPS = [step(f"{number}", n_tokens=N_TOKENS) for number in range(MAX_IN_FLIGHT)]
+GENERATE = generate(n_tokens=N_TOKENS)
 
 
 def numbered(episode: int, turn: int) -> Step:

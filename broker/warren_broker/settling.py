@@ -81,6 +81,7 @@ class _Tasks:
             _, late = await asyncio.wait(self._running, timeout=EXIT_GRACE_S)
             for task in late:
                 task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self._running.discard(task)
