@@ -3,18 +3,19 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-
-import numpy as np
+from typing import TypeVar
 
 from warren_broker.courier import Courier
 from warren_broker.inbox import Inbox, follow, receive
 from warren_broker.memory import MemoryHub
 from warren_broker.topology import generate, home, trajectories
 from warren_schemas.config import Sampling
-from warren_schemas.envelope import Envelope
+from warren_schemas.envelope import Envelope, Item
 from warren_schemas.episode import EpisodeEnded, EpisodeSpec, Generate, PolicyRef, Step, TaskRef
 from warren_schemas.ids import RunId, new_episode_id, new_group_id, new_model_id
 from warren_schemas.transcript import ChatMessage, Transcript
+
+ItemT = TypeVar("ItemT", bound=Item)
 
 HOME = "env_1"
 ENVIRONMENT = "guess"
@@ -70,11 +71,6 @@ def next_turn(step: Step, *messages: ChatMessage) -> Generate:
     )
 
 
-def sampled_ids(transcript: Transcript) -> list[int]:
-    tokens = transcript.tokens
-    return tokens.ids_T[tokens.mask_T == 1].tolist()
-
-
 class EnvironmentSide:
     """Publishes turns and collects what comes back, steps and failures alike."""
 
@@ -104,8 +100,8 @@ class EnvironmentSide:
         return [steps[item.envelope.episode] for item in items]
 
 
-async def _collect(inbox: Inbox[Step] | Inbox[EpisodeEnded], n: int) -> list:
-    items: list = []
+async def _collect(inbox: Inbox[ItemT], n: int) -> list[ItemT]:
+    items: list[ItemT] = []
     while len(items) < n:
         for claim in await anext(inbox):
             items.append(claim.item)
@@ -124,14 +120,3 @@ async def environment_side(hub: MemoryHub) -> AsyncGenerator[EnvironmentSide]:
     ):
         yield EnvironmentSide(Courier(broker), steps, ends)
     await broker.close()
-
-
-def assert_token_in_token_out(transcript: Transcript, logprobs_below: float = 1e-6) -> None:
-    """Sampled tokens, and only those, carry a mask, a logprob and a version."""
-    tokens = transcript.tokens
-    is_sampled = tokens.mask_T == 1
-    assert (tokens.logprobs_T[~is_sampled] == 0).all()
-    assert (tokens.logprobs_T[is_sampled] <= logprobs_below).all()
-    assert (tokens.versions_T[~is_sampled] == -1).all()
-    assert (tokens.versions_T[is_sampled] >= 0).all()
-    assert np.diff(np.flatnonzero(is_sampled)).size >= 0

@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from warren_broker.worker.child import Channel
-from warren_gpu_worker.sampler.engine import EngineStatistics
+from warren_gpu_worker.sampler.engine import EngineStatistics, Refusal
 from warren_gpu_worker.sampler.frames import (
     Broken,
     FinishedTurn,
@@ -44,7 +44,10 @@ def main() -> None:
             os._exit(4)
         if how == "hangs" and any(request.forced_action == "hang" for request in requests):
             time.sleep(3600)
-        answers = [answer(r) for r in requests for _ in range(2 if how == "repeats" else 1)]
+        n_times = 2 if how == "repeats" else 1
+        answers: list[FinishedTurn | Refusal] = [
+            answer(r) for r in requests for _ in range(n_times)
+        ]
         channel.send(pack(Report(answers, STATISTICS)))
 
 

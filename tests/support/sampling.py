@@ -1,17 +1,20 @@
 # pyright: reportUnknownMemberType=false
 """Engines on tiny models, and what their answers must agree with."""
 
+import copy
+import json
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 import torch
-from peft import LoraConfig, get_peft_model
-from peft.utils.save_and_load import get_peft_model_state_dict
+from numpy.typing import NDArray
+from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import PreTrainedModel
 
 from warren_gpu_worker.sampler.engine import Completion, PolicyKey, Refusal, Request
 from warren_gpu_worker.sampler.transformers_engine import EngineLimits, TransformersEngine
-from warren_gpu_worker.weights import PolicyFiles
+from warren_gpu_worker.weights import PolicyFiles, view_policy
 from warren_schemas.config import Sampling
 
 EOS = 1
@@ -41,7 +44,7 @@ def tiny_engine(
     return engine
 
 
-def prompt(rng: np.random.Generator, n_tokens: int) -> np.ndarray:
+def prompt(rng: np.random.Generator, n_tokens: int) -> NDArray[np.int32]:
     """Random characters behind `<bos>`."""
     return np.concatenate([[2], rng.integers(3, 56, n_tokens - 1)]).astype(np.int32)
 
@@ -62,7 +65,9 @@ def completions(engine: TransformersEngine) -> dict[int, Completion]:
     return {i: a for i, a in answers.items() if isinstance(a, Completion)}
 
 
-def reference_logprobs(model: PreTrainedModel, request: Request, ids_T: np.ndarray) -> torch.Tensor:
+def reference_logprobs(
+    model: PreTrainedModel | PeftModel, request: Request, ids_T: NDArray[np.int32]
+) -> torch.Tensor:
     """One plain forward pass without any cache: log-softmax (T, V) before each sampled token."""
     whole = np.concatenate([request.prompt_ids_T, ids_T])
     with torch.inference_mode():
@@ -72,7 +77,10 @@ def reference_logprobs(model: PreTrainedModel, request: Request, ids_T: np.ndarr
 
 
 def assert_exact(
-    model: PreTrainedModel, request: Request, done: Completion | Refusal, atol: float = 1e-4
+    model: PreTrainedModel | PeftModel,
+    request: Request,
+    done: Completion | Refusal,
+    atol: float = 1e-4,
 ) -> None:
     """The completion's logprobs are the model's own (of the policy that sampled all of it)."""
     assert isinstance(done, Completion)
@@ -91,20 +99,24 @@ def nudged(base: PreTrainedModel, seed: int, scale: float = 0.05) -> PolicyFiles
     return PolicyFiles("full", tensors, None)
 
 
-def adapter(base: PreTrainedModel, seed: int, rank: int = 4) -> tuple[PolicyFiles, PreTrainedModel]:
-    """A LoRA adapter with weights in both halves, and peft's own model that has it."""
-    import copy
+def with_weights(base: PreTrainedModel, files: PolicyFiles) -> PreTrainedModel:
+    """A copy of the base model that has these full weights, made without the engine."""
+    model = copy.deepcopy(base)
+    with torch.no_grad():
+        for name, tensor in files.tensors.items():
+            model.get_parameter(name).copy_(tensor)
+    return model
 
+
+def adapter(base: PreTrainedModel, seed: int, rank: int = 4) -> tuple[PolicyFiles, PeftModel]:
+    """A LoRA adapter with weights in both halves, and peft's own model that has it."""
     torch.manual_seed(seed)
     config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear")
-    model = get_peft_model(copy.deepcopy(base), config)
+    model = cast(PeftModel, get_peft_model(copy.deepcopy(base), config))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "lora_B" in name:
                 parameter.normal_(std=0.2)
-    config_file = {
-        k: sorted(v) if isinstance(v, set) else v
-        for k, v in model.peft_config["default"].to_dict().items()
-    }
-    tensors = {name: t.clone() for name, t in get_peft_model_state_dict(model).items()}
-    return PolicyFiles("lora", tensors, config_file), model.eval()
+    view = view_policy(model)
+    tensors = {name: tensor.clone() for name, tensor in view.tensors.items()}
+    return PolicyFiles("lora", tensors, json.loads(view.config)), model.eval()

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 import pytest_asyncio
 import torch
+from numpy.typing import NDArray
+from peft import PeftModel
 from tests.support.base_models import tiny_models
 from tests.support.episodes import (
     ENVIRONMENT,
@@ -24,10 +26,10 @@ from tests.support.episodes import (
     policy,
     user,
 )
-from tests.support.sampling import adapter, nudged
+from tests.support.sampling import adapter, nudged, with_weights
 from transformers import PreTrainedModel
 
-from warren_broker.inbox import listen, receive
+from warren_broker.inbox import Inbox, listen, receive
 from warren_broker.memory import MemoryHub, open_hub
 from warren_broker.topology import POLICIES, RUNS, WORKERS, interact
 from warren_gpu_worker.base_models import load_base
@@ -106,7 +108,9 @@ def versions_of(transcript: Transcript) -> list[int]:
     return tokens.versions_T[tokens.mask_T == 1].tolist()
 
 
-def reference_logprobs(model: PreTrainedModel, transcript: Transcript) -> np.ndarray:
+def reference_logprobs(
+    model: PreTrainedModel | PeftModel, transcript: Transcript
+) -> NDArray[np.float32]:
     """The model's logprobs of the sampled tokens, from one forward pass over the whole episode."""
     ids_T = torch.from_numpy(transcript.tokens.ids_T.astype(np.int64))
     with torch.inference_mode():
@@ -115,7 +119,7 @@ def reference_logprobs(model: PreTrainedModel, transcript: Transcript) -> np.nda
     return chosen_T[transcript.tokens.mask_T[1:] == 1]
 
 
-def sampled_logprobs(transcript: Transcript) -> np.ndarray:
+def sampled_logprobs(transcript: Transcript) -> NDArray[np.float32]:
     return transcript.tokens.logprobs_T[transcript.tokens.mask_T == 1]
 
 
@@ -169,10 +173,8 @@ async def test_full_policies_are_loaded_pinned_and_followed(
     acting = policy(min_version=1, url=urls[0])
     (first,) = await stage.side.ask([first_turn(acting)])
     assert set(versions_of(first.transcript)) == {1}
-    model = load_base(tiny_models[BASE])
-    with torch.no_grad():
-        for name, tensor in nudged(model, seed=1).tensors.items():
-            model.get_parameter(name).copy_(tensor)
+    base = load_base(tiny_models[BASE])
+    model = with_weights(base, nudged(base, seed=1))
     expected = reference_logprobs(model, first.transcript)
     np.testing.assert_allclose(sampled_logprobs(first.transcript), expected, atol=1e-4)
 
@@ -189,12 +191,9 @@ async def test_full_policies_are_loaded_pinned_and_followed(
 
 
 def publish_full(folder: str, to: Path, version: int) -> str:
-    model = load_base(folder)
-    with torch.no_grad():
-        for name, tensor in nudged(model, seed=version).tensors.items():
-            model.get_parameter(name).copy_(tensor)
+    base = load_base(folder)
     url = (to / f"v{version}").as_uri()
-    save_policy(model, url)
+    save_policy(with_weights(base, nudged(base, seed=version)), url)
     return url
 
 
@@ -341,8 +340,8 @@ async def test_stopping_hands_back_what_is_held_and_says_goodbye(
         await watcher.close()
 
 
-async def last_heartbeat(heartbeats: object) -> Heartbeat:
-    async for claims in heartbeats:  # type: ignore[attr-defined]
+async def last_heartbeat(heartbeats: Inbox[Heartbeat]) -> Heartbeat:
+    async for claims in heartbeats:
         for claim in claims:
             claim.done()
             if claim.item.is_leaving:

@@ -1,1 +1,21 @@
-"""The sampler: the policy's turns, from `Generate` to `Step`, token in and token out."""
+"""The sampler: the policy's turns, from `Generate` to `Step`, token in and token out.
+
+In the supervisor
+    service              announces the worker, hears of new policies and ended runs
+    turn_desk            one base model: claims in, successors out
+    transcripts          what a finished turn makes of a transcript
+    process              the child: requests in, answers out, started again when it dies
+    frames               what travels between the two
+
+In the child
+    child                its main: one thread decodes, one reads, some fetch policies
+    turns                from chat to tokens, through the engine, and back to words
+    renderer             the chat template, applied to what is new
+    policy_keeper        requests wait until their policy is loaded
+    engine               the port that every engine implements
+    transformers_engine  the plain one: continuous batching on one device
+    admission            who may join the running batches
+    rows                 rows that decode together, and their cache
+    drawing              one token for each row
+    policy_shelf         the weights of many policies on one base model
+"""

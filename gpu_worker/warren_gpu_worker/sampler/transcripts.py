@@ -1,4 +1,8 @@
-"""What a finished turn makes of a transcript: the same, longer."""
+"""What a finished turn makes of a transcript: the same, longer.
+
+Nothing is validated again here: the old part came through the queue, the new one is the engine's,
+which promises finite logprobs of at most 0 and arrays of one length. Who receives it validates all.
+"""
 
 import numpy as np
 
@@ -7,11 +11,8 @@ from warren_schemas.transcript import NOT_SAMPLED, ChatMessage, Tokens, Transcri
 
 
 def extended(transcript: Transcript, turn: FinishedTurn) -> Transcript:
-    """The transcript with the turn at its end; all its messages are rendered then.
-
-    Raises `ValueError` for tokens that no schema allows, such as a logprob above 0.
-    """
-    words = ChatMessage(role="assistant", content=turn.text)
+    """The transcript with the turn at its end; all its messages are rendered then."""
+    words = ChatMessage.model_construct(role="assistant", content=turn.text)
     messages = (*transcript.messages, words)
     return transcript.model_copy(
         update={
@@ -34,7 +35,7 @@ def _appended(tokens: Tokens, turn: FinishedTurn) -> Tokens:
     versions_T = np.full(mask_T.size, NOT_SAMPLED, np.int32)
     versions_T[:n_old] = tokens.versions_T
     versions_T[start:] = turn.versions_T
-    return Tokens(
+    return Tokens.model_construct(
         ids_T=np.concatenate([tokens.ids_T, turn.prompt_ids_T, turn.ids_T]),
         mask_T=mask_T,
         logprobs_T=logprobs_T,

@@ -159,11 +159,7 @@ class TurnDesk:
     ) -> tuple[Home | Stream, Item] | None:
         item = held.claim.item
         if isinstance(outcome, FinishedTurn):
-            try:
-                return home(item.home, item.spec.environment), _step(item, outcome)
-            except ValueError as error:
-                reason = f"the engine's answer is invalid: {error}"
-                outcome = Failed(kind=FailureKind.SAMPLER_ERROR, reason=reason)
+            return home(item.home, item.spec.environment), _step(item, outcome)
         if item.envelope.run is None:
             return None
         ended = EpisodeEnded(

@@ -7,6 +7,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 import torch
 from tests.support.base_models import tiny_models
+from transformers import PreTrainedModel
 
 from warren_gpu_worker.base_models import load_base
 
@@ -14,12 +15,12 @@ __all__ = ["tiny_models"]
 
 
 @pytest.fixture
-def tiny(tiny_models: dict[str, str]) -> torch.nn.Module:
+def tiny(tiny_models: dict[str, str]) -> PreTrainedModel:
     torch.set_num_threads(1)
     return load_base(tiny_models["warren/tiny"])
 
 
 @pytest.fixture
-def tiny_lora(tiny_models: dict[str, str]) -> torch.nn.Module:
+def tiny_lora(tiny_models: dict[str, str]) -> PreTrainedModel:
     torch.set_num_threads(1)
     return load_base(tiny_models["warren/tiny-lora"])

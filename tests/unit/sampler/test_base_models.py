@@ -19,7 +19,7 @@ def test_the_tiny_family_is_as_described(tiny_models: dict[str, str]) -> None:
     for name, std in (("warren/tiny", 0.02), ("warren/tiny-lora", 0.2)):
         model = load_base(tiny_models[name])
         assert sum(p.numel() for p in model.parameters()) == 102_272
-        embedding = model.get_input_embeddings().weight.detach()
+        embedding = model.get_parameter("model.embed_tokens.weight").detach()
         assert float(embedding.std()) == pytest.approx(std, rel=0.1)
         assert load_tokenizer(tiny_models[name]).chat_template
 

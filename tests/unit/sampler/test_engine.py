@@ -1,4 +1,7 @@
+# pyright: reportUnknownMemberType=false
 """The engine samples exactly: its logprobs are those of a plain forward pass without any cache."""
+
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,10 +18,11 @@ from tests.support.sampling import (
     reference_logprobs,
     run,
     tiny_engine,
+    with_weights,
 )
 from transformers import PreTrainedModel
 
-from warren_gpu_worker.sampler.engine import PolicyKey, Refusal, Request
+from warren_gpu_worker.sampler.engine import Completion, PolicyKey, Refusal, Request
 from warren_schemas.config import Sampling
 from warren_schemas.episode import FailureKind, FinishReason
 
@@ -38,7 +42,7 @@ def test_logprobs_equal_a_plain_forward_for_mixed_lengths_and_late_joiners(
         )
         for i in range(48)
     ]
-    done: dict[int, object] = {}
+    done: dict[int, Completion | Refusal] = {}
     for start in range(0, len(requests), 6):
         engine.submit(requests[start : start + 6])
         done.update({a.id: a for a in engine.step()})
@@ -69,10 +73,10 @@ def test_greedy_equals_generate(tiny: PreTrainedModel) -> None:
     for request in requests:
         ids = torch.from_numpy(request.prompt_ids_T.astype(np.int64))[None]
         with torch.inference_mode():
-            expected = tiny.generate(
+            expected_1T = cast(Any, tiny).generate(
                 ids, attention_mask=torch.ones_like(ids), max_new_tokens=20, do_sample=False
             )
-        assert done[request.id].ids_T.tolist() == expected[0, ids.shape[1] :].tolist()
+        assert done[request.id].ids_T.tolist() == expected_1T[0, ids.shape[1] :].tolist()
         assert_exact(tiny, request, done[request.id])
 
 
@@ -103,7 +107,7 @@ def restricted(logprobs_V: torch.Tensor, sampling: Sampling) -> torch.Tensor:
     probs = logprobs_V.exp()
     if sampling.temperature == 0:
         return probs
-    order = probs.argsort(descending=True).tolist()
+    order = cast("list[int]", probs.argsort(descending=True).tolist())
     kept = order[: sampling.top_k or None]
     total = sum(float(probs[i]) for i in kept)
     nucleus: list[int] = []
@@ -152,25 +156,21 @@ def test_new_weights_between_steps_stamp_the_tokens_that_they_made(tiny: PreTrai
     done = completions(engine)
     assert done[1].versions_T.tolist() == [0, 0, 3, 3, 3, 3]
     assert done[2].versions_T.tolist() == [3] * 6
-    alone = tiny_engine(tiny, end_ids=())
-    alone.load(LIVE, 3, newer)
-    assert_exact(module_of(alone), Request(2, LIVE, first, sampling), done[2])
+    assert_exact(with_weights(tiny, newer), Request(2, LIVE, first, sampling), done[2])
     kept = reference_logprobs(tiny, Request(1, LIVE, first, sampling), done[1].ids_T)
     np.testing.assert_allclose(
         done[1].logprobs_T[:2], [float(kept[t, done[1].ids_T[t]]) for t in range(2)], atol=1e-4
     )
 
 
-def module_of(engine: object) -> PreTrainedModel:
-    return engine._shelf.use(LIVE).module  # type: ignore[attr-defined]
-
-
 def test_policies_run_side_by_side_without_touching_each_other(tiny: PreTrainedModel) -> None:
     before = {name: p.clone() for name, p in tiny.named_parameters()}
     engine = tiny_engine(tiny)
-    engine.load(OTHER, 5, nudged(tiny, seed=2))
     pinned = PolicyKey("model_b", 9)
-    engine.load(pinned, 9, nudged(tiny, seed=3))
+    models = {LIVE: tiny}
+    for key, version in ((OTHER, 5), (pinned, 9)):
+        engine.load(key, version, nudged(tiny, seed=version))
+        models[key] = with_weights(tiny, nudged(tiny, seed=version))
     rng = np.random.default_rng(5)
     keys = [LIVE, OTHER, pinned]
     requests = [Request(i, keys[i % 3], prompt(rng, 3 + i), FREE) for i in range(18)]
@@ -178,7 +178,7 @@ def test_policies_run_side_by_side_without_touching_each_other(tiny: PreTrainedM
     done = completions(engine)
     for request in requests:
         assert set(done[request.id].versions_T) == {{LIVE: 0, OTHER: 5, pinned: 9}[request.policy]}
-        assert_exact(engine._shelf.use(request.policy).module, request, done[request.id])
+        assert_exact(models[request.policy], request, done[request.id])
     for name, parameter in tiny.named_parameters():
         assert torch.equal(parameter, before[name])
 

@@ -1,8 +1,11 @@
 """Policies on one base model: adapters and full weights, loaded, replaced, refused, kept apart."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
+from peft import PeftModel
 from tests.support.sampling import (
     FREE,
     LIVE,
@@ -24,7 +27,7 @@ from warren_schemas.config import Sampling
 def test_adapters_of_different_models_do_not_leak(tiny_lora: PreTrainedModel) -> None:
     before = {name: p.clone() for name, p in tiny_lora.named_parameters()}
     engine = tiny_engine(tiny_lora)
-    models: dict[PolicyKey, PreTrainedModel] = {LIVE: tiny_lora}
+    models: dict[PolicyKey, PreTrainedModel | PeftModel] = {LIVE: tiny_lora}
     for seed, rank in ((1, 4), (2, 8), (3, 4)):
         key = PolicyKey(f"adapted_{seed}")
         files, models[key] = adapter(tiny_lora, seed, rank)
@@ -85,14 +88,14 @@ def _cut(files: PolicyFiles) -> None:
     [(_renamed, "no place for"), (_reshaped, "has shape"), (_cut, "1 tensors are missing")],
 )
 def test_weights_that_do_not_fit_change_nothing(
-    tiny: PreTrainedModel, damage: object, reason: str
+    tiny: PreTrainedModel, damage: Callable[[PolicyFiles], None], reason: str
 ) -> None:
     engine = tiny_engine(tiny)
     engine.load(OTHER, 1, nudged(tiny, seed=1))
     reference = tiny_engine(tiny, seed=3)
     reference.load(OTHER, 1, nudged(tiny, seed=1))
     damaged = nudged(tiny, seed=2)
-    damage(damaged)  # type: ignore[operator]
+    damage(damaged)
     with pytest.raises(PolicyUnusable, match=reason):
         engine.load(OTHER, 2, damaged)
     assert engine.version_of(OTHER) == 1

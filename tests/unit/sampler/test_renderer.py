@@ -1,4 +1,7 @@
+# pyright: reportUnknownMemberType=false
 """Rendering appends: what was sampled is never tokenized again, what is new is tokenized once."""
+
+from typing import cast
 
 import numpy as np
 import pytest
@@ -39,7 +42,7 @@ def whole(tokenizer: PreTrainedTokenizerBase, chat: list[Message]) -> list[int]:
         tokenize=False,
         add_generation_prompt=True,
     )
-    return tokenizer(rendered, add_special_tokens=False)["input_ids"]
+    return cast("list[int]", tokenizer(cast(str, rendered), add_special_tokens=False)["input_ids"])
 
 
 WORDS = st.text(st.sampled_from("ab7 >\n"), min_size=1, max_size=6).map(lambda s: f"x{s}x")
