@@ -115,8 +115,10 @@ def _configure_logs() -> None:
 
 async def _serve(broker_url: str, settings: "GatewaySettings") -> None:
     from warren_broker.connect import open_broker
+    from warren_broker.worker.lifecycle import calm_garbage_collector
     from warren_gateway.service import serve_gateway
 
+    calm_garbage_collector()
     async with open_broker(broker_url, name="gateway") as broker:
         await serve_gateway(broker, settings)
 

@@ -13,10 +13,6 @@ if TYPE_CHECKING:
 
 ErrorT = TypeVar("ErrorT", bound=Exception)
 
-GC_THRESHOLDS = (10_000, 20, 50)
-"""A busy worker makes thousands of objects that live for one turn of an episode; at Python's
-defaults the collector looks through all of them far too often."""
-
 
 def gpu_worker(
     *,
@@ -132,13 +128,11 @@ def _run(broker_url: str, settings: "GpuWorkerSettings") -> None:
 
 
 async def _serve(broker_url: str, settings: "GpuWorkerSettings") -> None:
-    import gc
-
     from warren_broker.connect import open_broker
+    from warren_broker.worker.lifecycle import calm_garbage_collector
     from warren_gpu_worker.service import serve_gpu_worker
 
-    gc.freeze()  # what was imported stays
-    gc.set_threshold(*GC_THRESHOLDS)
+    calm_garbage_collector()
     async with open_broker(broker_url, name="gpu-worker") as broker:
         await serve_gpu_worker(broker, settings)
 
