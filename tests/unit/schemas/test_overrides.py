@@ -24,6 +24,12 @@ def test_a_file_becomes_a_config() -> None:
     assert config.environments[0].config == {"high": 9}
 
 
+def test_a_config_as_json_reads_as_itself() -> None:
+    """So what `runs show` prints can be saved and submitted again."""
+    config = load_config(TEXT, ["optimizer.eps=1e-12", "seed=9223372036854775807"])
+    assert load_config(config.model_dump_json()) == config
+
+
 def test_overrides_go_on_top_in_order() -> None:
     config = load_config(
         TEXT,
