@@ -1,7 +1,7 @@
 """What travels: a `Step` with its transcript, and the `Generate` that answers it.
 
-A transcript of 256 tokens is a short episode: a few turns of the guessing game, one question of a
-dataset. `WARREN_BENCHMARK_TOKENS` sets another length.
+An item of 16 tokens takes about 1 KB, most of it what every item carries (envelope, spec, messages).
+`WARREN_BENCHMARK_TOKENS` sets another length; every transport then pays for the bytes.
 """
 
 import os
@@ -11,7 +11,7 @@ from tests.support.items import generate, step
 from warren_schemas.episode import Generate, Step
 
 MAX_IN_FLIGHT = 1024
-N_TOKENS = int(os.environ.get("WARREN_BENCHMARK_TOKENS", "256"))
+N_TOKENS = int(os.environ.get("WARREN_BENCHMARK_TOKENS", "16"))
 STEPS = [step(f"{number}", n_tokens=N_TOKENS) for number in range(MAX_IN_FLIGHT)]
 GENERATE = generate(n_tokens=N_TOKENS)
 

@@ -1,7 +1,6 @@
-"""Work queues: confirm, prefetch, redelivery, delay, limits, back-pressure, closing."""
+"""Work queues: confirm, depth, prefetch, sharing, back-pressure, closing."""
 
 import asyncio
-import time
 from collections import Counter
 
 import pytest
@@ -11,19 +10,13 @@ from tests.support.brokers import (
     assert_quiet,
     depth_is,
     eventually,
-    letters_of,
+    publish_bodies,
     take,
     take_many,
 )
 
 from warren_broker.errors import BrokerClosed, Unroutable
 from warren_broker.port import Broker, Consumer
-from warren_broker.topology import DELIVERY_LIMIT, WorkQueue
-
-
-async def publish(broker: Broker, queue: WorkQueue, *bodies: bytes) -> None:
-    for body in bodies:
-        await broker.publish(queue, body, message_id=f"id-{body[:20].decode()}")
 
 
 async def test_a_message_arrives_once_and_whole(place: Place, broker: Broker) -> None:
@@ -76,7 +69,7 @@ async def test_declare_and_delete_are_idempotent(place: Place, broker: Broker) -
 async def test_a_queue_keeps_its_messages_when_declared_again(place: Place, broker: Broker) -> None:
     queue = place.queue()
     await broker.declare(queue)
-    await publish(broker, queue, b"1")
+    await publish_bodies(broker, queue, b"1")
     await broker.declare(queue)
     async with broker.consume(queue, prefetch=1) as consumer:
         await (await take(consumer)).ack()
@@ -85,7 +78,7 @@ async def test_a_queue_keeps_its_messages_when_declared_again(place: Place, brok
 async def test_consuming_declares_the_queue(place: Place, broker: Broker) -> None:
     queue = place.queue()
     async with broker.consume(queue, prefetch=1) as consumer:
-        await publish(broker, queue, b"1")
+        await publish_bodies(broker, queue, b"1")
         await (await take(consumer)).ack()
 
 
@@ -94,7 +87,7 @@ async def test_depth_counts_what_waits(place: Place, broker: Broker) -> None:
     assert await broker.depth(queue) is None
     await broker.declare(queue)
     assert await broker.depth(queue) == 0
-    await publish(broker, queue, b"1", b"2", b"3")
+    await publish_bodies(broker, queue, b"1", b"2", b"3")
     await depth_is(broker, queue, 3)
     await broker.delete(queue)
     assert await broker.depth(queue) is None
@@ -103,7 +96,7 @@ async def test_depth_counts_what_waits(place: Place, broker: Broker) -> None:
 async def test_prefetch_bounds_what_is_unacknowledged(place: Place, broker: Broker) -> None:
     queue = place.queue()
     await broker.declare(queue)
-    await publish(broker, queue, b"1", b"2", b"3", b"4")
+    await publish_bodies(broker, queue, b"1", b"2", b"3", b"4")
     async with broker.consume(queue, prefetch=2) as consumer:
         first, _ = await take_many(consumer, 2)
         await assert_quiet(consumer)
@@ -119,7 +112,7 @@ async def test_consumers_share_a_queue(place: Place, broker: Broker) -> None:
         broker.consume(queue, prefetch=1) as mine,
         other.consume(queue, prefetch=1) as theirs,
     ):
-        await publish(broker, queue, b"1", b"2")
+        await publish_bodies(broker, queue, b"1", b"2")
         assert {(await take(mine)).body, (await take(theirs)).body} == {b"1", b"2"}
 
 
@@ -128,7 +121,7 @@ async def test_a_cancelled_wait_takes_nothing(place: Place, broker: Broker) -> N
     async with broker.consume(queue, prefetch=1) as consumer:
         waiting = asyncio.create_task(take(consumer))
         await assert_quiet_task(waiting)
-        await publish(broker, queue, b"1")
+        await publish_bodies(broker, queue, b"1")
         assert (await take(consumer)).body == b"1"
 
 
@@ -140,126 +133,13 @@ async def assert_quiet_task(task: "asyncio.Task[object]") -> None:
         await task
 
 
-async def test_what_a_closed_client_held_goes_to_another(place: Place, broker: Broker) -> None:
-    queue, crashing = place.queue(), await place.client("crashing")
-    await broker.declare(queue)
-    await publish(broker, queue, b"1")
-    async with crashing.consume(queue, prefetch=1) as consumer:
-        assert (await take(consumer)).n_deliveries == 1
-        await crashing.close()
-    async with broker.consume(queue, prefetch=1) as consumer:
-        again = await take(consumer)
-        assert (again.body, again.message_id, again.n_deliveries) == (b"1", "id-1", 2)
-        await again.ack()
-
-
-async def test_leaving_hands_back_what_is_not_settled(place: Place, broker: Broker) -> None:
-    queue = place.queue()
-    await broker.declare(queue)
-    await publish(broker, queue, b"1", b"2", b"3")
-    async with broker.consume(queue, prefetch=3) as consumer:
-        await (await take(consumer)).ack()
-        await take(consumer)
-    async with broker.consume(queue, prefetch=3) as consumer:
-        bodies = {(await take(consumer)).body, (await take(consumer)).body}
-        assert bodies == {b"2", b"3"}
-        await assert_quiet(consumer)
-
-
-async def test_stop_ends_the_iteration_and_what_is_held_can_still_be_acked(
-    place: Place, broker: Broker
-) -> None:
-    queue, other = place.queue(), await place.client("other")
-    await broker.declare(queue)
-    await publish(broker, queue, b"1", b"2")
-    async with broker.consume(queue, prefetch=2) as consumer:
-        held = await take(consumer)
-        await consumer.stop()
-        assert [d async for d in consumer] == []
-        async with other.consume(queue, prefetch=2) as rest:
-            assert (await take(rest)).body == b"2"
-            await held.ack()
-            await assert_quiet(rest)
-
-
-async def test_settling_after_leaving_is_quiet_and_settles_nothing(
-    place: Place, broker: Broker
-) -> None:
-    queue = place.queue()
-    await broker.declare(queue)
-    await publish(broker, queue, b"1")
-    async with broker.consume(queue, prefetch=1) as consumer:
-        late = await take(consumer)
-    await late.ack()
-    async with broker.consume(queue, prefetch=1) as consumer:
-        assert (await take(consumer)).n_deliveries >= 2
-
-
-async def test_nack_brings_the_message_back_counted(place: Place, broker: Broker) -> None:
-    queue = place.queue()
-    await broker.declare(queue)
-    await publish(broker, queue, b"1")
-    async with broker.consume(queue, prefetch=1) as consumer:
-        for n_deliveries in range(1, 4):
-            delivery = await take(consumer)
-            assert delivery.n_deliveries == n_deliveries
-            await delivery.nack()
-        await (await take(consumer)).ack()
-
-
-async def test_nack_with_delay_brings_it_back_later_and_counted(
-    place: Place, broker: Broker
-) -> None:
-    queue = place.queue()
-    await broker.declare(queue)
-    await publish(broker, queue, b"1")
-    async with broker.consume(queue, prefetch=1) as consumer:
-        delivery = await take(consumer)
-        started = time.monotonic()
-        await delivery.nack(delay_s=0.6)
-        again = await take(consumer)
-        assert time.monotonic() - started >= 0.55
-        assert (again.body, again.message_id, again.n_deliveries) == (b"1", "id-1", 2)
-        await again.ack()
-
-
-async def test_a_delayed_message_does_not_hold_up_others(place: Place, broker: Broker) -> None:
-    queue = place.queue()
-    await broker.declare(queue)
-    await publish(broker, queue, b"late")
-    async with broker.consume(queue, prefetch=1) as consumer:
-        await (await take(consumer)).nack(delay_s=1.5)
-        await publish(broker, queue, b"early")
-        for body in (b"early", b"late"):
-            delivery = await take(consumer)
-            assert delivery.body == body
-            await delivery.ack()
-
-
-async def test_a_poison_message_goes_to_dead_after_the_limit(place: Place, broker: Broker) -> None:
-    queue = place.queue()
-    await broker.declare(queue)
-    await publish(broker, queue, b"poison", b"good")
-    counts: Counter[bytes] = Counter()
-    async with broker.consume(queue, prefetch=1) as consumer:
-        while counts[b"poison"] < DELIVERY_LIMIT or not counts[b"good"]:
-            delivery = await take(consumer)
-            counts[delivery.body] += 1
-            await (delivery.nack() if delivery.body == b"poison" else delivery.ack())
-        await assert_quiet(consumer)
-    assert counts == {b"poison": DELIVERY_LIMIT, b"good": 1}
-    (letter,) = await letters_of(broker, queue, 1)
-    assert letter.body == b"poison"
-    assert str(DELIVERY_LIMIT) in letter.reason
-
-
 async def test_a_full_queue_holds_publishers_back_until_there_is_room(
     place: Place, broker: Broker
 ) -> None:
     queue = place.queue(max_messages=10)
     await broker.declare(queue)
     bodies = [b"%d" % i for i in range(40)]
-    publishing = asyncio.gather(*(publish(broker, queue, body) for body in bodies))
+    publishing = asyncio.gather(*(publish_bodies(broker, queue, body) for body in bodies))
     await asyncio.wait([publishing], timeout=0.5)
     assert not publishing.done()
     seen: set[bytes] = set()
@@ -301,7 +181,7 @@ async def test_a_publish_that_waits_for_room_is_ended_by_close(place: Place) -> 
 
     async def flood() -> None:
         while True:
-            await publish(broker, queue, b"x")
+            await publish_bodies(broker, queue, b"x")
 
     flooding = [asyncio.create_task(flood()) for _ in range(5)]
     await asyncio.wait(flooding, timeout=0.3)

@@ -49,6 +49,12 @@ class Place:
         return address
 
 
+async def publish_bodies(broker: Broker, queue: WorkQueue, *bodies: bytes) -> None:
+    """One message for each body; its id says which."""
+    for body in bodies:
+        await broker.publish(queue, body, message_id=f"id-{body[:20].decode()}")
+
+
 async def take(consumer: Consumer) -> Delivery:
     """The next delivery, which must come."""
     return await asyncio.wait_for(anext(aiter(consumer)), PATIENCE_S)
