@@ -3,14 +3,17 @@
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 
+_PORT = validators.Number(gte=1, lte=65535)
+_POSITIVE = validators.Number(gte=1)
+_NOT_NEGATIVE = validators.Number(gte=0)
 _HOME = "Folder for everything; else WARREN_HOME, else ~/.warren."
 
 
 def up(
     *,
-    port: Annotated[int, Parameter(help="Port of the gateway.")] = 8642,
+    port: Annotated[int, Parameter(help="Port of the gateway.", validator=_PORT)] = 8642,
     host: Annotated[str, Parameter(help="Address to listen at; 0.0.0.0 is every interface.")] = (
         "127.0.0.1"
     ),
@@ -42,7 +45,7 @@ def up(
     site = Site(folder, port, host, base_model, env)
     output = make_output()
     try:
-        run(serve(site, output), site)
+        run(lambda: serve(site, output), site)
     except KeyboardInterrupt:
         output.line("Stopped.")
     return 0
@@ -50,9 +53,13 @@ def up(
 
 def demo(
     *,
-    seed: Annotated[int, Parameter(help="Of the run: model, tasks, sampling.")] = 1,
-    learning_rate: Annotated[float, Parameter(help="0 shows that nothing else teaches.")] = 1.5e-3,
-    steps: Annotated[int, Parameter(help="Most optimizer steps.")] = 800,
+    seed: Annotated[
+        int, Parameter(help="Of the run: model, tasks, sampling.", validator=_NOT_NEGATIVE)
+    ] = 1,
+    learning_rate: Annotated[
+        float, Parameter(help="0 shows that nothing else teaches.", validator=_NOT_NEGATIVE)
+    ] = 1.5e-3,
+    steps: Annotated[int, Parameter(help="Most optimizer steps.", validator=_POSITIVE)] = 800,
     home: Annotated[Path | None, Parameter(help="A fresh temporary folder if not given.")] = None,
 ) -> int:
     """Watch a tiny model learn a game, from nothing to a trained policy, in a few minutes.
@@ -78,6 +85,6 @@ def demo(
     folder = home or Path(tempfile.mkdtemp(prefix="warren-demo-"))
     site = Site(folder.expanduser().absolute(), free_port())
     config = guess_config(seed=seed, learning_rate=learning_rate, steps=steps)
-    result = run(play(site, config, make_output()), site)
+    result = run(lambda: play(site, config, make_output()), site)
     print(figures(result, started_s), flush=True)
     return 0

@@ -17,11 +17,12 @@ from warren.run import Run, outcome
 from warren_schemas.config import TrainConfig
 from warren_schemas.http import RunResult
 from warren_up.site import Site, running
+from warren_up.up import teller
 
 UNIFORM_REWARD = 0.345
 """What uniformly random guessing scores."""
 CONSISTENT_REWARD = 0.763
-"""What random guessing among the numbers that the hints leave scores."""
+"""What guessing at random among the digits that the hints leave scores."""
 
 
 async def play(site: Site, config: TrainConfig, output: Output) -> RunResult:
@@ -30,7 +31,8 @@ async def play(site: Site, config: TrainConfig, output: Output) -> RunResult:
     Raises `RunFailed`, and `WarrenError` where a part can't start.
     """
     _announce(site, config, output)
-    async with running(site):
+    async with running(site, teller(output)):
+        output.line()
         api_key = site.key_file.read_text().strip()
         async with connect(site.url, api_key) as client:
             run = await client.train(config)
@@ -91,10 +93,13 @@ def _announce(site: Site, config: TrainConfig, output: Output) -> None:
 def _compare(result: RunResult, output: Output) -> None:
     output.line()
     output.line("Greedy play on fresh episodes", "bold")
-    output.line(f"  before          {_bar(result.reward_before)}")
-    output.line(f"  after           {_bar(result.reward_after)}", "green")
-    output.line(f"  random guesses  {_bar(UNIFORM_REWARD)}", "dim")
-    output.line(f"  random, but true to the hints {decimal(CONSISTENT_REWARD)}", "dim")
+    for label, reward, style in (
+        ("before", result.reward_before, ""),
+        ("after", result.reward_after, "bold green"),
+        ("uniform guessing", UNIFORM_REWARD, "dim"),
+        ("guessing by the hints", CONSISTENT_REWARD, "dim"),
+    ):
+        output.line(f"  {label.ljust(22)} {_bar(reward)}", style)
     output.line()
     output.line(
         f"{result.episodes:,} episodes, {result.updates:,} updates, {result.tokens:,} tokens"

@@ -5,25 +5,24 @@ with the reason; leaving the context has stopped every part and every child proc
 """
 
 import asyncio
-import fcntl
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from warren.errors import ConfigurationError, WarrenError
 from warren_broker.memory import MemoryHub, open_hub
 from warren_broker.port import Broker
 from warren_env_worker.service import serve_env_worker
 from warren_env_worker.settings import EnvWorkerSettings
-from warren_gateway.auth import InvalidKey
-from warren_gateway.service import CannotListen, serve_gateway
+from warren_gateway.service import serve_gateway
 from warren_gateway.settings import GatewaySettings
-from warren_gateway.store.store import StoreUnavailable
-from warren_gpu_worker.base_models import UnknownBaseModel, resolve_base_models
+from warren_gpu_worker.base_models import resolve_base_models
 from warren_gpu_worker.service import serve_gpu_worker
 from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_up.failures import told
+from warren_up.folder import claimed
+from warren_up.readiness import Tell, workers_ready
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +48,10 @@ class Site:
     def logs(self) -> Path:
         return self.home / "logs"
 
+    @property
+    def log_file(self) -> Path:
+        return self.logs / "warren.log"
+
     def gateway(self) -> GatewaySettings:
         return GatewaySettings(home=self.home, host=self.host, port=self.port)
 
@@ -65,20 +68,22 @@ class Site:
 
 
 @asynccontextmanager
-async def running(site: Site) -> AsyncGenerator[None]:
-    """All parts; entered once the gateway listens and the workers are starting.
+async def running(site: Site, tell: Tell) -> AsyncGenerator[None]:
+    """All parts; entered once each is ready, which `tell` hears of one by one.
 
     A part that can't start, or fails later, ends all of it with a `WarrenError` (in a group).
     """
-    with _claimed(site.home):
+    with claimed(site.home):
         async with open_hub(site.home / "streams") as hub, asyncio.TaskGroup() as parts:
-            tasks = await _start(site, hub, parts)
+            tasks = await _start(site, hub, parts, tell)
             yield
             for task in tasks:
                 task.cancel()
 
 
-async def _start(site: Site, hub: MemoryHub, parts: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+async def _start(
+    site: Site, hub: MemoryHub, parts: asyncio.TaskGroup, tell: Tell
+) -> list[asyncio.Task[None]]:
     listening = asyncio.Event()
 
     async def gateway(broker: Broker) -> None:
@@ -91,47 +96,32 @@ async def _start(site: Site, hub: MemoryHub, parts: asyncio.TaskGroup) -> list[a
     async def env_worker(broker: Broker) -> None:
         await serve_env_worker(broker, site.env_worker())
 
-    tasks = [parts.create_task(_part(hub, "gateway", gateway), name="gateway")]
+    tasks = [parts.create_task(_part(site, hub, "gateway", gateway), name="gateway")]
     await listening.wait()
+    tell("gateway", f"{site.url}, API key in {site.key_file}")
     for name, serve in (("gpu-worker", gpu_worker), ("env-worker", env_worker)):
-        tasks.append(parts.create_task(_part(hub, name, serve), name=name))
+        tasks.append(parts.create_task(_part(site, hub, name, serve), name=name))
+    await _ready(hub, tell)
     return tasks
 
 
-async def _part(hub: MemoryHub, name: str, serve: Callable[[Broker], Awaitable[None]]) -> None:
+async def _ready(hub: MemoryHub, tell: Tell) -> None:
+    broker = hub.client("readiness")
+    try:
+        await workers_ready(broker, tell)
+    finally:
+        await broker.close()
+
+
+async def _part(
+    site: Site, hub: MemoryHub, name: str, serve: Callable[[Broker], Awaitable[None]]
+) -> None:
     """One program with a broker client of its own, which hands back what it held."""
     broker = hub.client(name)
     try:
         await serve(broker)
-    except (CannotListen, StoreUnavailable, InvalidKey, UnknownBaseModel, OSError) as error:
-        log.error("%s has stopped: %s", name, error)
-        raise _told(name, error) from error
+    except Exception as error:  # the edge of a part: logged, and told as a sentence
+        log.error("the %s has stopped", name, exc_info=error)
+        raise told(name, error, site.log_file) from error
     finally:
         await broker.close()
-    raise WarrenError(f"The {name} has ended by itself", hint="Its log says why.")
-
-
-def _told(part: str, error: Exception) -> WarrenError:
-    """The failure of a part, as an error that says the next thing to do."""
-    if isinstance(error, UnknownBaseModel):
-        hint = "Choose another one with --base-model; warren/tiny is built in."
-        return ConfigurationError(f"Unknown base model: {error}", hint=hint)
-    if isinstance(error, CannotListen):
-        message = str(error)
-        return ConfigurationError(message[:1].upper() + message[1:])
-    return WarrenError(f"The {part} can't go on: {error}", hint="Is --home yours to write to?")
-
-
-@contextmanager
-def _claimed(home: Path) -> Generator[None]:
-    """Two sites in one folder would write over each other; the lock ends with its process."""
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConfigurationError(
-                f"Another `warren up` runs in {home}",
-                hint="Use that one, stop it, or give another folder with --home.",
-            ) from None
-        yield

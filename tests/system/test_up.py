@@ -1,0 +1,170 @@
+"""`warren up` and `warren demo` as users run them: one process, its children, and Ctrl-C."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.support.processes import free_port
+
+import warren
+from warren_schemas.config import TrainConfig
+from warren_up.recipe import guess_config
+
+pytestmark = pytest.mark.timeout(600)
+
+READY_S = 300.0
+STOP_S = 5.0
+LOADED_MACHINE = 4.0
+"""The promise of 5 s is for a machine that has time for us."""
+
+
+def short_run() -> TrainConfig:
+    """The demo's run, cut down to seconds."""
+    config = guess_config(steps=2).model_dump()
+    config["warmup"] |= {"steps": 2, "episodes_per_step": 8}
+    config["evaluation"] |= {"episodes": 16}
+    return TrainConfig.model_validate(config)
+
+
+async def start(*arguments: str, home: Path) -> asyncio.subprocess.Process:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("WARREN_")}
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "warren", *arguments, "--home", str(home),
+        env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+
+
+async def line_with(process: asyncio.subprocess.Process, words: str) -> str:
+    assert process.stdout is not None
+    async with asyncio.timeout(READY_S):
+        while line := (await process.stdout.readline()).decode():
+            if words in line:
+                return line
+    assert process.stderr is not None
+    raise AssertionError((await process.stderr.read()).decode())
+
+
+def descendants(pid: int) -> set[int]:
+    """All processes below this one."""
+    children = set[int]()
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        children |= {int(word) for word in task.read_text().split()}
+    return children.union(*(descendants(child) for child in children))
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+async def stop(process: asyncio.subprocess.Process, signum: signal.Signals) -> str:
+    """Its remaining output; fails where it takes too long, complains, or leaves a child behind."""
+    below = descendants(process.pid)
+    assert below
+    begun_s = time.monotonic()
+    process.send_signal(signum)
+    out, err = await asyncio.wait_for(process.communicate(), READY_S)
+    assert time.monotonic() - begun_s < STOP_S * LOADED_MACHINE
+    assert err == b""
+    assert not [pid for pid in below if is_alive(pid)]
+    return out.decode()
+
+
+@asynccontextmanager
+async def up(home: Path, *arguments: str) -> AsyncGenerator[asyncio.subprocess.Process]:
+    process = await start("up", *arguments, home=home)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def test_up_serves_a_run_and_stops_on_ctrl_c(tmp_path: Path) -> None:
+    port = free_port()
+    async with up(tmp_path, "--port", str(port)) as process:
+        told = await line_with(process, "warren train")
+        assert f"WARREN_HOME={tmp_path} WARREN_URL=http://127.0.0.1:{port}" in told
+        key = (tmp_path / "api-key").read_text()
+        async with warren.connect(f"http://127.0.0.1:{port}", key) as client:
+            run = await client.train(short_run())
+            result = await run.result()
+        assert result.updates <= 2
+        assert result.reward_after is not None
+        assert "Stopped." in await stop(process, signal.SIGINT)
+        assert process.returncode == 0
+
+
+async def test_a_run_goes_on_after_a_restart(tmp_path: Path) -> None:
+    arguments = ("--port", str(free_port()))
+    async with up(tmp_path, *arguments) as process:
+        await line_with(process, "warren train")
+        key = (tmp_path / "api-key").read_text()
+        async with warren.connect(f"http://127.0.0.1:{arguments[1]}", key) as client:
+            run = await client.train(short_run())
+        await stop(process, signal.SIGTERM)
+        assert process.returncode == 0
+    async with up(tmp_path, *arguments) as process:
+        await line_with(process, "warren train")
+        async with warren.connect(f"http://127.0.0.1:{arguments[1]}", key) as client:
+            result = await (await client.run(run.id)).result()
+        assert result.reward_after is not None
+
+
+async def test_a_port_in_use_is_told(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        async with up(tmp_path, "--port", str(port)) as process:
+            _, err = await asyncio.wait_for(process.communicate(), READY_S)
+    assert process.returncode == 2
+    assert err.decode().startswith(f"error: Port {port} on 127.0.0.1 is in use")
+    assert "Traceback" not in err.decode()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--base-model", "warren/tini"], "warren/tiny"),
+        (["--env", "no_such_module:Chess"], "no_such_module"),
+    ],
+)
+async def test_what_cannot_be_offered_is_told(
+    tmp_path: Path, arguments: list[str], told: str
+) -> None:
+    async with up(tmp_path, "--port", str(free_port()), *arguments) as process:
+        _, err = await asyncio.wait_for(process.communicate(), READY_S)
+    assert process.returncode == 2
+    assert told in err.decode()
+    assert "Traceback" not in err.decode()
+
+
+async def test_the_demos_last_line_is_json(tmp_path: Path) -> None:
+    process = await start("demo", "--steps", "2", home=tmp_path)
+    out, err = await asyncio.wait_for(process.communicate(), READY_S)
+    assert (process.returncode, err) == (0, b"")
+    lines = out.decode().splitlines()
+    found = json.loads(lines[-1])
+    assert found["updates"] <= 2
+    assert found["episodes"] >= 1024
+    assert found["cpu_s"] > 1.0
+    assert any("tensorboard --logdir" in line for line in lines)
+
+
+async def test_ctrl_c_stops_the_demo(tmp_path: Path) -> None:
+    process = await start("demo", home=tmp_path)
+    await line_with(process, "warmup 1/150")
+    await stop(process, signal.SIGINT)
+    assert process.returncode == 130
