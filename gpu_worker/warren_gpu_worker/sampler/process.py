@@ -74,13 +74,7 @@ class SamplerProcess:
         self._outbox = Orders()
         self._has_orders = asyncio.Event()
         self._was_ready = asyncio.Event()
-        self._child: Child | None = None
         self._busy_since_s = 0.0
-
-    @property
-    def pid(self) -> int | None:
-        """Of the child that runs now."""
-        return self._child.pid if self._child else None
 
     async def ready(self) -> None:
         """Wait until the first child has loaded the base model."""
@@ -124,14 +118,13 @@ class SamplerProcess:
 
     async def _live_one_life(self) -> None:
         """Start a child, hand it everything, and serve until it dies (`ChildDied`)."""
-        child = self._child = await self._spawn()
+        child = await self._spawn()
         try:
             await self._greet(child)
             self._outbox = Orders(requests=[held.request for held in self._held.values()])
             self._has_orders.set()
             await self._converse(child)
         finally:
-            self._child = None
             await child.close(grace_s=_CLOSE_GRACE_S)
 
     async def _spawn(self) -> Child:

@@ -31,6 +31,8 @@ _STAND_IN = "WARRENSTANDIN"
 _MEMO_ENTRIES = 8192
 _MEMO_CHARACTERS = 1024
 """Longer chats are rendered anew: they hardly come twice and would fill the memory."""
+_MEMO_TOKENS = 64
+"""Likewise for sampled turns that are read as text."""
 
 _PROBED_OPENINGS: tuple[tuple[Message, ...], ...] = (
     (("user", "?"),),
@@ -87,7 +89,7 @@ class Renderer:
     def text(self, ids: Sequence[int]) -> str:
         """Sampled tokens as text."""
         key = tuple(ids)
-        return self._text_memo(key) if len(key) <= _MEMO_CHARACTERS else self._text(key)
+        return self._text_memo(key) if len(key) <= _MEMO_TOKENS else self._text(key)
 
     def _open(self, chat: tuple[Message, ...]) -> NDArray[np.int32]:
         return self._ids(self._render(chat))
