@@ -20,7 +20,7 @@ from warren.cli.words import duration, sparkline
 from warren.reading import Event
 from warren_schemas.events import EvaluationCompleted, RunState, StateChanged, WarningRaised
 
-REFRESHES_PER_S = 8
+REFRESHES_PER_S = 4
 BAR_WIDTH = 36
 CURVE_WIDTH = 40
 MOST_QUEUES = 3
