@@ -69,11 +69,12 @@ class Interactions:
 
     def _take(self, claim: Claim[Taken], known: Interaction | None) -> None:
         item = claim.item
-        if known is None or known.attempt < item.envelope.attempt:
+        attempt, turn = item.envelope.attempt, turn_of(item)
+        if known is None or known.attempt < attempt:
             self._open(claim)
-        elif known.attempt > item.envelope.attempt or turn_of(item) < known.turn:
+        elif known.attempt > attempt or turn < known.turn:
             claim.done()
-        elif turn_of(item) == known.turn:
+        elif turn == known.turn:
             self._repeat(known, claim)
         elif known.is_over:
             claim.done()

@@ -130,13 +130,14 @@ def _outcome(taken: Taken, observed: Observed, transcript: Transcript) -> Outcom
             kind=FailureKind.ENVIRONMENT_ERROR,
             reason=f"the messages add up to {n_chars} characters; {MAX_TRANSCRIPT_CHARS} can be sent",
         )
-    if not math.isfinite(transcript.reward):
-        return Failed(kind=FailureKind.INVALID_REWARD, reason="the rewards add up to no number")
     is_at_limit = len(transcript.turns) >= taken.spec.max_turns
     if not (observed.is_over or is_at_limit):
         return None
+    reward = transcript.reward
+    if not math.isfinite(reward):
+        return Failed(kind=FailureKind.INVALID_REWARD, reason="the rewards add up to no number")
     return Completed(
-        reward=transcript.reward,
+        reward=reward,
         truncated=observed.is_truncated or not observed.is_over,
         metrics={name: value for turn in transcript.turns for name, value in turn.metrics.items()},
     )

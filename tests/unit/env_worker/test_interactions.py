@@ -312,7 +312,7 @@ async def test_transcripts_that_no_message_can_carry_fail() -> None:
 
 async def test_rewards_that_add_up_to_infinity_fail() -> None:
     async with working("Generous", "generous") as worker:
-        worker.take(start(of=spec("generous")))
+        worker.take(start(of=spec("generous", max_turns=2)))
         worker.take(said(await worker.generated(), "a"))
         worker.take(said(await worker.generated(), "a"))
         assert (await worker.failed()).kind is FailureKind.INVALID_REWARD
