@@ -20,7 +20,7 @@ from warren_schemas.config import (
     WarmupConfig,
 )
 
-STEPS = 800
+STEPS = 640
 LEARNING_RATE = 1.5e-3
 
 

@@ -1,8 +1,10 @@
 """`warren/tiny`: a 102,272-parameter Qwen3 with a character tokenizer, made from nothing.
 
 It learns multi-turn games on a CPU within seconds, so demo, tests and benchmarks need no download.
-`warren/tiny-lora` is the same with a wider embedding: on a frozen random head of the usual width
-(std 0.02) an adapter can't sharpen the logits, and a correct trainer looks broken.
+Its embedding, which is its head as well, is wider than the usual 0.02: measured on the guessing
+game, full updates learn twice as fast at 0.07, and above 0.1 they settle too early.
+`warren/tiny-lora` has a wider one still: on a frozen random head of the usual width an adapter
+can't sharpen the logits, and a correct trainer looks broken.
 
 Invariant: the weights depend on the recipe alone, and the recipe's number is in the folder's name.
 """
@@ -12,10 +14,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-EMBEDDING_STD = {"warren/tiny": None, "warren/tiny-lora": 0.2}
-"""The family: name -> standard deviation of the embedding, None for the model's own default."""
+EMBEDDING_STD = {"warren/tiny": 0.07, "warren/tiny-lora": 0.2}
+"""The family: name -> standard deviation of the embedding."""
 
-_RECIPE = 1
+_RECIPE = 2
 
 
 def ensure_tiny(name: str, models_folder: Path) -> Path:
@@ -32,10 +34,10 @@ def ensure_tiny(name: str, models_folder: Path) -> Path:
 
 
 def _build_in_child(name: str, folder: Path) -> None:
-    std = EMBEDDING_STD[name]
-    command = [sys.executable, "-m", "warren_gpu_worker.base_models.tiny_build", str(folder)]
+    builder = "warren_gpu_worker.base_models.tiny_build"
+    command = [sys.executable, "-m", builder, str(folder), str(EMBEDDING_STD[name])]
     built = subprocess.run(
-        command if std is None else [*command, str(std)],
+        command,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,

@@ -30,7 +30,7 @@ CHAT_TEMPLATE = (
 _SEED = 0
 
 
-def build(folder: Path, embedding_std: float | None) -> None:
+def build(folder: Path, embedding_std: float) -> None:
     """Build next to `folder` and move into place; whoever comes second throws its copy away."""
     draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
@@ -45,7 +45,7 @@ def build(folder: Path, embedding_std: float | None) -> None:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _make_model(embedding_std: float | None) -> Qwen3ForCausalLM:
+def _make_model(embedding_std: float) -> Qwen3ForCausalLM:
     config = Qwen3Config(
         vocab_size=len(SPECIAL_TOKENS) + len(CHARACTERS),
         hidden_size=64,
@@ -63,8 +63,7 @@ def _make_model(embedding_std: float | None) -> Qwen3ForCausalLM:
     )
     torch.manual_seed(_SEED)
     model = Qwen3ForCausalLM(config)
-    if embedding_std is not None:
-        torch.nn.init.normal_(model.model.embed_tokens.weight, std=embedding_std)
+    torch.nn.init.normal_(model.model.embed_tokens.weight, std=embedding_std)
     return model
 
 
@@ -87,4 +86,4 @@ def _make_tokenizer() -> PreTrainedTokenizerFast:
 
 
 if __name__ == "__main__":
-    build(Path(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else None)
+    build(Path(sys.argv[1]), float(sys.argv[2]))
