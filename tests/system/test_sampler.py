@@ -144,7 +144,8 @@ async def test_episodes_of_several_turns(stage: Stage, tiny_models: dict[str, st
 
 @shared
 async def test_words_and_finish_follow_from_the_tokens(stage: Stage) -> None:
-    steps = await stage.side.ask([first_turn(policy(), sampling=LONG) for _ in range(30)])
+    acting = policy()
+    steps = await stage.side.ask([first_turn(acting, sampling=LONG) for _ in range(30)])
     for step in steps:
         ids = step.transcript.tokens.ids_T[step.transcript.tokens.mask_T == 1].tolist()
         words = step.transcript.messages[-1].content
@@ -302,8 +303,8 @@ def child_pids() -> list[int]:
 
 @shared
 async def test_a_child_killed_in_the_middle_costs_no_answer(stage: Stage) -> None:
-    before = child_pids()
-    turns = [first_turn(policy(), sampling=LONG) for _ in range(200)]
+    before, acting = child_pids(), policy()
+    turns = [first_turn(acting, sampling=LONG) for _ in range(200)]
     await stage.side.send(turns)
     steps = await stage.side.steps(10)
     for pid in before:
@@ -323,10 +324,10 @@ async def test_stopping_hands_back_what_is_held_and_says_goodbye(
             listen(watcher, WORKERS, Heartbeat) as heartbeats,
             environment_side(hub) as side,
         ):
-            before = child_pids()
+            before, acting = child_pids(), policy()
             async with sampler(hub, settings_of(only, tmp_path)):
                 await side.ask([first_turn(policy())])
-                turns = [first_turn(policy(), sampling=LONG) for _ in range(300)]
+                turns = [first_turn(acting, sampling=LONG) for _ in range(300)]
                 await side.send(turns)
                 steps = await side.steps(1)
             assert child_pids() == before

@@ -9,6 +9,7 @@ Invariants: whatever is finished in a step leaves in one frame; while there is w
 said at least every `PULSE_S`; when the supervisor closes the conversation the process ends at once.
 """
 
+import contextlib
 import gc
 import logging
 import os
@@ -172,7 +173,8 @@ def main() -> None:
         channel.send(pack(Broken(str(error))))
         os._exit(1)
     gc.freeze()  # what was loaded stays: nothing of it is garbage
-    child.run()
+    with contextlib.suppress(BrokenPipeError):  # the supervisor hung up while we spoke
+        child.run()
     os._exit(0)
 
 

@@ -36,7 +36,13 @@ def test_two_builders_at_once_leave_one_whole_folder(
     tiny_models: dict[str, str], tmp_path: Path
 ) -> None:
     target = tmp_path / "tiny"
-    command = [sys.executable, "-m", "warren_gpu_worker.base_models.tiny_build", str(target), "0.07"]
+    command = [
+        sys.executable,
+        "-m",
+        "warren_gpu_worker.base_models.tiny_build",
+        str(target),
+        "0.07",
+    ]
     builders = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(2)]
     assert [builder.wait(110) for builder in builders] == [0, 0]
     assert [entry.name for entry in tmp_path.iterdir()] == ["tiny"]
