@@ -1,0 +1,79 @@
+"""Configs: what a user writes to start a run.
+
+One model serves the YAML file, the command line, the SDK and HTTP. Every key has an effect; an
+unknown one is an error that names the nearest valid key (see `explain`).
+"""
+
+from warren_schemas.config.algorithm import (
+    AdvantageKind,
+    AlgorithmConfig,
+)
+from warren_schemas.config.environment import (
+    EnvironmentConfig,
+)
+from warren_schemas.config.limits import (
+    CheckpointConfig,
+    LimitsConfig,
+)
+from warren_schemas.config.losses import (
+    CrossEntropyLoss,
+    ImportanceSamplingLoss,
+    Loss,
+    PolicyLoss,
+    PpoLoss,
+)
+from warren_schemas.config.model import (
+    FullUpdate,
+    LoraUpdate,
+    ModelConfig,
+    Update,
+)
+from warren_schemas.config.numbers import (
+    LARGEST_INT,
+    Name,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+)
+from warren_schemas.config.optimizer import (
+    OptimizerConfig,
+)
+from warren_schemas.config.phases import (
+    EvaluationConfig,
+    WarmupConfig,
+)
+from warren_schemas.config.sampling import (
+    Sampling,
+)
+from warren_schemas.config.train import (
+    TrainConfig,
+)
+
+__all__ = [
+    "LARGEST_INT",
+    "AdvantageKind",
+    "AlgorithmConfig",
+    "CheckpointConfig",
+    "CrossEntropyLoss",
+    "EnvironmentConfig",
+    "EvaluationConfig",
+    "FullUpdate",
+    "ImportanceSamplingLoss",
+    "LimitsConfig",
+    "LoraUpdate",
+    "Loss",
+    "ModelConfig",
+    "Name",
+    "NonNegativeFloat",
+    "NonNegativeInt",
+    "OptimizerConfig",
+    "PolicyLoss",
+    "PositiveFloat",
+    "PositiveInt",
+    "PpoLoss",
+    "Sampling",
+    "TrainConfig",
+    "Update",
+    "WarmupConfig",
+]

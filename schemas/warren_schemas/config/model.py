@@ -1,0 +1,38 @@
+"""What is trained."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from warren_schemas.base import Frozen
+from warren_schemas.config.numbers import Name, PositiveFloat, PositiveInt
+
+
+class FullUpdate(Frozen):
+    """All weights of the model are trained."""
+
+    kind: Literal["full"] = "full"
+
+
+class LoraUpdate(Frozen):
+    """Low-rank adapters are trained and the base weights stay as they are (Hu et al. 2021)."""
+
+    kind: Literal["lora"] = "lora"
+    rank: PositiveInt = 16
+    """Rank of the adapters."""
+    alpha: PositiveFloat = 32.0
+    """Adapters are scaled by alpha / rank."""
+    targets: Literal["all-linear"] | tuple[str, ...] = "all-linear"
+    """Names of the modules that get an adapter."""
+
+
+Update = Annotated[FullUpdate | LoraUpdate, Field(discriminator="kind")]
+
+
+class ModelConfig(Frozen):
+    """What is trained."""
+
+    base: Name
+    """Name of a base model that a GPU worker offers, for example `Qwen/Qwen3-0.6B`."""
+    update: Update = Field(default_factory=LoraUpdate)
+    """What is trained: `full` or `lora` (the default)."""

@@ -1,0 +1,14 @@
+"""Numbers and names, with the limits that other languages and databases share."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+LARGEST_INT = 2**63 - 1
+"""What databases and other languages can hold as well."""
+
+PositiveInt = Annotated[int, Field(ge=1, le=LARGEST_INT)]
+NonNegativeInt = Annotated[int, Field(ge=0, le=LARGEST_INT)]
+PositiveFloat = Annotated[float, Field(gt=0)]
+NonNegativeFloat = Annotated[float, Field(ge=0)]
+Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")]

@@ -1,0 +1,42 @@
+"""A whole run: what the YAML file, the command line, the SDK and HTTP carry."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from warren_schemas.base import Frozen
+from warren_schemas.config.algorithm import AlgorithmConfig
+from warren_schemas.config.environment import EnvironmentConfig
+from warren_schemas.config.limits import CheckpointConfig, LimitsConfig
+from warren_schemas.config.model import ModelConfig
+from warren_schemas.config.numbers import NonNegativeInt
+from warren_schemas.config.optimizer import OptimizerConfig
+from warren_schemas.config.phases import EvaluationConfig, WarmupConfig
+from warren_schemas.config.sampling import Sampling
+
+
+class TrainConfig(Frozen):
+    """A reinforcement-learning run."""
+
+    name: Annotated[str, Field(min_length=1, max_length=128)] = "run"
+    """For people: shown in lists."""
+    model: ModelConfig
+    environments: Annotated[tuple[EnvironmentConfig, ...], Field(min_length=1)]
+    sampling: Sampling = Field(default_factory=Sampling)
+    algorithm: AlgorithmConfig = Field(default_factory=AlgorithmConfig)
+    optimizer: OptimizerConfig = Field(default_factory=OptimizerConfig)
+    warmup: WarmupConfig | None = None
+    evaluation: EvaluationConfig | None = None
+    checkpoint: CheckpointConfig = Field(default_factory=CheckpointConfig)
+    limits: LimitsConfig = Field(default_factory=LimitsConfig)
+    seed: NonNegativeInt = 0
+    """Seeds the tasks, the adapters and the data order."""
+
+    @model_validator(mode="after")
+    def _trainable_sampling(self) -> Self:
+        if self.sampling.temperature == 0:
+            raise ValueError(
+                "sampling.temperature: 0 makes all episodes of a group alike, so nothing can be"
+                " learned; set it above 0 (evaluation.temperature may be 0)"
+            )
+        return self
