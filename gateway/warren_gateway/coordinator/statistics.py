@@ -18,7 +18,7 @@ TRAINER_TAGS = {
     "ratio:max": "policy/ratio_max",
     "kl_k3:mean": "policy/kl_k3",
     "clip_frac:mean": "policy/clip_frac",
-    "ess_frac:mean": "policy/ess_frac",
+    "ess:mean": "policy/ess_frac",
     "entropy:mean": "policy/entropy",
     "grad_norm": "policy/grad_norm",
     "learning_rate": "policy/learning_rate",

@@ -12,6 +12,7 @@ from warren_gateway.coordinator.advantages import advantages
 from warren_gateway.coordinator.batches import Datum
 from warren_gateway.coordinator.groups import Group
 from warren_gateway.coordinator.memory import Memory
+from warren_gateway.coordinator.schedule import learning_rate
 from warren_gateway.coordinator.statistics import batch_metrics
 from warren_gateway.coordinator.steps import take_step
 from warren_schemas.config import AlgorithmConfig
@@ -73,19 +74,15 @@ def _take_step(memory: Memory) -> None:
         memory,
         data,
         config.algorithm.loss,
-        learning_rate=_learning_rate(memory),
+        learning_rate=learning_rate(
+            config.optimizer, progress.n_consumed_steps, memory.stage.n_steps
+        ),
         publish=True,
         metrics=metrics,
     )
     progress.n_updates += bool(data)
     for group in groups:
         episodes.close(memory, group, "trained")
-
-
-def _learning_rate(memory: Memory) -> float:
-    optimizer = memory.config.optimizer
-    rise = (memory.progress.n_updates + 1) / max(1, optimizer.warmup_steps)
-    return optimizer.learning_rate * min(1.0, rise)
 
 
 def step_data(groups: list[Group], algorithm: AlgorithmConfig) -> list[Datum]:

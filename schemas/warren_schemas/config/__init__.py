@@ -38,6 +38,7 @@ from warren_schemas.config.numbers import (
 )
 from warren_schemas.config.optimizer import (
     OptimizerConfig,
+    ScheduleKind,
 )
 from warren_schemas.config.phases import (
     EvaluationConfig,
@@ -73,6 +74,7 @@ __all__ = [
     "PositiveInt",
     "PpoLoss",
     "Sampling",
+    "ScheduleKind",
     "TrainConfig",
     "Update",
     "WarmupConfig",
