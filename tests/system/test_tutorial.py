@@ -1,0 +1,80 @@
+"""docs/environments.md, followed literally: its files, its commands, and what it says comes out."""
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support.processes import free_port
+from tests.support.tutorial import block_with, page
+
+from warren.configs import read_config
+
+pytestmark = pytest.mark.timeout(600)
+
+READY_S = 300.0
+SHORT = ("warmup.steps=4", "warmup.episodes_per_step=8", "limits.steps=2", "evaluation.episodes=16")
+"""The run of the page, cut down to seconds."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The reader's folder after steps 1 to 3."""
+    (tmp_path / "parity.py").write_text(block_with("class Parity"))
+    (tmp_path / "try_it.py").write_text(block_with("from parity import"))
+    (tmp_path / "parity.yaml").write_text(block_with("name: parity\nmodel"))
+    return tmp_path
+
+
+def test_the_environment_is_tried_without_a_model(folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "try_it.py"], cwd=folder, env=_variables(), text=True, capture_output=True,
+        check=False,
+    )  # fmt: skip
+    assert f"It prints `{done.stdout.strip()}`" in page()
+    assert done.stderr == ""
+
+
+def test_the_config_is_valid(folder: Path) -> None:
+    assert read_config(folder / "parity.yaml").environments[0].name == "parity"
+
+
+async def test_from_an_empty_file_to_a_training_run(folder: Path) -> None:
+    """Parity rows 36 and 59: a new environment is one class, and trains."""
+    arguments = re.search(r"^warren (up --env parity:Parity)$", page(), re.MULTILINE)
+    assert arguments
+    port = str(free_port())
+    home = folder / "home"
+    process = await _warren(folder, *arguments[1].split(), "--port", port, "--home", str(home))
+    try:
+        async with asyncio.timeout(READY_S):
+            assert process.stdout is not None
+            while "warren train" not in (line := (await process.stdout.readline()).decode()):
+                assert line, "it ended before it was ready"
+        key = (home / "api-key").read_text()
+        sets = [word for pair in SHORT for word in ("--set", pair)]
+        url = f"http://127.0.0.1:{port}"
+        train = await _warren(folder, "train", "parity.yaml", "--url", url, "--api-key", key, *sets)
+        out, _ = await asyncio.wait_for(train.communicate(), READY_S)
+    finally:
+        process.terminate()
+        await asyncio.wait_for(process.communicate(), READY_S)
+    assert train.returncode == 0
+    assert re.search(r"reward after +[01]\.\d", out.decode())
+
+
+async def _warren(folder: Path, *arguments: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "warren", *arguments,
+        cwd=folder, env=_variables(), stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+
+
+def _variables() -> dict[str, str]:
+    """Ours, without Warren's, and with this checkout in the path from any folder."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("WARREN_")}
+    return {**kept, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
