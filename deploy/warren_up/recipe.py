@@ -35,8 +35,8 @@ def guess_config(
         algorithm=AlgorithmConfig(
             loss=PpoLoss(clip_low=0.8, clip_high=1.28),
             advantage=AdvantageKind.GROUP_STD,
-            group_size=16,
-            groups_per_step=4,
+            group_size=8,
+            groups_per_step=8,
             max_staleness=3,
         ),
         optimizer=OptimizerConfig(learning_rate=learning_rate, warmup_steps=20, clip_norm=1.0),
