@@ -221,3 +221,8 @@ class Channel:
 
     def send(self, frame: bytes) -> None:
         self._socket.sendall(_LENGTH.pack(len(frame)) + frame)
+
+    def close(self) -> None:
+        """Let go of it, in a process that was forked and is not the one to talk."""
+        self._file.close()
+        self._socket.close()

@@ -1,0 +1,82 @@
+r"""Answer a mathematical question: one turn, with questions from a file.
+
+The file is parquet or JSON lines in any of the layouts of `questions`. The answer is expected in
+`\boxed{…}` unless `answer_form` says otherwise, and is right if the verifier finds it equal to the
+file's: then the reward is 1, else 0. The right answer is never shown. A verifier that fails fails the
+episode; it does not give a reward.
+
+Metrics: `exact` is 1 for a right answer; `answered`, `parseable` and `refused` tell wrong ones apart.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from warren.environment import ChatMessage, Context, Env, Limits, StepResult
+from warren_env_worker.environments.questions import Question, read_questions
+from warren_env_worker.verifier.extraction import AnswerForm
+from warren_env_worker.verifier.verdict import Verdict
+from warren_env_worker.verifier.verifier import verify
+
+INSTRUCTIONS = {
+    AnswerForm.AUTO: r"Put your final answer within \boxed{}.",
+    AnswerForm.BOXED: r"Put your final answer within \boxed{}.",
+    AnswerForm.TAG: "Put your final answer between <answer> and </answer>.",
+    AnswerForm.HASHES: "Write your final answer in the last line, after ####.",
+    AnswerForm.PLAIN: "Write nothing but your final answer in the last line.",
+}
+
+
+class Math(Env[Question]):
+    name = "math"
+    version = "1"
+    limits = Limits(step_s=300.0)  # a busy machine takes long to start the verifier
+
+    def __init__(
+        self,
+        path: str,
+        answer_form: AnswerForm = AnswerForm.AUTO,
+        instruction: str | None = None,
+        system_prompt: str | None = None,
+    ) -> None:
+        """`path` of a file; `{split}` in it stands for the split.
+
+        `instruction` goes after the question. By default it asks for the answer's form, unless the
+        file has prompts of whole messages; an empty text leaves it out. `system_prompt` goes before
+        the question.
+        """
+        self.path = path
+        self.answer_form = answer_form
+        self.instruction = instruction
+        self.prompt = system_prompt
+
+    def tasks(self, split: str) -> Sequence[Question]:
+        return read_questions(Path(self.path.replace("{split}", split)))
+
+    def system_prompt(self) -> str | None:
+        return self.prompt
+
+    async def reset(self, task: Question, ctx: Context) -> Sequence[ChatMessage]:
+        self.question = task
+        *before, last = task.prompt
+        return [*before, ChatMessage(role="user", content=self._instructed(last.content))]
+
+    async def step(self, action: str) -> StepResult:
+        verdict = await verify(self.question.gold, action, self.answer_form)
+        return StepResult(
+            reward=float(verdict is Verdict.EQUAL), done=True, metrics=metrics_of(verdict)
+        )
+
+    def _instructed(self, content: str) -> str:
+        instruction = self.instruction
+        if instruction is None:
+            instruction = "" if self.question.is_chat else INSTRUCTIONS[self.answer_form]
+        return f"{content}\n\n{instruction}" if instruction else content
+
+
+def metrics_of(verdict: Verdict) -> dict[str, float]:
+    return {
+        "exact": float(verdict is Verdict.EQUAL),
+        "answered": float(verdict is not Verdict.NO_ANSWER),
+        "parseable": float(verdict not in (Verdict.NO_ANSWER, Verdict.UNPARSEABLE)),
+        "refused": float(verdict is Verdict.REFUSED),
+    }

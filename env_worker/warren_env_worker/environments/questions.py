@@ -1,0 +1,156 @@
+"""Mathematical questions with their answers, from parquet and JSON lines in the layouts in use.
+
+| layout | question | right answer |
+|---|---|---|
+| GSM8K | `question` | `answer`, after `####` |
+| MATH | `problem` | the last box in `solution` |
+| DeepScaleR, MATH-500 | `problem` | `answer` |
+| verl (GSM8K, MATH, DAPO-Math) | `prompt`, a list of messages | `reward_model.ground_truth` |
+| OpenTinker | `prompt`, a list of messages | `ground_truth` |
+| open-r1's DAPO | `prompt`, a text | `solution` |
+
+Precedence matters: a verl row may hold a worked solution besides, in `extra_info.answer`, which is
+never looked at. Rows that say the same come once: DAPO's files repeat theirs a hundred times.
+"""
+
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from warren.environment import ChatMessage, ConfigError
+from warren_env_worker.verifier.extraction import AnswerForm, extract, last_boxed
+
+COLUMNS = (
+    "prompt", "problem", "question", "reward_model", "ground_truth", "answer", "solution",
+    "images", "data_source",
+)  # fmt: skip
+_BATCH_ROWS = 1000
+
+log = logging.getLogger(__name__)
+
+
+class Question(NamedTuple):
+    prompt: tuple[ChatMessage, ...]
+    gold: str
+    """The right answer: never shown."""
+    data_source: str
+    is_chat: bool
+    """The file gives whole messages, with their own instructions."""
+
+
+def read_questions(path: Path) -> list[Question]:
+    """Raises `ConfigError`, naming the row, for a file that is missing or has another layout."""
+    seen: dict[tuple[object, str], Question] = {}
+    n_rows = 0
+    for n_rows, row in enumerate(_rows(path), 1):
+        try:
+            question = _question(row)
+        except ConfigError as error:
+            raise ConfigError(f"{path}, row {n_rows}: {error}") from error
+        seen.setdefault((question.prompt, question.gold), question)
+    if n_rows > len(seen):
+        log.warning("%s: %d of %d rows repeat others", path, n_rows - len(seen), n_rows)
+    return list(seen.values())
+
+
+def _rows(path: Path) -> Iterator[Mapping[str, object]]:
+    readers = {".parquet": _parquet_rows, ".jsonl": _json_rows, ".json": _json_rows}
+    reader = readers.get(path.suffix)
+    if reader is None:
+        raise ConfigError(f"{path}: the name must end in .parquet, .jsonl or .json")
+    try:
+        yield from reader(path)
+    except (OSError, ValueError) as error:  # a broken parquet file is a ValueError of pyarrow's
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(f"{path} can't be read: {error}") from error
+
+
+def _parquet_rows(path: Path) -> Iterator[Mapping[str, object]]:
+    parquet: Any = import_module("pyarrow.parquet")  # untyped, and heavy: only who needs it
+    with parquet.ParquetFile(path) as file:
+        there = [name for name in COLUMNS if name in file.schema_arrow.names]
+        for batch in file.iter_batches(_BATCH_ROWS, columns=there):
+            yield from batch.to_pylist()
+
+
+def _json_rows(path: Path) -> Iterator[Mapping[str, object]]:
+    """A list, or one object in each line."""
+    with path.open(encoding="utf-8") as file:
+        is_list = file.read(1) == "["
+        file.seek(0)
+        rows: Iterable[object] = (
+            json.load(file) if is_list else map(json.loads, filter(str.strip, file))
+        )
+        for row in rows:
+            if not isinstance(row, dict):
+                raise ConfigError(f"a row must be an object, not {row!s:.40}")
+            yield cast("dict[str, object]", row)
+
+
+def _question(row: Mapping[str, object]) -> Question:
+    if row.get("images"):
+        raise ConfigError("it has images, which this environment can't show")
+    shown = next((row[name] for name in ("prompt", "problem", "question") if row.get(name)), None)
+    if shown is None:
+        raise ConfigError("it lacks prompt, problem and question")
+    return Question(
+        prompt=_prompt(shown),
+        gold=_gold(row),
+        data_source=str(row.get("data_source") or ""),
+        is_chat=not isinstance(shown, str),
+    )
+
+
+def _prompt(shown: object) -> tuple[ChatMessage, ...]:
+    if isinstance(shown, str):
+        return (ChatMessage(role="user", content=shown),)
+    if not isinstance(shown, Sequence):
+        raise ConfigError("prompt must be a text or a list of messages")
+    messages = tuple(_message(each) for each in cast("Sequence[object]", shown))
+    if not messages or messages[-1].role != "user":
+        raise ConfigError("prompt must end with a message of the role user")
+    return messages
+
+
+def _message(each: object) -> ChatMessage:
+    role, content = _field(each, "role"), _field(each, "content")
+    if role not in ("system", "user") or not isinstance(content, str):
+        raise ConfigError(
+            f"a message of prompt must have the role system or user and a text, not {each!s:.60}"
+        )
+    return ChatMessage(role=role, content=content)
+
+
+def _gold(row: Mapping[str, object]) -> str:
+    for found in (_field(row.get("reward_model"), "ground_truth"), row.get("ground_truth")):
+        if found is not None:
+            return _text(found)
+    answer, solution = row.get("answer"), row.get("solution")
+    if answer is not None:
+        text = _text(answer)
+        return extract(text, AnswerForm.HASHES) or last_boxed(text) or text
+    if solution is not None:
+        text = _text(solution)
+        gold = last_boxed(text) or (text if "\n" not in text else None)
+        if gold:
+            return gold
+        raise ConfigError("its solution has no box with an answer")
+    raise ConfigError("it lacks reward_model.ground_truth, ground_truth, answer and solution")
+
+
+def _field(of: object, name: str) -> object:
+    return cast("Mapping[str, object]", of).get(name) if isinstance(of, Mapping) else None
+
+
+def _text(value: object) -> str:
+    """An answer as text: itself, a number, or the only one of a list."""
+    if isinstance(value, list):
+        listed = cast("list[object]", value)
+        value = listed[0] if len(listed) == 1 else None
+    if isinstance(value, str | int | float) and str(value).strip():
+        return str(value).strip()
+    raise ConfigError(f"its answer must be a text or a number, not {value!s:.40}")

@@ -1,0 +1,130 @@
+"""The process that keeps a checker: `python -m warren_env_worker.verifier.worker`.
+
+It imports the algebra once and never does any itself: comparisons run in a fork of it, which the
+kernel kills when one has used up its processor time, and which is forked again within milliseconds.
+Processor time, because a machine that is busy with other things must not change a verdict.
+
+Invariants: every request is answered within `WALL_S`, whatever the expressions are; a checker never
+outlives its parent; one that has grown old makes room for a fresh one.
+"""
+
+import contextlib
+import ctypes
+import gc
+import os
+import resource
+import signal
+import socket
+from typing import NoReturn
+
+import orjson
+
+from warren_broker.worker.child import Channel
+from warren_env_worker.verifier.checking import Compare, make_compare
+
+CPU_S = 1.5
+"""Processor time that one comparison may take."""
+WALL_S = 60.0
+"""Time that it may take at all, on a machine that is busy with other things."""
+MAX_MEMORY_BYTES = 2 << 30
+MAX_CHECKS = 2000
+"""Of one checker: sympy's caches grow."""
+MAX_REQUEST_BYTES = 65_536
+MAX_REPLY_BYTES = 4096
+_PR_SET_PDEATHSIG = 1
+
+
+class Checker:
+    """A forked process that compares; started when it is needed."""
+
+    def __init__(self, compare: Compare, channel: Channel) -> None:
+        self._compare = compare
+        self._channel = channel
+        self._pid = 0
+        self._line: socket.socket | None = None
+        self._n_checks = 0
+
+    def ask(self, request: bytes) -> bytes:
+        """The reply to `[gold, answer]`: `{"verdict": …}`, or `{"failure": …}`."""
+        line = self._fresh_line()
+        self._n_checks += 1
+        try:
+            line.sendall(request)
+            reply = line.recv(MAX_REPLY_BYTES)
+        except (TimeoutError, ConnectionError):
+            reply = b""
+        return reply or _failure(self._end())
+
+    def _fresh_line(self) -> socket.socket:
+        if self._line is None or self._n_checks >= MAX_CHECKS:
+            self._end()
+            self._line = self._fork()
+            self._line.settimeout(WALL_S)
+            self._n_checks = 0
+        return self._line
+
+    def _fork(self) -> socket.socket:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        parent = os.getpid()
+        self._pid = os.fork()
+        if self._pid == 0:
+            ours.close()
+            self._channel.close()
+            _check_until_killed(self._compare, theirs, parent)
+        theirs.close()
+        return ours
+
+    def _end(self) -> str:
+        """Kill it, and say what it died of if it was dead before."""
+        if self._line is None:
+            return ""
+        self._line.close()
+        self._line = None
+        # Its end of the line is closed before it is dead; a process that is alive gets no mercy.
+        os.kill(self._pid, signal.SIGKILL)
+        _, status = os.waitpid(self._pid, 0)
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGPROF:
+            return f"the comparison took more than {CPU_S:g} s of processor time"
+        return "the process that compared was stuck, crashed or ran out of memory"
+
+
+def _check_until_killed(compare: Compare, line: socket.socket, parent: int) -> NoReturn:
+    with contextlib.suppress(BaseException):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() == parent:
+            resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+            while request := line.recv(MAX_REQUEST_BYTES):
+                signal.setitimer(signal.ITIMER_PROF, CPU_S)  # its signal ends the process
+                reply = _reply(compare, request)
+                signal.setitimer(signal.ITIMER_PROF, 0)
+                line.sendall(reply)
+    os._exit(1)
+
+
+def _reply(compare: Compare, request: bytes) -> bytes:
+    gold, answer = orjson.loads(request)
+    try:
+        return orjson.dumps({"verdict": compare(gold, answer)})
+    except MemoryError:  # there may be too little left to go on
+        raise
+    except Exception as error:  # noqa: BLE001 - becomes a failure, in words
+        return _failure(f"the comparison failed: {type(error).__name__}: {error}"[:500])
+
+
+def _failure(reason: str) -> bytes:
+    return orjson.dumps({"failure": reason.encode(errors="replace").decode()})
+
+
+def main() -> None:
+    channel = Channel.inherited()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    checker = Checker(make_compare(), channel)
+    gc.freeze()
+    channel.send(b"ready")
+    with contextlib.suppress(ConnectionError):  # the supervisor has gone
+        while (request := channel.receive()) is not None:
+            channel.send(checker.ask(request))
+
+
+if __name__ == "__main__":
+    main()
