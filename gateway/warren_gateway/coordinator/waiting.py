@@ -74,7 +74,14 @@ def _set(memory: Memory, reason: str | None) -> None:
 
 def _nobody_offers(role: WorkerRole, offer: str, workers: Sequence[Heartbeat]) -> str:
     offered = sorted({name for worker in workers for name in worker.offers})
-    online = f"{len(workers)} online with {', '.join(offered)}" if workers else "none is online"
+    online = _online(len(workers), offered)
     guess = nearest(offer, offered)
     hint = f"did you mean {guess}?" if guess else f"start one with: {_REMEDY[role].format(offer)}"
     return f"no {_ROLE[role]} offers {offer} ({online}); {hint}"
+
+
+def _online(n_workers: int, offered: Sequence[str]) -> str:
+    if n_workers == 0:
+        return "none is online"
+    # A worker that is starting says so before it has loaded what it will offer.
+    return f"{n_workers} online with {', '.join(offered) or 'nothing yet'}"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.factories import make_heartbeat
 from tests.unit.coordinator.world import World, config
 
 from warren_gateway.coordinator import leases, waiting
@@ -120,6 +121,18 @@ def test_a_missing_environment_is_named_with_what_is_there() -> None:
     reason = waiting.missing(world.memory, lambda role: _of(world, role))
 
     assert reason == "no env worker offers gess (1 online with guess); did you mean guess?"
+
+
+def test_a_worker_that_is_still_starting_offers_nothing_yet() -> None:
+    world = World(config(), random.Random(0))
+    starting = make_heartbeat(offers=())
+
+    reason = waiting.missing(
+        world.memory, lambda role: [starting] if role is starting.role else _of(world, role)
+    )
+
+    assert reason is not None
+    assert reason.startswith("no env worker offers guess (1 online with nothing yet); start one")
 
 
 def test_a_missing_worker_is_reported_once_and_only_after_a_while() -> None:
