@@ -22,6 +22,7 @@ from sqlmodel import Session, col, select
 from warren_broker.port import Broker
 from warren_broker.topology import run_events, trajectories
 from warren_gateway.probe import within
+from warren_gateway.recordings import require_source
 from warren_gateway.store.outbox import Relay, post
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Model, Run
@@ -89,11 +90,14 @@ class Runs:
     async def submit(self, owner: str, body: SubmitRun) -> tuple[RunView, bool]:
         """The run, and whether it is new.
 
-        Raises `KeyReused`, `StoreUnavailable`, `BrokerUnavailable`.
+        Raises `KeyReused`, `UnusableSource`, `StoreUnavailable`, `BrokerUnavailable`.
         """
         known = await self._known(owner, body)
         if known is not None:
             return known, False
+        await self._store.transact(
+            lambda session: require_source(session, owner, body.config),
+        )
         run = _new_row(owner, body)
         streams = trajectories(run.id), run_events(run.id)
         await within(DECLARE_S, self._broker.declare(*streams))

@@ -19,9 +19,9 @@ from aiohttp_sse import EventSourceResponse, sse_response
 from warren_broker.errors import BrokerError
 from warren_broker.inbox import Inbox, follow
 from warren_broker.topology import run_events
-from warren_gateway.api.position import Position
 from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Nothing
+from warren_gateway.position import Position
 from warren_gateway.recent import Recent
 from warren_schemas.events import RunEvent, StateChanged
 from warren_schemas.http import Problem

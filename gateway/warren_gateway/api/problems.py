@@ -11,6 +11,7 @@ from http import HTTPStatus
 from aiohttp import web
 
 from warren_broker.errors import BrokerError
+from warren_gateway.recordings import UnusableSource
 from warren_gateway.runs import KeyReused, NoSuchRun, RunHasEnded
 from warren_gateway.store.store import StoreUnavailable
 from warren_schemas.http import Problem
@@ -43,7 +44,9 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
         return _answer(refusal)
     except web.HTTPException as error:
         return _answer(_of_aiohttp(request, error))
-    except (BrokerError, KeyReused, NoSuchRun, RunHasEnded, StoreUnavailable) as error:
+    except (
+        BrokerError, KeyReused, NoSuchRun, RunHasEnded, StoreUnavailable, UnusableSource,
+    ) as error:  # fmt: skip
         return _answer(_of_ours(error))
     except Exception:
         error_id = new_id("error")
@@ -80,6 +83,14 @@ def _of_ours(error: Exception) -> Refusal:
             hint="Send a new key with a new config.",
         )
         return Refusal(409, problem)
+    if isinstance(error, UnusableSource):
+        problem = Problem(
+            code="invalid_config",
+            message="The config has 1 mistake.",
+            details=(f"source.run: {error}",),
+            hint="GET /v1/runs lists your runs.",
+        )
+        return Refusal(422, problem)
     return _away("store" if isinstance(error, StoreUnavailable) else "broker", error)
 
 

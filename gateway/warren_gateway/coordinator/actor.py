@@ -23,6 +23,8 @@ from warren_gateway.coordinator import ending, leases, logic, records
 from warren_gateway.coordinator.change import Change
 from warren_gateway.coordinator.mailbox import Mail, Mailbox
 from warren_gateway.coordinator.memory import Memory
+from warren_gateway.coordinator.player import play
+from warren_gateway.coordinator.source import Recorded
 from warren_gateway.registry import Registry
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
@@ -84,6 +86,9 @@ class RunActor:
                 tasks.create_task(self._watch_workers(), name=f"{name} workers"),
                 tasks.create_task(self._watch_queues(), name=f"{name} queues"),
             ]
+            if isinstance(memory.source, Recorded):
+                playing = play(memory.source.recording, self._broker, self._mailbox)
+                readers.append(tasks.create_task(playing, name=f"{name} recording"))
             await self._drive()
             for reader in readers:
                 reader.cancel()
@@ -91,8 +96,9 @@ class RunActor:
 
     async def _prepare(self) -> None:
         memory = self._memory
-        environments = [interact(e.name) for e in memory.config.environments]
-        await self._broker.declare(trajectories(memory.run), results(memory.model), *environments)
+        await self._broker.declare(trajectories(memory.run), results(memory.model))
+        if memory.plays_episodes:
+            await self._broker.declare(*(interact(e.name) for e in memory.config.environments))
         if memory.lease.holder is not None:
             await self._broker.declare(train(memory.model, memory.lease.epoch))
         if not self._broker.is_durable:
@@ -110,15 +116,18 @@ class RunActor:
                 await self._take_mail()
 
     async def _take_mail(self) -> None:
+        self._ask_for_recorded()
         nap_s = min(logic.next_deadline_s(self._memory) - time.time(), LONGEST_NAP_S)
         mail = await self._mailbox.take(nap_s)
         self._memory.now_s = time.time()
         if mail.is_control_changed:
             await self._look_for_wishes()
+        if mail.is_recorder_changed:
+            await self._look_for_end_of_recording()
         self._absorb(mail)
         logic.decide(self._memory, self._registry.alive)
         await self._commit()
-        for claim in (*mail.endings, *mail.answers):
+        for claim in (*mail.endings, *mail.answers, *mail.recorded):
             claim.done()
 
     def _absorb(self, mail: Mail) -> None:
@@ -130,6 +139,22 @@ class RunActor:
             memory.stream_offset = max(memory.stream_offset, ended.offset + 1)
         for answer in mail.answers:
             logic.absorb_answer(memory, answer.item)
+        if mail.recorded:
+            items = [claim.item for claim in mail.recorded]
+            logic.absorb_recorded(memory, items, mail.recorded[0].offset or 0)
+
+    def _ask_for_recorded(self) -> None:
+        source = self._memory.source
+        if isinstance(source, Recorded) and source.wants_more(self._memory):
+            self._mailbox.ask_for_recorded()
+
+    async def _look_for_end_of_recording(self) -> None:
+        source = self._memory.source
+        if isinstance(source, Recorded):
+            recording = source.recording
+            recording.end_offset = await self._patiently(
+                lambda session: records.end_of_recording(session, recording.run)
+            )
 
     async def _look_for_wishes(self) -> None:
         memory = self._memory
@@ -187,6 +212,8 @@ class RunActor:
     async def _watch_queues(self) -> None:
         """Sample how many messages wait, for the run's metrics."""
         memory = self._memory
+        if not memory.plays_episodes:
+            return
         queues = {"queue/generate": generate(memory.spec.base_model)}
         for environment in memory.config.environments:
             queues[f"queue/interact/{environment.name}"] = interact(environment.name)

@@ -15,6 +15,7 @@ from warren_gateway.coordinator.groups import Group
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import GroupRow, Model, OpRow, Run
 from warren_schemas.envelope import Item
+from warren_schemas.ids import GroupId
 from warren_schemas.wire import encode
 
 
@@ -31,6 +32,10 @@ class Change:
         default_factory=list[tuple[Group, list[dict[str, Any]]]]
     )
     """Groups that need nothing more, and what became of each member."""
+    replayed: list[tuple[Group, list[dict[str, Any]]]] = field(
+        default_factory=list[tuple[Group, list[dict[str, Any]]]]
+    )
+    """The same of groups that another run recorded."""
     ops: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """Rows of ops appended to the log."""
     answers: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
@@ -48,7 +53,7 @@ class Change:
     def is_empty(self) -> bool:
         return not (
             self.run or self.model or self.admitted or self.restarted or self.closed
-            or self.ops or self.answers or self.prune_ops_to or self.posts
+            or self.replayed or self.ops or self.answers or self.prune_ops_to or self.posts
         )  # fmt: skip
 
     def apply(self, session: Session, run_id: str, model_id: str) -> None:
@@ -77,6 +82,10 @@ class Change:
                     for group, outcomes in self.closed
                 ],
             )
+
+        if self.replayed:
+            rows = [_replayed_row(group, run_id, outcomes) for group, outcomes in self.replayed]
+            session.exec(insert(GroupRow), params=rows)
 
     def _apply_ops(self, session: Session, model_id: str) -> None:
         if self.ops:
@@ -120,6 +129,21 @@ def _group_row(group: Group, run_id: str) -> dict[str, Any]:
         "attempts": list(group.attempts),
         "outcomes": None,
     }
+
+
+def _replayed_row(group: Group, run_id: str, outcomes: list[dict[str, Any]]) -> dict[str, Any]:
+    row = _group_row(group, run_id)
+    return row | {"id": replayed_id(run_id, group.id), "is_open": False, "outcomes": outcomes}
+
+
+def replayed_id(run_id: str, group_id: str) -> str:
+    """Of the row of another run's group: that run has one of its own."""
+    return f"{group_id}@{run_id}"
+
+
+def recorded_id(row_id: str) -> GroupId:
+    """The id that a group has in the recording."""
+    return GroupId(row_id.partition("@")[0])
 
 
 def op_row(model_id: str, number: int, kind: str, item: Item) -> dict[str, Any]:

@@ -14,7 +14,7 @@ def end(memory: Memory, state: RunState, reason: str | None = None) -> None:
     if memory.is_over:
         return
     memory.state = state
-    memory.ready.clear()
+    memory.source.leave(memory)
     for group in list(memory.groups.values()):
         episodes.close(memory, group, "abandoned")
     leases.give_up(memory)

@@ -81,7 +81,12 @@ def expire(memory: Memory) -> list[Group]:
 def close(memory: Memory, group: Group, fate: str) -> None:
     """The group needs nothing more; `fate` says what it was good for."""
     del memory.groups[group.id]
-    memory.change.closed.append((group, [_outcome(group, m, fate) for m in range(group.n_members)]))
+    memory.change.closed.append((group, outcomes(group, fate)))
+
+
+def outcomes(group: Group, fate: str) -> list[dict[str, Any]]:
+    """What became of each member."""
+    return [_outcome(group, member, fate) for member in range(group.n_members)]
 
 
 def next_deadline_s(memory: Memory) -> float | None:

@@ -4,6 +4,8 @@ Pure: everything a decision does is in `memory.change`. Each stage of the plan h
 which may be called at any time and does what is possible now.
 """
 
+from collections.abc import Sequence
+
 from warren_gateway.coordinator import (
     ending,
     episodes,
@@ -17,6 +19,7 @@ from warren_gateway.coordinator import (
 )
 from warren_gateway.coordinator.groups import Group
 from warren_gateway.coordinator.memory import Memory
+from warren_gateway.coordinator.source import Recorded
 from warren_gateway.coordinator.waiting import Alive
 from warren_schemas.control import WorkerRole
 from warren_schemas.episode import EpisodeEnded, EpisodePurpose, Failed
@@ -31,6 +34,12 @@ def absorb_ending(memory: Memory, item: EpisodeEnded, offset: int) -> None:
     group = episodes.absorb(memory, item, offset)
     if group is not None:
         _complete(memory, group)
+
+
+def absorb_recorded(memory: Memory, items: Sequence[EpisodeEnded], offset: int) -> None:
+    """One message of the recording that is replayed was read."""
+    if not memory.is_over and isinstance(memory.source, Recorded):
+        memory.source.read(memory, items, offset, _is_usable)
 
 
 def absorb_answer(memory: Memory, result: OpResult) -> None:
@@ -56,6 +65,9 @@ def decide(memory: Memory, alive: Alive) -> None:
         return ending.end(memory, RunState.CANCELLED, "cancelled by its owner")
     if leases.is_hopeless(memory):
         return ending.end(memory, RunState.FAILED, _hopeless_reason(memory))
+    memory.hears_workers = bool(alive(None))
+    if (reason := memory.source.failure(memory)) is not None:
+        return ending.end(memory, RunState.FAILED, reason)
     for group in episodes.expire(memory):
         _complete(memory, group)
     waiting.report(memory, alive)
@@ -83,6 +95,7 @@ def next_deadline_s(memory: Memory) -> float:
         episodes.next_deadline_s(memory),
         waiting.next_check_s(memory),
         leases.next_check_s(memory),
+        memory.source.next_check_s(memory),
     )
     return min(time for time in times if time is not None)
 
@@ -163,7 +176,7 @@ def _advance(memory: Memory) -> bool:
 def _advance_warmup(memory: Memory) -> bool:
     assert memory.config.warmup is not None
     warmup.advance(memory, memory.config.warmup)
-    return _all_published(memory)
+    return _all_published(memory) or _is_exhausted(memory)
 
 
 def _advance_evaluation(memory: Memory) -> bool:
@@ -174,7 +187,11 @@ def _advance_evaluation(memory: Memory) -> bool:
 def _advance_training(memory: Memory) -> bool:
     training.advance(memory)
     evaluation.advance(memory)
-    return not training.steps_left(memory) and _is_quiet(memory)
+    if _is_exhausted(memory) and not memory.progress.n_consumed_steps:
+        ending.end(memory, RunState.FAILED, _empty_reason(memory))
+        return False
+    has_enough = not training.steps_left(memory) or _is_exhausted(memory)
+    return has_enough and _is_quiet(memory)
 
 
 def _advance_closing(memory: Memory) -> bool:
@@ -191,15 +208,26 @@ def _all_published(memory: Memory) -> bool:
     return memory.progress.n_published_steps >= memory.stage.n_steps
 
 
+def _is_exhausted(memory: Memory) -> bool:
+    """Nothing more comes, and what came is not enough for another step."""
+    is_short = len(memory.ready) < memory.groups_per_batch
+    return is_short and memory.source.is_dry(memory) and not memory.progress.pending
+
+
+def _empty_reason(memory: Memory) -> str:
+    n_groups = memory.groups_per_batch
+    return f"the recording holds no {n_groups} complete groups from where it was to be replayed on"
+
+
 def _is_quiet(memory: Memory) -> bool:
     return not memory.progress.pending and memory.progress.evaluation is None
 
 
 def _next_stage(memory: Memory) -> None:
     """Leave this stage: what is still in the air of it is of no use."""
+    memory.source.leave(memory)
     for group in list(memory.groups.values()):
         episodes.close(memory, group, "abandoned")
-    memory.ready.clear()
     progress = memory.progress
     progress.stage += 1
     progress.n_admitted = progress.n_consumed_steps = progress.n_published_steps = 0
@@ -216,5 +244,6 @@ def _enter(memory: Memory) -> None:
     if stage.n_steps:
         memory.change.run["n_steps"] = stage.n_steps
     memory.emit(StateChanged(state=memory.state, phase=stage.phase))
+    memory.source.enter(memory)
     if stage.phase is Phase.EVALUATION and memory.config.evaluation and stage.when:
         evaluation.start(memory, memory.config.evaluation, stage.when)

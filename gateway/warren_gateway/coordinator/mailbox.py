@@ -4,6 +4,7 @@ Bounded: who puts endings or answers in waits while too many lie there.
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from warren_broker.inbox import Claim
@@ -17,8 +18,12 @@ MOST_ITEMS = 4096
 class Mail:
     endings: list[Claim[EpisodeEnded]] = field(default_factory=list[Claim[EpisodeEnded]])
     answers: list[Claim[OpResult]] = field(default_factory=list[Claim[OpResult]])
+    recorded: Sequence[Claim[EpisodeEnded]] = ()
+    """One message of a recording."""
     is_control_changed: bool = False
     """The run's row may hold a new wish (cancellation)."""
+    is_recorder_changed: bool = False
+    """The row of the run that is replayed may tell of its end."""
 
     @property
     def n_items(self) -> int:
@@ -31,6 +36,7 @@ class Mailbox:
         self._arrived = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
+        self._asked = asyncio.Event()
 
     async def put_endings(self, claims: "list[Claim[EpisodeEnded]]") -> None:
         await self._room.wait()
@@ -42,8 +48,20 @@ class Mailbox:
         self._mail.answers.extend(claims)
         self._notify()
 
-    def wake(self, *, is_control_changed: bool = False) -> None:
+    async def put_recorded(self, claims: "Sequence[Claim[EpisodeEnded]]") -> None:
+        """Hand over one message once it is asked for."""
+        await self._asked.wait()
+        self._asked.clear()
+        self._mail.recorded = claims
+        self._arrived.set()
+
+    def ask_for_recorded(self) -> None:
+        """The next message of the recording can be used."""
+        self._asked.set()
+
+    def wake(self, *, is_control_changed: bool = False, is_recorder_changed: bool = False) -> None:
         self._mail.is_control_changed |= is_control_changed
+        self._mail.is_recorder_changed |= is_recorder_changed
         self._arrived.set()
 
     async def take(self, timeout_s: float) -> Mail:

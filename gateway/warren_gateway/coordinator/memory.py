@@ -5,6 +5,7 @@ The modules of this package are functions of a `Memory`: they read it, change it
 """
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from warren_broker.topology import run_events
 from warren_gateway.coordinator.change import Change
@@ -15,9 +16,12 @@ from warren_gateway.store.tables import GroupRow, Model, Run
 from warren_schemas.config import TrainConfig
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import EpisodePurpose
-from warren_schemas.events import RunEvent, RunEventBody, RunState
+from warren_schemas.events import Phase, RunEvent, RunEventBody, RunState
 from warren_schemas.ids import GroupId, ModelId, RunId
 from warren_schemas.training import ModelSpec, OpResult
+
+if TYPE_CHECKING:
+    from warren_gateway.coordinator.source import Source
 
 
 @dataclass(slots=True)
@@ -42,6 +46,8 @@ class Memory:
     state: RunState
     progress: Progress
     lease: Lease
+    source: "Source"
+    """Where complete groups come from."""
     created_s: float
     started_s: float | None
     now_s: float
@@ -70,6 +76,8 @@ class Memory:
     queue_depths: dict[str, float] = field(default_factory=dict[str, float])
     """Messages that wait in the run's queues, as metrics."""
     is_cancel_requested: bool = False
+    hears_workers: bool = True
+    """Some worker is heard; when none is, the broker may be away."""
     change: Change = field(default_factory=Change)
 
     @property
@@ -84,6 +92,24 @@ class Memory:
     def is_over(self) -> bool:
         return self.state.is_final
 
+    @property
+    def plays_episodes(self) -> bool:
+        """Whether the run needs samplers and environments."""
+        return self.source.is_live or self.config.evaluation is not None
+
+    @property
+    def groups_per_batch(self) -> int:
+        """Groups that one step of this stage consumes."""
+        warmup = self.config.warmup
+        if self.stage.phase is Phase.WARMUP and warmup is not None:
+            return warmup.episodes_per_step
+        return self.config.algorithm.groups_per_step
+
+    @property
+    def has_batch(self) -> bool:
+        """Whether the groups of a step are there and may be consumed."""
+        return len(self.ready) >= self.groups_per_batch and self.source.can_step(self)
+
     def emit(self, body: RunEventBody) -> None:
         """Tell everybody who follows the run."""
         event = RunEvent(envelope=Envelope(run=self.run), at_s=self.now_s, body=body)
@@ -94,6 +120,7 @@ class Memory:
         change = self.change
         self.change = Change()
         if not change.is_empty:
+            self.progress.recording_offset = self.source.resume_offset(self)
             change.run["progress"] = self.progress.model_dump()
             change.run["stream_offset"] = self.resume_offset
             if self.stage.n_steps:
@@ -107,7 +134,9 @@ class Memory:
         return min([*held, self.stream_offset])
 
 
-def remember(run: Run, model: Model, groups: list[GroupRow], now_s: float) -> Memory:
+def remember(
+    run: Run, model: Model, groups: list[GroupRow], source: "Source", now_s: float
+) -> Memory:
     """The memory of a coordinator that takes the run up."""
     memory = Memory(
         run=RunId(run.id),
@@ -117,6 +146,7 @@ def remember(run: Run, model: Model, groups: list[GroupRow], now_s: float) -> Me
         state=RunState(run.state),
         progress=Progress.model_validate(run.progress or {}),
         lease=Lease(model.epoch, model.holder, model.is_opened, seen_s=now_s),
+        source=source,
         created_s=run.created_s,
         started_s=run.started_s,
         now_s=now_s,

@@ -77,6 +77,8 @@ class Progress(BaseModel):
     """Leases in a row that ended before a single new op was answered."""
     op_at_grant: int = -1
     is_final_checkpoint_issued: bool = False
+    recording_offset: int | None = None
+    """Of a replay: where to read on in the recording."""
     recent_rewards: list[float] = Field(default_factory=list[float])
     """Mean reward of the newest batches, for `limits.stop_at_reward`."""
     reward_before: float | None = None

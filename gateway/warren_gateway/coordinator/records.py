@@ -4,13 +4,19 @@ from typing import cast
 
 from sqlmodel import Session, col, select
 
+from warren_broker.port import FromTime
 from warren_broker.topology import train
-from warren_gateway.coordinator.change import Change
+from warren_gateway.coordinator.change import Change, recorded_id
 from warren_gateway.coordinator.memory import Memory, remember
+from warren_gateway.coordinator.progress import Progress
+from warren_gateway.coordinator.recording import Recording, Terms
+from warren_gateway.coordinator.source import Live, Recorded, Source
+from warren_gateway.position import Position
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import GroupRow, Model, OpRow, Run
+from warren_schemas.config import RecordedSource, TrainConfig
 from warren_schemas.events import RunState
-from warren_schemas.ids import RunId
+from warren_schemas.ids import GroupId, RunId
 from warren_schemas.training import Op
 from warren_schemas.wire import decode
 
@@ -29,7 +35,41 @@ def load(session: Session, run_id: RunId, now_s: float) -> Memory | None:
     model = session.exec(select(Model).where(col(Model.run_id) == run_id)).one()
     is_open = (col(GroupRow.run_id) == run_id) & col(GroupRow.is_open)
     groups = session.exec(select(GroupRow).where(is_open).order_by(col(GroupRow.number)))
-    return remember(run, model, list(groups), now_s)
+    return remember(run, model, list(groups), _source(session, run, now_s), now_s)
+
+
+def end_of_recording(session: Session, run_id: RunId) -> int | None:
+    """The offset at which a run's recording ends; None while the run goes on."""
+    run = session.get_one(Run, run_id)
+    return run.stream_offset if RunState(run.state).is_final else None
+
+
+def _source(session: Session, run: Run, now_s: float) -> Source:
+    config = TrainConfig.model_validate(run.config)
+    if not isinstance(config.source, RecordedSource):
+        return Live()
+    recorder = session.get_one(Run, config.source.run)
+    progress = Progress.model_validate(run.progress or {})
+    recording = Recording(
+        run=RunId(recorder.id),
+        terms=Terms.of(TrainConfig.model_validate(recorder.config)),
+        start=_start(config.source),
+        next_offset=progress.recording_offset,
+        end_offset=end_of_recording(session, RunId(recorder.id)),
+        closed=_consumed(session, run.id),
+    )
+    return Recorded(recording, now_s)
+
+
+def _start(source: RecordedSource) -> Position | FromTime:
+    if source.from_s is not None:
+        return FromTime(source.from_s)
+    return Position.of(source.from_offset or 0)
+
+
+def _consumed(session: Session, run_id: str) -> set[GroupId]:
+    ids = session.exec(select(GroupRow.id).where(col(GroupRow.run_id) == run_id))
+    return {recorded_id(id_) for id_ in ids}
 
 
 def is_cancel_requested(session: Session, run_id: RunId) -> bool:

@@ -26,15 +26,14 @@ TRAINER_TAGS = {
 """What the trainer answers, and the tag that people see."""
 
 
-def batch_metrics(groups: Sequence[Group], *, version: int) -> dict[str, float]:
-    """Metrics of the groups of one step, which is taken at policy version `version`."""
+def batch_metrics(groups: Sequence[Group]) -> dict[str, float]:
+    """Metrics of the groups of one step."""
     pairs = [pair for group in groups for pair in group.completed]
     if not pairs:
         return {}
     return {
         **_rewards(groups, [outcome.reward for _, outcome in pairs]),
         **_sequences([item for item, _ in pairs]),
-        **_staleness(groups, version),
         **_environment_metrics(pairs),
     }
 
@@ -88,9 +87,19 @@ def _sequences(items: list[EpisodeEnded]) -> dict[str, float]:
     }
 
 
-def _staleness(groups: Sequence[Group], version: int) -> dict[str, float]:
+def staleness(groups: Sequence[Group], version: int) -> dict[str, float]:
+    """Optimizer steps between sampling the groups and training on them at `version`."""
     lags = [version - group.oldest_version for group in groups]
     return {"stale/lag_mean": float(np.mean(lags)), "stale/lag_max": float(max(lags))}
+
+
+def recorded_versions(groups: Sequence[Group]) -> dict[str, float]:
+    """Versions of the recording policy that sampled the groups; of each group its oldest token's."""
+    versions = [group.oldest_version for group in groups]
+    return {
+        "replay/version_mean": float(np.mean(versions)),
+        "replay/version_min": float(min(versions)),
+    }
 
 
 def _environment_metrics(

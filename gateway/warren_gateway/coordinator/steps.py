@@ -60,7 +60,7 @@ def checkpoint(memory: Memory) -> int:
 
 
 def _append_update(memory: Memory, data: Sequence[Datum], loss: Loss, learning_rate: float) -> None:
-    temperature = memory.config.sampling.temperature if loss.kind != "cross_entropy" else 1.0
+    temperature = memory.source.temperature(memory) if loss.kind != "cross_entropy" else 1.0
     for batch in token_batches(data):
         append(memory, ForwardBackward(loss=loss, batch=batch, temperature=temperature))
     optimizer = memory.config.optimizer

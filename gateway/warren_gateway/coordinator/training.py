@@ -6,7 +6,7 @@ Invariants: a group is trained on at most once; no group is trained on that was 
 
 import numpy as np
 
-from warren_gateway.coordinator import episodes, evaluation
+from warren_gateway.coordinator import evaluation
 from warren_gateway.coordinator.admission import n_groups_wanted
 from warren_gateway.coordinator.advantages import advantages
 from warren_gateway.coordinator.batches import Datum
@@ -25,7 +25,7 @@ REWARD_WINDOW = 16
 def advance(memory: Memory) -> None:
     config, progress = memory.config, memory.progress
     drop_stale(memory)
-    while len(memory.ready) >= config.algorithm.groups_per_step and steps_left(memory):
+    while memory.has_batch and steps_left(memory):
         _take_step(memory)
         drop_stale(memory)
     evaluation.start_if_due(memory)
@@ -36,9 +36,7 @@ def advance(memory: Memory) -> None:
         groups_per_step=config.algorithm.groups_per_step,
         max_staleness=config.algorithm.max_staleness,
     )
-    if wanted:
-        episodes.admit(memory, EpisodePurpose.TRAIN, wanted, config.algorithm.group_size)
-        progress.n_admitted += wanted
+    memory.source.request(memory, EpisodePurpose.TRAIN, wanted, config.algorithm.group_size)
 
 
 def steps_left(memory: Memory) -> int:
@@ -51,20 +49,19 @@ def steps_left(memory: Memory) -> int:
 
 def drop_stale(memory: Memory) -> None:
     """Close complete groups that are too old to be trained on; others take their place."""
-    limit = memory.config.algorithm.max_staleness
     for group in list(memory.ready):
-        if memory.progress.version_issued - group.oldest_version > limit:
+        if memory.source.is_stale(memory, group):
             memory.ready.remove(group)
             memory.progress.n_admitted -= 1
             memory.progress.n_stale_groups += 1
-            episodes.close(memory, group, "stale")
+            memory.source.close(memory, group, "stale")
 
 
 def _take_step(memory: Memory) -> None:
     config, progress = memory.config, memory.progress
     n_groups = config.algorithm.groups_per_step
     groups, memory.ready[:n_groups] = memory.ready[:n_groups], []
-    metrics = batch_metrics(groups, version=progress.version_issued)
+    metrics = {**batch_metrics(groups), **memory.source.metrics(memory, groups)}
     data = step_data(groups, config.algorithm)
     progress.max_staleness_seen = max(
         progress.max_staleness_seen, int(metrics.get("stale/lag_max", 0))
@@ -82,7 +79,7 @@ def _take_step(memory: Memory) -> None:
     )
     progress.n_updates += bool(data)
     for group in groups:
-        episodes.close(memory, group, "trained")
+        memory.source.close(memory, group, "trained")
 
 
 def step_data(groups: list[Group], algorithm: AlgorithmConfig) -> list[Datum]:

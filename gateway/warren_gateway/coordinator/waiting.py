@@ -42,8 +42,9 @@ def report(memory: Memory, alive: Alive) -> None:
 def missing(memory: Memory, alive: Alive) -> str | None:
     base = memory.spec.base_model
     needs = [(WorkerRole.TRAINER, base)] if memory.lease.holder is None else []
-    needs.append((WorkerRole.SAMPLER, base))
-    needs += [(WorkerRole.ENVIRONMENT, e.name) for e in memory.config.environments]
+    if memory.plays_episodes:
+        needs.append((WorkerRole.SAMPLER, base))
+        needs += [(WorkerRole.ENVIRONMENT, e.name) for e in memory.config.environments]
     for role, offer in needs:
         workers = alive(role)
         if not any(offer in worker.offers for worker in workers):

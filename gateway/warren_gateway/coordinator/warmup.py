@@ -4,7 +4,6 @@ The learning rate rises over the first 20 steps and falls linearly to a tenth; t
 negative log-likelihood of the demonstrated tokens.
 """
 
-from warren_gateway.coordinator import episodes
 from warren_gateway.coordinator.batches import Datum
 from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.steps import take_step
@@ -19,13 +18,11 @@ FLOOR = 0.1
 
 def advance(memory: Memory, warmup: WarmupConfig) -> None:
     progress = memory.progress
-    while len(memory.ready) >= warmup.episodes_per_step and _steps_left(memory, warmup):
+    while memory.has_batch and _steps_left(memory, warmup):
         _take_step(memory, warmup)
     ahead = (progress.n_published_steps + STEPS_AHEAD) * warmup.episodes_per_step
     wanted = min(ahead, warmup.steps * warmup.episodes_per_step) - progress.n_admitted
-    if wanted > 0:
-        episodes.admit(memory, EpisodePurpose.DEMONSTRATE, wanted, n_members=1)
-        progress.n_admitted += wanted
+    memory.source.request(memory, EpisodePurpose.DEMONSTRATE, wanted, n_members=1)
 
 
 def _steps_left(memory: Memory, warmup: WarmupConfig) -> int:
@@ -49,4 +46,4 @@ def _take_step(memory: Memory, warmup: WarmupConfig) -> None:
         metrics={},
     )
     for group in groups:
-        episodes.close(memory, group, "trained")
+        memory.source.close(memory, group, "trained")

@@ -47,6 +47,11 @@ from warren_schemas.config.phases import (
 from warren_schemas.config.sampling import (
     Sampling,
 )
+from warren_schemas.config.source import (
+    LiveSource,
+    RecordedSource,
+    Source,
+)
 from warren_schemas.config.train import (
     TrainConfig,
 )
@@ -62,6 +67,7 @@ __all__ = [
     "FullUpdate",
     "ImportanceSamplingLoss",
     "LimitsConfig",
+    "LiveSource",
     "LoraUpdate",
     "Loss",
     "ModelConfig",
@@ -73,8 +79,10 @@ __all__ = [
     "PositiveFloat",
     "PositiveInt",
     "PpoLoss",
+    "RecordedSource",
     "Sampling",
     "ScheduleKind",
+    "Source",
     "TrainConfig",
     "Update",
     "WarmupConfig",

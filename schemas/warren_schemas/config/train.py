@@ -13,6 +13,7 @@ from warren_schemas.config.numbers import NonNegativeInt
 from warren_schemas.config.optimizer import OptimizerConfig
 from warren_schemas.config.phases import EvaluationConfig, WarmupConfig
 from warren_schemas.config.sampling import Sampling
+from warren_schemas.config.source import LiveSource, Source
 
 
 class TrainConfig(Frozen):
@@ -22,6 +23,8 @@ class TrainConfig(Frozen):
     """For people: shown in lists."""
     model: ModelConfig
     environments: Annotated[tuple[EnvironmentConfig, ...], Field(min_length=1)]
+    source: Source = Field(default_factory=LiveSource)
+    """Where trajectories come from: `live` (the default) or `recorded`."""
     sampling: Sampling = Field(default_factory=Sampling)
     algorithm: AlgorithmConfig = Field(default_factory=AlgorithmConfig)
     optimizer: OptimizerConfig = Field(default_factory=OptimizerConfig)

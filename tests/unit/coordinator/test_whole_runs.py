@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.coordinator.world import World, config
 
-from warren_gateway.coordinator.memory import Memory
 from warren_schemas.events import (
     EvaluationCompleted,
     Phase,
@@ -20,22 +19,6 @@ from warren_schemas.events import (
     StepCompleted,
 )
 from warren_schemas.training import ForwardBackward, OptimStep
-
-MOST_MOVES = 20_000
-
-
-def drive(world: World, chaos: float) -> Memory:
-    """Move the world until the run is over."""
-    rng = world.rng
-    world.decide()
-    for _ in range(MOST_MOVES):
-        if world.memory.is_over:
-            return world.memory
-        if rng.random() < chaos:
-            rng.choice((world.load, world.kill_trainer, world.lose_episode))()
-        rng.choice((world.finish_episode, world.finish_episode, world.train, world.read_mail))()
-    raise AssertionError(f"not over after {MOST_MOVES} moves: {world.memory.progress}")
-
 
 WHOLE = {
     "warmup": {"steps": 3, "episodes_per_step": 4},
@@ -48,7 +31,7 @@ WHOLE = {
 def test_a_run_ends_whatever_happens(seed: int, chaos: float) -> None:
     world = World(config(**WHOLE), random.Random(seed), failure_rate=0.05 if chaos else 0.0)
 
-    memory = drive(world, chaos)
+    memory = world.drive(chaos)
 
     assert memory.state is RunState.COMPLETED, memory.progress
     assert set(world.trained_episodes.values()) <= {1}
@@ -69,7 +52,7 @@ def test_staleness_is_bounded_by_pacing_alone(seed: int, staleness: int) -> None
     algorithm = {"group_size": 4, "groups_per_step": 2, "max_staleness": staleness}
     world = World(config(algorithm=algorithm), random.Random(seed))
 
-    memory = drive(world, chaos=0.0)
+    memory = world.drive(chaos=0.0)
 
     assert memory.progress.max_staleness_seen <= staleness
     if staleness == 0:
@@ -79,7 +62,7 @@ def test_staleness_is_bounded_by_pacing_alone(seed: int, staleness: int) -> None
 def test_a_batch_without_signal_changes_no_weights() -> None:
     world = World(config(), random.Random(3), rewards=(1.0,))
 
-    memory = drive(world, chaos=0.0)
+    memory = world.drive(chaos=0.0)
 
     assert memory.state is RunState.COMPLETED
     assert not [
@@ -91,7 +74,7 @@ def test_a_batch_without_signal_changes_no_weights() -> None:
 def test_a_run_whose_episodes_always_fail_ends_with_the_reason() -> None:
     world = World(config(), random.Random(1), failure_rate=1.0)
 
-    memory = drive(world, chaos=0.0)
+    memory = world.drive(chaos=0.0)
 
     assert memory.state is RunState.FAILED
     last = world.events[-1].body

@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from sqlalchemy import Engine
@@ -15,6 +16,7 @@ from sqlmodel import Session, SQLModel, create_engine, select
 
 from warren_gateway.coordinator import leases, logic, records
 from warren_gateway.coordinator.memory import Memory
+from warren_gateway.coordinator.source import Recorded
 from warren_gateway.store.tables import Model, OutboxRow, Run
 from warren_schemas.config import TrainConfig
 from warren_schemas.control import Heartbeat, HeldModel, RunEnded, WorkerRole
@@ -46,6 +48,8 @@ from warren_schemas.transcript import ChatMessage, Tokens, Transcript, Turn
 from warren_schemas.wire import decode
 
 RUN, MODEL = RunId("run_1"), ModelId("model_1")
+REPLAY, NEW_MODEL = RunId("run_2"), ModelId("model_2")
+MOST_MOVES = 20_000
 
 
 def config(**changes: object) -> TrainConfig:
@@ -90,6 +94,8 @@ class World:
     applied: dict[int, Op] = field(default_factory=dict[int, Op])
     published: dict[int, str] = field(default_factory=dict[int, str])
     n_generations: int = 0
+    run: RunId = RUN
+    model: ModelId = MODEL
     memory: Memory = field(init=False)
 
     def __post_init__(self) -> None:
@@ -98,20 +104,23 @@ class World:
         with Session(self.engine) as session, session.begin():
             session.add(
                 Run(
-                    id=RUN, owner="me", name="r", config=self.config.model_dump(mode="json"),
+                    id=self.run, owner="me", name="r", config=self.config.model_dump(mode="json"),
                     state="queued", n_steps=self.config.limits.steps, created_s=self.now_s,
                 )
             )  # fmt: skip
             session.flush()
             session.add(
-                Model(id=MODEL, run_id=RUN, base_model="tiny", spec=spec.model_dump(mode="json"))
-            )
+                Model(
+                    id=self.model, run_id=self.run, base_model="tiny",
+                    spec=spec.model_dump(mode="json"),
+                )
+            )  # fmt: skip
         self.load()
 
     def load(self) -> None:
         """The coordinator starts over from the store, and reads the stream from where it says."""
         with Session(self.engine) as session:
-            memory = records.load(session, RUN, self.now_s)
+            memory = records.load(session, self.run, self.now_s)
         assert memory is not None
         self.memory = memory
         self.n_read = memory.stream_offset
@@ -127,7 +136,7 @@ class World:
     def _trainer_beat(self) -> Heartbeat:
         if self.trainer is None:
             return _beat(f"trainer-{self.n_generations}", WorkerRole.TRAINER, "tiny")
-        held = HeldModel(model=MODEL, epoch=self.trainer.epoch)
+        held = HeldModel(model=self.model, epoch=self.trainer.epoch)
         return _beat(self.trainer.worker, WorkerRole.TRAINER, "tiny").model_copy(
             update={"models": (held,)}
         )
@@ -187,8 +196,8 @@ class World:
     def _answer(self, number: int, outcome: OpDone) -> None:
         assert self.trainer is not None
         result = OpResult(
-            envelope=Envelope(run=RUN),
-            model=MODEL,
+            envelope=Envelope(run=self.run),
+            model=self.model,
             epoch=self.trainer.epoch,
             number=number,
             outcome=outcome,
@@ -257,6 +266,22 @@ class World:
             logic.absorb_answer(self.memory, self.answers.pop(0))
         self.decide()
 
+    def move(self) -> None:
+        """One thing happens."""
+        moves = (self.finish_episode, self.finish_episode, self.train, self.read_mail)
+        self.rng.choice(moves)()
+
+    def drive(self, chaos: float) -> Memory:
+        """Move until the run is over."""
+        self.decide()
+        for _ in range(MOST_MOVES):
+            if self.memory.is_over:
+                return self.memory
+            if self.rng.random() < chaos:
+                self.rng.choice((self.load, self.kill_trainer, self.lose_episode))()
+            self.move()
+        raise AssertionError(f"not over after {MOST_MOVES} moves: {self.memory.progress}")
+
     @property
     def trained_episodes(self) -> Counter[int]:
         """How often each sampled sequence (marked by its first token) is in the op log."""
@@ -267,6 +292,50 @@ class World:
                 starts = np.concatenate([[0], np.cumsum(batch.lengths_B)[:-1]])
                 seen.update(int(mark) for mark in batch.ids_N[starts])
         return seen
+
+
+@dataclass
+class ReplayWorld(World):
+    """A world whose run replays what another world's run recorded."""
+
+    recorded: list[EpisodeEnded] = field(default_factory=list[EpisodeEnded])
+    n_visible: int = 0
+    """How much of the recording is there yet."""
+    is_recorder_going: bool = False
+
+    @classmethod
+    def of(cls, world: World, rng: random.Random, **changes: dict[str, Any]) -> "ReplayWorld":
+        """In the same store; with the recorder's config but for `changes`."""
+        wanted = world.config.model_dump(mode="json")
+        wanted["source"] = {"kind": "recorded", "run": RUN}
+        for key, change in changes.items():
+            wanted[key] |= change
+        engine = create_engine("sqlite://")
+        with world.engine.connect() as theirs, engine.connect() as ours:
+            theirs.connection.backup(ours.connection.dbapi_connection)  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
+        return cls(
+            TrainConfig.model_validate(wanted), rng, engine=engine, run=REPLAY, model=NEW_MODEL,
+            recorded=world.stream, n_visible=len(world.stream), now_s=world.now_s,
+        )  # fmt: skip
+
+    @property
+    def source(self) -> Recorded:
+        assert isinstance(self.memory.source, Recorded)
+        return self.memory.source
+
+    def read_mail(self) -> None:
+        """As its actor does it: one message, if one is wanted."""
+        recording = self.source.recording
+        recording.end_offset = None if self.is_recorder_going else self._end()
+        start = recording.read_from
+        assert isinstance(start, int)
+        if self.source.wants_more(self.memory) and start < self.n_visible:
+            logic.absorb_recorded(self.memory, [self.recorded[start]], start)
+        super().read_mail()
+
+    def _end(self) -> int | None:
+        with Session(self.engine) as session:
+            return records.end_of_recording(session, RUN)
 
 
 _marks = iter(range(1, 1_000_000_000))

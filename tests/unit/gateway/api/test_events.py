@@ -20,7 +20,7 @@ from warren.sse import ServerEvent, SseParser
 from warren_broker.inbox import Inbox, follow
 from warren_broker.port import Broker
 from warren_gateway.api import events as events_module
-from warren_gateway.api.position import Position
+from warren_gateway.position import Position
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Run
 from warren_schemas.events import RunEvent, RunState, StateChanged, WarningRaised

@@ -1,0 +1,32 @@
+"""Where a reader of a run's stream is: the `id` of a server-sent event, the offset of a trajectory.
+
+A message of the stream holds up to `MAX_ITEMS` items, so a position is the message's offset times
+`MAX_ITEMS` plus the item's place in it: one rising integer for each item.
+"""
+
+from dataclasses import dataclass
+
+from warren_schemas.wire import MAX_ITEMS
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    offset: int
+    place: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> "Position":
+        """Raises `ValueError` for what is not a whole number of at least 0."""
+        if not (text.isascii() and text.isdigit() and len(text) < 20):
+            raise ValueError(f"{text[:40]!r} is not the id of an event")
+        return cls.of(int(text))
+
+    @classmethod
+    def of(cls, number: int) -> "Position":
+        return cls(*divmod(number, MAX_ITEMS))
+
+    def __int__(self) -> int:
+        return self.offset * MAX_ITEMS + self.place
+
+    def __str__(self) -> str:
+        return str(int(self))

@@ -1,0 +1,177 @@
+"""Replays through the coordinator's logic: the same stream gives the same ops, whatever happens.
+
+A world plays a run, with failures, twins and lost episodes; other worlds replay what it wrote.
+"""
+
+import random
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlmodel import Session, select
+from tests.unit.coordinator.world import RUN, ReplayWorld, World, config
+
+from warren_gateway.coordinator.recording import Recording, Terms
+from warren_gateway.position import Position
+from warren_gateway.store.tables import GroupRow
+from warren_schemas.config import TrainConfig
+from warren_schemas.episode import EpisodePurpose
+from warren_schemas.events import RunState, StateChanged
+from warren_schemas.training import ForwardBackward, OptimStep
+
+WARMUP = {"steps": 3, "episodes_per_step": 4}
+
+
+@cache
+def played(seed: int, *, failure_rate: float = 0.1, chaos: float = 0.01) -> World:
+    """A run that went well enough to record something."""
+    world = World(config(warmup=WARMUP), random.Random(seed), failure_rate=failure_rate)
+    world.drive(chaos)
+    assert world.memory.state is RunState.COMPLETED
+    return world
+
+
+def replayed(
+    recorded: World, seed: int, *, chaos: float = 0.0, **changes: dict[str, Any]
+) -> ReplayWorld:
+    world = ReplayWorld.of(recorded, random.Random(seed), **changes)
+    world.drive(chaos)
+    return world
+
+
+def ops_of(world: World) -> list[str]:
+    return [world.applied[number].body.model_dump_json() for number in sorted(world.applied)]
+
+
+@settings(max_examples=3, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_a_recording_gives_the_same_ops_however_often_it_is_replayed(seed: int) -> None:
+    recorded = played(seed)
+
+    calm = replayed(recorded, seed + 1)
+    rough = replayed(recorded, seed + 2, chaos=0.01)
+
+    assert calm.memory.state is rough.memory.state is RunState.COMPLETED
+    assert ops_of(calm) == ops_of(rough)
+    assert set(rough.trained_episodes.values()) <= {1}
+    assert calm.episodes == [], "a replay plays nothing"
+
+
+def test_a_replay_with_the_same_config_repeats_the_run() -> None:
+    """Where the run dropped nothing as stale, the replay's ops are its ops."""
+    recorded = played(7, failure_rate=0.0, chaos=0.0)
+    assert recorded.memory.progress.n_stale_groups == 0
+
+    again = replayed(recorded, 8)
+
+    assert ops_of(again) == ops_of(recorded)
+    assert again.memory.progress.n_episodes == recorded.memory.progress.n_episodes
+
+
+def test_a_replay_has_rows_of_its_own_and_leaves_the_runs_alone() -> None:
+    recorded = played(7)
+    with Session(recorded.engine) as session:
+        before = {r.id: r.outcomes for r in session.exec(select(GroupRow))}
+
+    replay = replayed(recorded, 8)
+
+    with Session(replay.engine) as session:
+        rows = list(session.exec(select(GroupRow)))
+    ours = [row for row in rows if row.run_id != RUN]
+    assert {r.id: r.outcomes for r in rows if r.run_id == RUN} == before
+    fates = [o["fate"] for row in ours for o in row.outcomes or []]
+    n_episodes = replay.memory.progress.n_episodes
+    assert len([r for row in ours for r in row.outcomes or [] if "reward" in r]) >= n_episodes
+    assert "trained" in fates
+
+
+def test_a_replay_with_another_loss_trains_on_the_same_tokens() -> None:
+    recorded = played(3)
+
+    replay = replayed(recorded, 4, algorithm={"loss": {"kind": "importance_sampling"}})
+
+    bodies = [op.body for op in replay.applied.values()]
+    losses = {body.loss.kind for body in bodies if isinstance(body, ForwardBackward)}
+    assert losses == {"importance_sampling", "cross_entropy"}
+
+
+def test_a_replay_follows_a_run_that_still_goes_on() -> None:
+    recorded = played(5)
+    whole = replayed(recorded, 6)
+    behind = ReplayWorld.of(recorded, random.Random(6))
+    behind.is_recorder_going, behind.n_visible = True, 0
+
+    while not behind.memory.is_over:
+        behind.n_visible = min(behind.n_visible + 3, len(behind.recorded))
+        behind.is_recorder_going = behind.n_visible < len(behind.recorded)
+        for _ in range(20):
+            behind.move()
+
+    assert ops_of(behind) == ops_of(whole)
+
+
+def test_a_replay_ends_when_the_recording_does() -> None:
+    recorded = played(5)
+    more = replayed(recorded, 6, limits={"steps": 1000})
+
+    assert more.memory.state is RunState.COMPLETED
+    n_steps = sum(isinstance(op.body, OptimStep) for op in more.applied.values())
+    assert WARMUP["steps"] < n_steps < 1000
+
+
+def test_a_recording_from_its_end_on_has_nothing_to_train_on() -> None:
+    recorded = played(5)
+    source = {"kind": "recorded", "run": RUN, "from_offset": 64 * len(recorded.stream)}
+
+    replay = replayed(recorded, 6, source=source)
+
+    last = replay.events[-1].body
+    assert isinstance(last, StateChanged) and last.state is RunState.FAILED
+    assert last.reason == (
+        "the recording holds no 2 complete groups from where it was to be replayed on"
+    )
+
+
+def test_a_recording_that_is_gone_fails_the_replay_with_a_reason() -> None:
+    recorded = played(5)
+    replay = ReplayWorld.of(recorded, random.Random(6))
+    replay.n_visible = 0
+    for _ in range(200):
+        replay.now_s += 1.0
+        replay.move()
+
+    last = replay.events[-1].body
+    assert isinstance(last, StateChanged) and last.state is RunState.FAILED
+    assert last.reason is not None and "can't be read from offset 0 on" in last.reason
+
+
+@pytest.mark.parametrize("start", [0, 65, 700])
+def test_a_recording_starts_where_it_is_told_to(start: int) -> None:
+    recorded = played(9, failure_rate=0.0, chaos=0.0)
+    recording = Recording(RUN, terms(recorded.config), Position.of(start))
+    places: list[int] = []
+    for offset, item in enumerate(recorded.stream):
+        groups, _ = recording.take([item], offset)
+        places += [group.first_offset or 0 for group in groups]
+    assert min(places) == -(-start // 64)
+
+
+def test_groups_that_never_end_are_given_up_once_there_are_too_many() -> None:
+    recorded = played(9, failure_rate=0.0, chaos=0.0)
+    training = [i for i in recorded.stream if i.spec.purpose is EpisodePurpose.TRAIN]
+    first = next(i for i in training if i.spec.member == 0)
+    limits = terms(recorded.config)
+    recording = Recording(RUN, limits, Position(0))
+    for number in range(limits.most_open + 5):
+        spec = first.spec.model_copy(update={"group": f"group_{number}"})
+        _, given_up = recording.take([first.model_copy(update={"spec": spec})], number)
+        assert [group.id for group in given_up] == (
+            [f"group_{number - limits.most_open}"] if number >= limits.most_open else []
+        )
+    assert len(recording.open) == limits.most_open
+
+
+def terms(config: TrainConfig) -> Terms:
+    return Terms.of(config)
