@@ -83,9 +83,11 @@ class Traffic:
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self.confirmed: dict[WorkQueue | Stream, list[str]] = {QUEUE: [], STREAM: []}
+        self.n_confirmed: dict[WorkQueue | Stream, int] = {QUEUE: 0, STREAM: 0}
         self.received: Counter[str] = Counter()
-        self.read: list[str] = []
+        self.read: Counter[str] = Counter()
+        self.missing: dict[WorkQueue | Stream, set[str]] = {QUEUE: set(), STREAM: set()}
+        """Confirmed and not yet seen by a consumer; asked for at every message, so kept up to date."""
         self.offsets: list[int] = []
         self.events: set[str] = set()
         self.is_stopping = False
@@ -96,7 +98,9 @@ class Traffic:
         while not self.is_stopping:
             message_id = f"{name}-{n}"
             await self.broker.publish(address, b"x" * 200, message_id=message_id)
-            self.confirmed[address].append(message_id)
+            self.n_confirmed[address] += 1
+            if not (self.received if address is QUEUE else self.read)[message_id]:
+                self.missing[address].add(message_id)
             await self._tell()
             n += 1
 
@@ -111,6 +115,7 @@ class Traffic:
         async with self.broker.consume(QUEUE, prefetch=20) as consumer:
             async for delivery in consumer:
                 self.received[delivery.message_id] += 1
+                self.missing[QUEUE].discard(delivery.message_id)
                 await delivery.ack()
                 await self._tell()
 
@@ -119,7 +124,8 @@ class Traffic:
             async for delivery in reader:
                 assert delivery.offset is not None
                 self.offsets.append(delivery.offset)
-                self.read.append(delivery.message_id)
+                self.read[delivery.message_id] += 1
+                self.missing[STREAM].discard(delivery.message_id)
                 await delivery.ack()
                 await self._tell()
 
@@ -141,8 +147,7 @@ class Traffic:
         )
 
     def _counts(self) -> list[int]:
-        confirmed = [len(ids) for ids in self.confirmed.values()]
-        return [*confirmed, len(self.received), len(self.read), len(self.events)]
+        return [*self.n_confirmed.values(), len(self.received), len(self.read), len(self.events)]
 
     async def _tell(self) -> None:
         async with self._moved:
@@ -163,8 +168,8 @@ async def traffic(broker: Broker) -> AsyncGenerator[Traffic]:
         await flow.flows()
         yield flow
         flow.is_stopping = True
-        await flow.until(lambda: set(flow.confirmed[QUEUE]) <= set(flow.received))
-        await flow.until(lambda: set(flow.confirmed[STREAM]) <= set(flow.read))
+        await flow.until(lambda: not flow.missing[QUEUE])
+        await flow.until(lambda: not flow.missing[STREAM])
         for taker in takers:
             taker.cancel()
 

@@ -27,6 +27,8 @@ from warren_schemas.events import StepCompleted
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "guess.yaml"
 N_STEPS = 24
+N_WARMUP_STEPS = 60
+"""Enough that some groups differ in their rewards, so that there is something to learn."""
 BOOT_S = 90.0
 STOP_S = 10.0
 
@@ -119,7 +121,7 @@ async def connected(site: Site) -> AsyncGenerator[Client]:
 def small_config(steps: int = N_STEPS) -> dict[str, object]:
     """The example, in small: enough steps for things to break in between."""
     config = yaml.safe_load(EXAMPLE.read_text())
-    config["warmup"]["steps"] = 10
+    config["warmup"]["steps"] = N_WARMUP_STEPS
     config["evaluation"]["episodes"] = 32
     config["limits"] = {"steps": steps, "episode_s": 60}
     config["checkpoint"] = {"every_steps": 10}
@@ -192,4 +194,4 @@ async def test_a_run_survives_its_workers(site: Site) -> None:
             raise AssertionError(site.log("gateway").read_text()[-3000:]) from error
 
     assert result.updates > 0
-    assert result.version == 10 + result.updates
+    assert result.version == N_WARMUP_STEPS + result.updates
