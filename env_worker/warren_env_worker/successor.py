@@ -4,7 +4,6 @@ Invariants: a transcript only grows; every item carries the run, episode, attemp
 the one that it follows; a failure carries no reward.
 """
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +12,8 @@ from warren_broker.topology import Address, generate, trajectories
 from warren_env_worker.host.protocol import Answer, Message, Observed, Refused
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import (
-    Completed,
     EpisodeEnded,
+    EpisodeSpec,
     Failed,
     FailureKind,
     Generate,
@@ -23,6 +22,7 @@ from warren_schemas.episode import (
     Step,
 )
 from warren_schemas.ids import WorkerId
+from warren_schemas.outcome import conclude
 from warren_schemas.transcript import ChatMessage, Transcript, Turn
 
 MAX_TRANSCRIPT_CHARS = 1_000_000
@@ -130,14 +130,14 @@ def _outcome(taken: Taken, observed: Observed, transcript: Transcript) -> Outcom
             kind=FailureKind.ENVIRONMENT_ERROR,
             reason=f"the messages add up to {n_chars} characters; {MAX_TRANSCRIPT_CHARS} can be sent",
         )
-    is_at_limit = len(transcript.turns) >= taken.spec.max_turns
-    if not (observed.is_over or is_at_limit):
+    if not (observed.is_over or _is_at_limit(taken.spec, transcript)):
         return None
-    reward = transcript.reward
-    if not math.isfinite(reward):
-        return Failed(kind=FailureKind.INVALID_REWARD, reason="the rewards add up to no number")
-    return Completed(
-        reward=reward,
-        truncated=observed.is_truncated or not observed.is_over,
-        metrics={name: value for turn in transcript.turns for name, value in turn.metrics.items()},
+    return conclude(
+        taken.spec, transcript, is_over=observed.is_over, is_truncated=observed.is_truncated
     )
+
+
+def _is_at_limit(spec: EpisodeSpec, transcript: Transcript) -> bool:
+    limit = spec.sampling.max_total_tokens
+    is_full = limit is not None and len(transcript.tokens) >= limit
+    return is_full or len(transcript.turns) >= spec.max_turns

@@ -16,7 +16,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, JsonValue
 
 from warren_schemas.base import Frozen
-from warren_schemas.config import Sampling
+from warren_schemas.config import RewardRules, Sampling, SecretName, ToolFormat
 from warren_schemas.envelope import Item
 from warren_schemas.ids import GroupId, ModelId
 from warren_schemas.transcript import Transcript
@@ -49,6 +49,10 @@ class TaskRef(Frozen):
     index: int = Field(ge=0)
     order_seed: int = Field(default=0, ge=0)
     """Seed of the order in which tasks are drawn; the same throughout a run."""
+    shuffle: bool = True
+    """False: the tasks come in the order of the data, each epoch alike."""
+    num_samples: int | None = Field(default=None, ge=1)
+    """Only so many tasks of the split are used; None: all."""
 
 
 class EpisodePurpose(StrEnum):
@@ -72,6 +76,11 @@ class EpisodeSpec(Frozen):
     policy: PolicyRef
     sampling: Sampling
     max_turns: int = Field(ge=1)
+    reward_rules: RewardRules = Field(default_factory=RewardRules)
+    tool_format: ToolFormat | None = None
+    """None: as the environment says."""
+    secrets: tuple[SecretName, ...] = ()
+    """Names only: values lie with the env workers and never travel."""
     n_recoveries_left: int = Field(default=3, ge=0)
 
 
@@ -91,6 +100,8 @@ class FailureKind(StrEnum):
     ENVIRONMENT_TIMEOUT = "environment_timeout"
     ENVIRONMENT_CRASHED = "environment_crashed"
     INVALID_REWARD = "invalid_reward"
+    NO_REWARD = "no_reward"
+    """The episode ended, or was cut, without a single reward."""
     NOT_REPLAYABLE = "not_replayable"
     CONTEXT_LENGTH = "context_length"
     SAMPLER_ERROR = "sampler_error"
@@ -161,5 +172,9 @@ class EpisodeEnded(Item):
     outcome: Outcome
     worker: str
     """Who published this."""
+    environment_version: str = ""
+    """What the environment that ended the episode called itself."""
+    environment_code: str = ""
+    """Digest of the source of that environment's package."""
     started_s: float
     ended_s: float

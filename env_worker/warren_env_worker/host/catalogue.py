@@ -7,7 +7,6 @@ import orjson
 
 from warren.environment import Env
 from warren_env_worker.host.config import ConfigSchema
-from warren_env_worker.host.order import position
 from warren_env_worker.host.protocol import Config, Start
 from warren_env_worker.host.refusal import config_refusal, one_line
 
@@ -59,7 +58,7 @@ class Catalogue:
         tasks = self._tasks[_key(start.config), start.split]
         if tasks is None:
             return None
-        return tasks[position(start.index, len(tasks), start.split, start.order_seed)]
+        return tasks[start.order.position(start.index, len(tasks))]
 
 
 def _key(config: Config) -> bytes:

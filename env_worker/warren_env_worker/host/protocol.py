@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import orjson
 
+from warren_env_worker.host.order import Order
 from warren_schemas.episode import FailureKind
 
 Config = dict[str, object]
@@ -32,8 +33,18 @@ class Start:
     index: int
     order_seed: int
     """Seed of the order in which tasks are drawn."""
+    shuffle: bool
+    num_samples: int | None
     demonstrates: bool
     """Each observation comes with a demonstrated action."""
+    tool_format: str | None
+    """None: the environment's own."""
+    secrets: Sequence[str]
+    """Names only."""
+
+    @property
+    def order(self) -> Order:
+        return Order(self.split, self.order_seed, self.shuffle, self.num_samples)
 
 
 @dataclass(slots=True)  # not frozen, which would double the time it takes to make one

@@ -45,5 +45,9 @@ def start_of(spec: EpisodeSpec) -> Start:
         split=spec.task.split,
         index=spec.task.index,
         order_seed=spec.task.order_seed,
+        shuffle=spec.task.shuffle,
+        num_samples=spec.task.num_samples,
         demonstrates=spec.purpose is EpisodePurpose.DEMONSTRATE,
+        tool_format=spec.tool_format,
+        secrets=spec.secrets,
     )

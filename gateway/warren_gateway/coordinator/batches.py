@@ -23,6 +23,16 @@ class Datum:
 
     tokens: Tokens
     weight: float
+    temperature: float = 1.0
+    """With which its tokens were sampled."""
+
+
+def by_temperature(data: Sequence[Datum]) -> dict[float, list[Datum]]:
+    """The data by the temperature of its environment: one op has one."""
+    parts: dict[float, list[Datum]] = {}
+    for datum in data:
+        parts.setdefault(datum.temperature, []).append(datum)
+    return parts
 
 
 def token_batches(data: Sequence[Datum]) -> list[TokenBatch]:

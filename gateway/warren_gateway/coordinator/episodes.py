@@ -11,7 +11,7 @@ from typing import Any
 from warren_broker.topology import interact
 from warren_gateway.coordinator.groups import Group, timed_out
 from warren_gateway.coordinator.memory import Memory
-from warren_schemas.config import EnvironmentConfig, Sampling
+from warren_schemas.config import EnvironmentConfig, Sampling, SplitConfig
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import (
     Completed,
@@ -25,24 +25,53 @@ from warren_schemas.episode import (
 from warren_schemas.ids import new_group_id
 
 
-def admit(memory: Memory, purpose: EpisodePurpose, n_groups: int, n_members: int) -> None:
-    """Start this many groups."""
-    for _ in range(n_groups):
+def admit(
+    memory: Memory, purpose: EpisodePurpose, n_groups: int, n_members: int | None = None
+) -> int:
+    """Start up to this many groups, of `n_members` or what the config says; how many it were.
+
+    It stops at an environment that has as many episodes in flight as it may: shares stay exact,
+    and the endings of its episodes make room.
+    """
+    for n_started in range(n_groups):
         environment = _next_environment(memory, purpose)
-        group = Group(
-            id=new_group_id(),
-            number=memory.progress.next_group,
-            purpose=purpose,
-            environment=environment,
-            task_index=_take_task(memory, purpose, environment),
-            min_version=_policy(memory, purpose).min_version,
-            deadline_s=memory.now_s + memory.config.limits.episode_s,
-            attempts=[1] * n_members,
-        )
-        memory.progress.next_group += 1
-        memory.groups[group.id] = group
-        memory.change.admitted.append(group)
-        _start(memory, group, range(n_members))
+        size = n_members or group_size(memory, environment)
+        if not _has_room(memory, environment, size):
+            return n_started
+        _admit(memory, purpose, environment, size)
+    return n_groups
+
+
+def group_size(memory: Memory, environment: int) -> int:
+    """Episodes of one task that are compared with each other."""
+    own = memory.config.environments[environment].group_size
+    return own or memory.config.algorithm.group_size
+
+
+def _has_room(memory: Memory, environment: int, n_members: int) -> bool:
+    limit = memory.config.environments[environment].max_in_flight
+    if limit is None:
+        return True
+    mine = [g for g in memory.groups.values() if g.environment == environment]
+    n_in_flight = sum(len(group.missing) for group in mine)
+    return n_in_flight == 0 or n_in_flight + n_members <= limit
+
+
+def _admit(memory: Memory, purpose: EpisodePurpose, environment: int, n_members: int) -> None:
+    group = Group(
+        id=new_group_id(),
+        number=memory.progress.next_group,
+        purpose=purpose,
+        environment=environment,
+        task_index=_take_task(memory, purpose, environment),
+        min_version=_policy(memory, purpose).min_version,
+        deadline_s=memory.now_s + _episode_s(memory, environment),
+        attempts=[1] * n_members,
+    )
+    memory.progress.next_group += 1
+    memory.groups[group.id] = group
+    memory.change.admitted.append(group)
+    _start(memory, group, range(n_members))
 
 
 def absorb(memory: Memory, item: EpisodeEnded, offset: int) -> Group | None:
@@ -51,7 +80,7 @@ def absorb(memory: Memory, item: EpisodeEnded, offset: int) -> Group | None:
     if group is None or not group.expects(item):
         return None
     _count(memory, item)
-    again = group.take(item, offset, max_attempts=memory.config.limits.episode_attempts)
+    again = group.take(item, offset, max_attempts=_attempts(memory, group.environment))
     if again:
         _restart(memory, group, [item.spec.member])
     return group if group.is_complete else None
@@ -59,17 +88,17 @@ def absorb(memory: Memory, item: EpisodeEnded, offset: int) -> Group | None:
 
 def expire(memory: Memory) -> list[Group]:
     """Start members again that are past their deadline; the groups that this completes."""
-    limits = memory.config.limits
     completed: list[Group] = []
     for group in memory.groups.values():
         if group.is_complete or group.deadline_s > memory.now_s:
             continue
-        failure = timed_out(limits.episode_s)
+        failure = timed_out(_episode_s(memory, group.environment))
+        max_attempts = _attempts(memory, group.environment)
         memory.progress.n_failed_episodes += len(group.missing)
         again = [
             member
             for member in group.missing
-            if group.fail(member, failure, max_attempts=limits.episode_attempts)
+            if group.fail(member, failure, max_attempts=max_attempts)
         ]
         if again:
             _restart(memory, group, again)
@@ -95,7 +124,7 @@ def next_deadline_s(memory: Memory) -> float | None:
 
 
 def _restart(memory: Memory, group: Group, members: list[int]) -> None:
-    group.deadline_s = memory.now_s + memory.config.limits.episode_s
+    group.deadline_s = memory.now_s + _episode_s(memory, group.environment)
     memory.change.restarted[group.id] = group
     _start(memory, group, members)
 
@@ -122,17 +151,37 @@ def _start_item(
             purpose=group.purpose,
             environment=environment.name,
             environment_config=environment.config,
-            task=TaskRef(
-                split=_split(environment, group.purpose),
-                index=group.task_index,
-                order_seed=memory.config.seed,
-            ),
+            task=_task(memory, group, environment),
             seed=_seed(memory.config.seed, group),
             policy=_policy(memory, group.purpose),
-            sampling=_sampling(memory, group.purpose),
+            sampling=_sampling(memory, environment, group.purpose),
             max_turns=environment.max_turns,
+            reward_rules=environment.reward_rules,
+            tool_format=environment.tool_format,
+            secrets=tuple(dict.fromkeys((*memory.config.secrets, *environment.secrets))),
         ),
     )
+
+
+def _task(memory: Memory, group: Group, environment: EnvironmentConfig) -> TaskRef:
+    name = _split(environment, group.purpose)
+    split = environment.splits.get(name, SplitConfig())
+    return TaskRef(
+        split=name,
+        index=group.task_index,
+        order_seed=memory.config.seed,
+        shuffle=split.shuffle,
+        num_samples=split.num_samples,
+    )
+
+
+def _episode_s(memory: Memory, environment: int) -> float:
+    return memory.config.environments[environment].episode_s or memory.config.limits.episode_s
+
+
+def _attempts(memory: Memory, environment: int) -> int:
+    own = memory.config.environments[environment].episode_attempts
+    return own or memory.config.limits.episode_attempts
 
 
 def _policy(memory: Memory, purpose: EpisodePurpose) -> PolicyRef:
@@ -150,8 +199,8 @@ def _policy(memory: Memory, purpose: EpisodePurpose) -> PolicyRef:
     )
 
 
-def _sampling(memory: Memory, purpose: EpisodePurpose) -> Sampling:
-    sampling = memory.config.sampling
+def _sampling(memory: Memory, environment: EnvironmentConfig, purpose: EpisodePurpose) -> Sampling:
+    sampling = environment.sampling.applied_to(memory.config.sampling)
     if purpose is EpisodePurpose.EVALUATE and memory.config.evaluation:
         temperature = memory.config.evaluation.temperature
         return sampling.model_copy(update={"temperature": temperature})

@@ -48,8 +48,9 @@ def advance(memory: Memory) -> None:
     left = evaluation.n_episodes - evaluation.n_admitted
     wanted = min(left, MOST_IN_THE_AIR - in_the_air)
     if wanted > 0:
-        episodes.admit(memory, EpisodePurpose.EVALUATE, wanted, n_members=1)
-        evaluation.n_admitted += wanted
+        evaluation.n_admitted += episodes.admit(
+            memory, EpisodePurpose.EVALUATE, wanted, n_members=1
+        )
 
 
 def absorb(memory: Memory, group: Group) -> None:

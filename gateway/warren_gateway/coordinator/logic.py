@@ -129,7 +129,11 @@ def _complete(memory: Memory, group: Group) -> None:
 
 
 def _is_usable(memory: Memory, group: Group) -> bool:
-    if group.failures and memory.config.algorithm.on_failed_member == "drop_group":
+    max_failed = memory.config.environments[group.environment].max_failed_members
+    if max_failed is None:
+        drops = memory.config.algorithm.on_failed_member == "drop_group"
+        max_failed = 0 if drops else group.n_members
+    if len(group.failures) > max_failed:
         return False
     n_needed = 2 if group.purpose is EpisodePurpose.TRAIN else 1
     return len(group.completed) >= n_needed

@@ -14,7 +14,7 @@ Invariants
 - What the run wrote after its end, at `end_offset` or behind, does not count.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from warren_broker.port import FromTime, StreamStart
@@ -32,10 +32,9 @@ SLACK = 64
 class Terms:
     """What the run's config says about its recording."""
 
-    group_size: int
+    group_sizes: Mapping[str, int]
+    """By name of the environment."""
     max_attempts: int
-    temperature: float
-    """What its tokens were sampled with."""
     most_open: int
 
     @classmethod
@@ -43,9 +42,10 @@ class Terms:
         algorithm = config.algorithm
         in_the_air = (algorithm.max_staleness + 1) * algorithm.groups_per_step
         return cls(
-            group_size=algorithm.group_size,
-            max_attempts=config.limits.episode_attempts,
-            temperature=config.sampling.temperature,
+            group_sizes={e.name: e.group_size or algorithm.group_size for e in config.environments},
+            max_attempts=max(
+                e.episode_attempts or config.limits.episode_attempts for e in config.environments
+            ),
             most_open=4 * in_the_air + SLACK,
         )
 
@@ -116,7 +116,11 @@ class Recording:
         if purpose is EpisodePurpose.EVALUATE or key in self.closed or key in self.complete:
             return None
         if key not in self.open:
-            n_members = self.terms.group_size if purpose is EpisodePurpose.TRAIN else 1
+            n_members = (
+                self.terms.group_sizes[item.spec.environment]
+                if purpose is EpisodePurpose.TRAIN
+                else 1
+            )
             self.open[key] = _begin(item, n_members)
         return self.open[key]
 

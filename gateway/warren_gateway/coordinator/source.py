@@ -29,9 +29,9 @@ class Source(Protocol):
     @property
     def is_live(self) -> bool: ...
     def request(
-        self, memory: "Memory", purpose: EpisodePurpose, n_groups: int, n_members: int
+        self, memory: "Memory", purpose: EpisodePurpose, n_groups: int, n_members: int | None = None
     ) -> None:
-        """Ask for this many groups more."""
+        """Ask for this many groups more, of `n_members` or what the config says."""
         ...
 
     def resume_offset(self, memory: "Memory") -> int | None:
@@ -62,10 +62,6 @@ class Source(Protocol):
         """The group needs nothing more; `fate` says what it was good for."""
         ...
 
-    def temperature(self, memory: "Memory") -> float:
-        """What the tokens were sampled with."""
-        ...
-
     def metrics(self, memory: "Memory", groups: Sequence[Group]) -> dict[str, float]:
         """How far the batch is from the policy that is trained."""
         ...
@@ -85,11 +81,11 @@ class Live:
     is_live = True
 
     def request(
-        self, memory: "Memory", purpose: EpisodePurpose, n_groups: int, n_members: int
+        self, memory: "Memory", purpose: EpisodePurpose, n_groups: int, n_members: int | None = None
     ) -> None:
         if n_groups > 0:
-            episodes.admit(memory, purpose, n_groups, n_members)
-            memory.progress.n_admitted += n_groups
+            admitted = episodes.admit(memory, purpose, n_groups, n_members)
+            memory.progress.n_admitted += admitted
 
     def resume_offset(self, memory: "Memory") -> int | None:
         return None
@@ -112,9 +108,6 @@ class Live:
 
     def close(self, memory: "Memory", group: Group, fate: str) -> None:
         episodes.close(memory, group, fate)
-
-    def temperature(self, memory: "Memory") -> float:
-        return memory.config.sampling.temperature
 
     def metrics(self, memory: "Memory", groups: Sequence[Group]) -> dict[str, float]:
         return staleness(groups, memory.progress.version_issued)
@@ -167,7 +160,7 @@ class Recorded:
         return min(offsets, default=self.recording.next_offset)
 
     def request(
-        self, memory: "Memory", purpose: EpisodePurpose, n_groups: int, n_members: int
+        self, memory: "Memory", purpose: EpisodePurpose, n_groups: int, n_members: int | None = None
     ) -> None:
         """Nothing to ask for: what was recorded comes as it is consumed."""
 
@@ -209,9 +202,6 @@ class Recorded:
             memory.progress.n_tokens += sum(
                 item.transcript.tokens.n_sampled for item, _ in group.completed
             )
-
-    def temperature(self, memory: "Memory") -> float:
-        return self.recording.terms.temperature
 
     def metrics(self, memory: "Memory", groups: Sequence[Group]) -> dict[str, float]:
         return recorded_versions(groups)

@@ -5,7 +5,7 @@ Invariant: a step counts as published when every op of it is answered; steps are
 
 from collections.abc import Sequence
 
-from warren_gateway.coordinator.batches import Datum, token_batches
+from warren_gateway.coordinator.batches import Datum, by_temperature, token_batches
 from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.oplog import append
 from warren_gateway.coordinator.progress import PendingStep
@@ -60,9 +60,9 @@ def checkpoint(memory: Memory) -> int:
 
 
 def _append_update(memory: Memory, data: Sequence[Datum], loss: Loss, learning_rate: float) -> None:
-    temperature = memory.source.temperature(memory) if loss.kind != "cross_entropy" else 1.0
-    for batch in token_batches(data):
-        append(memory, ForwardBackward(loss=loss, batch=batch, temperature=temperature))
+    for temperature, part in by_temperature(data).items():
+        for batch in token_batches(part):
+            append(memory, ForwardBackward(loss=loss, batch=batch, temperature=temperature))
     optimizer = memory.config.optimizer
     append(
         memory,

@@ -4,6 +4,8 @@ Invariants: a group is trained on at most once; no group is trained on that was 
 `max_staleness` optimizer steps ago (pacing makes that rare, the check here makes it certain).
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from warren_gateway.coordinator import evaluation
@@ -36,7 +38,7 @@ def advance(memory: Memory) -> None:
         groups_per_step=config.algorithm.groups_per_step,
         max_staleness=config.algorithm.max_staleness,
     )
-    memory.source.request(memory, EpisodePurpose.TRAIN, wanted, config.algorithm.group_size)
+    memory.source.request(memory, EpisodePurpose.TRAIN, wanted)
 
 
 def steps_left(memory: Memory) -> int:
@@ -87,7 +89,7 @@ def step_data(groups: list[Group], algorithm: AlgorithmConfig) -> list[Datum]:
     pairs = [pair for group in groups for pair in _advantages(group, algorithm)]
     n_tokens = sum(datum.tokens.n_sampled for datum in pairs)
     divisor = {"tokens": n_tokens, "episodes": len(pairs), "none": 1}[algorithm.normalize]
-    return [Datum(datum.tokens, datum.weight / max(1, divisor)) for datum in pairs]
+    return [replace(datum, weight=datum.weight / max(1, divisor)) for datum in pairs]
 
 
 def _advantages(group: Group, algorithm: AlgorithmConfig) -> list[Datum]:
@@ -97,7 +99,7 @@ def _advantages(group: Group, algorithm: AlgorithmConfig) -> list[Datum]:
     if advantages_G is None:
         return []
     return [
-        Datum(item.transcript.tokens, float(advantage))
+        Datum(item.transcript.tokens, float(advantage), item.spec.sampling.temperature)
         for (item, _), advantage in zip(completed, advantages_G, strict=True)
         if item.transcript.tokens.n_sampled
     ]

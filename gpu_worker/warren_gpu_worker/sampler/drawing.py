@@ -2,7 +2,7 @@
 # (torch leaves parts of its interface untyped)
 """Drawing one token for each row of a batch, each row with settings of its own.
 
-Legend: `_B` rows, `_F` the rows that use top-k or top-p, `_V` the vocabulary.
+Legend: `_B` rows, `_F` the rows that use top-k, top-p or min-p, `_V` the vocabulary.
 """
 
 from collections.abc import Sequence
@@ -25,6 +25,8 @@ class Knobs:
     top_k_B: Tensor
     """0 is off."""
     top_p_B: Tensor
+    min_p_B: Tensor
+    """0 is off."""
     any_greedy: bool
     any_filter: bool
 
@@ -37,6 +39,7 @@ class Knobs:
             is_greedy_B=is_greedy_B,
             top_k_B=torch.tensor([s.top_k for s in settings], device=device),
             top_p_B=torch.tensor([s.top_p for s in settings], device=device),
+            min_p_B=torch.tensor([s.min_p for s in settings], device=device),
             any_greedy=any(s.temperature == 0 for s in settings),
             any_filter=any(_is_filtered(s) for s in settings),
         )
@@ -47,6 +50,7 @@ class Knobs:
             self.is_greedy_B[kept],
             self.top_k_B[kept],
             self.top_p_B[kept],
+            self.min_p_B[kept],
             self.any_greedy,
             self.any_filter,
         )
@@ -57,13 +61,15 @@ class Knobs:
             torch.cat([self.is_greedy_B, other.is_greedy_B]),
             torch.cat([self.top_k_B, other.top_k_B]),
             torch.cat([self.top_p_B, other.top_p_B]),
+            torch.cat([self.min_p_B, other.min_p_B]),
             self.any_greedy or other.any_greedy,
             self.any_filter or other.any_filter,
         )
 
 
 def _is_filtered(sampling: Sampling) -> bool:
-    return sampling.temperature > 0 and (sampling.top_k > 0 or sampling.top_p < 1.0)
+    is_cut = sampling.top_k > 0 or sampling.top_p < 1.0 or sampling.min_p > 0
+    return sampling.temperature > 0 and is_cut
 
 
 def draw(
@@ -100,8 +106,10 @@ def _draw_around_broken(
 
 
 def _restrict(logprobs_BV: Tensor, knobs: Knobs) -> None:
-    """Cut the rows that ask for it to their top-k, then top-p, and renormalize them in place."""
-    is_cut_B = ((knobs.top_k_B > 0) | (knobs.top_p_B < 1.0)) & ~knobs.is_greedy_B
+    """Cut the rows that ask for it to their top-k, then top-p, then min-p, and renormalize them
+    in place."""
+    is_cut_B = (knobs.top_k_B > 0) | (knobs.top_p_B < 1.0) | (knobs.min_p_B > 0)
+    is_cut_B &= ~knobs.is_greedy_B
     rows_F = is_cut_B.nonzero()[:, 0]
     sorted_FV, order_FV = logprobs_BV[rows_F].sort(-1, descending=True)
     top_k_F1 = knobs.top_k_B[rows_F, None]
@@ -111,5 +119,6 @@ def _restrict(logprobs_BV: Tensor, knobs: Knobs) -> None:
     reached_before_FV = probs_FV.cumsum(-1) - probs_FV
     top_p_F1 = knobs.top_p_B[rows_F, None]
     is_out_FV = (top_p_F1 < 1.0) & (reached_before_FV >= top_p_F1) & (ranks_V > 0)
+    is_out_FV |= probs_FV < knobs.min_p_B[rows_F, None] * probs_FV[:, :1]
     kept_FV = sorted_FV.masked_fill(is_out_FV, -torch.inf).log_softmax(-1)
     logprobs_BV[rows_F] = torch.empty_like(kept_FV).scatter_(1, order_FV, kept_FV)

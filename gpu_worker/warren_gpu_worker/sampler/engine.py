@@ -5,8 +5,8 @@ every running request its next token. Weights may change between two steps with 
 what is cached stays, and every token names the version of the weights that made it.
 
 Logprobs are those of the distribution that the token was really drawn from: logits divided by the
-temperature, cut to the `top_k` most probable, then to the smallest set that reaches `top_p`,
-renormalized. At temperature 0 the most probable token is taken, and its logprob is that of the
+temperature (after the repetition penalty), cut to the `top_k` most probable, then to the smallest
+set that reaches `top_p`, then to what has `min_p` of the most probable one, renormalized. At temperature 0 the most probable token is taken, and its logprob is that of the
 untempered softmax over the whole vocabulary, because a logprob of 0 would tell nothing.
 
 Legend: `_T` tokens of one sequence, `_B` rows of a batch, `_V` the vocabulary.

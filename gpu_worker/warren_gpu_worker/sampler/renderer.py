@@ -18,7 +18,7 @@ a template would drop from earlier turns stays, since the policy did see it.
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from jinja2 import TemplateError
@@ -68,18 +68,25 @@ class Renderer:
         """The token with which the policy ends its turn."""
         return self._end_of_turn
 
-    def open(self, messages: Sequence[Message]) -> NDArray[np.int32]:
-        """The tokens (T,) of a whole chat, up to where the policy speaks."""
-        chat = tuple(messages)
-        return self._open_memo(chat) if _is_short(chat) else self._open(chat)
+    def open(
+        self, messages: Sequence[Message], *, thinking: bool | None = None
+    ) -> NDArray[np.int32]:
+        """The tokens (T,) of a whole chat, up to where the policy speaks.
 
-    def extend(self, last_id: int, messages: Sequence[Message]) -> NDArray[np.int32]:
+        `thinking` is the template's `enable_thinking`; None leaves it to the template.
+        """
+        chat = tuple(messages)
+        return (self._open_memo if _is_short(chat) else self._open)(chat, thinking)
+
+    def extend(
+        self, last_id: int, messages: Sequence[Message], *, thinking: bool | None = None
+    ) -> NDArray[np.int32]:
         """The tokens (T,) that follow the policy's turn, which ended with `last_id`.
 
         `messages` are those that came after it.
         """
         chat = tuple(messages)
-        ids_T = self._continue_memo(chat) if _is_short(chat) else self._continue(chat)
+        ids_T = (self._continue_memo if _is_short(chat) else self._continue)(chat, thinking)
         return ids_T[1:] if last_id == self._end_of_turn else ids_T
 
     def encode(self, text: str) -> NDArray[np.int32]:
@@ -91,26 +98,31 @@ class Renderer:
         key = tuple(ids)
         return self._text_memo(key) if len(key) <= _MEMO_TOKENS else self._text(key)
 
-    def _open(self, chat: tuple[Message, ...]) -> NDArray[np.int32]:
-        return self._ids(self._render(chat))
+    def _open(self, chat: tuple[Message, ...], thinking: bool | None = None) -> NDArray[np.int32]:
+        return self._ids(self._render(chat, thinking=thinking))
 
-    def _continue(self, chat: tuple[Message, ...]) -> NDArray[np.int32]:
-        return self._ids(self._after_stand_in((("user", "x"), ("assistant", _STAND_IN), *chat)))
+    def _continue(
+        self, chat: tuple[Message, ...], thinking: bool | None = None
+    ) -> NDArray[np.int32]:
+        whole = (("user", "x"), ("assistant", _STAND_IN), *chat)
+        return self._ids(self._after_stand_in(whole, thinking))
 
     def _text(self, ids: tuple[int, ...]) -> str:
         return cast(str, self._tokenizer.decode(list(ids), skip_special_tokens=False))
 
-    def _after_stand_in(self, chat: tuple[Message, ...]) -> str:
-        _, found, after = self._render(chat).partition(_STAND_IN)
+    def _after_stand_in(self, chat: tuple[Message, ...], thinking: bool | None = None) -> str:
+        _, found, after = self._render(chat, thinking=thinking).partition(_STAND_IN)
         if not found:
             raise TemplateNotExtendable("the chat template hides what the assistant said")
         return after
 
-    def _render(self, chat: tuple[Message, ...], *, opens_turn: bool = True) -> str:
+    def _render(self, chat: tuple[Message, ...], *, thinking: bool | None = None) -> str:
+        settings: dict[str, Any] = {} if thinking is None else {"enable_thinking": thinking}
         rendered = self._tokenizer.apply_chat_template(
             [{"role": role, "content": content} for role, content in chat],
             tokenize=False,
-            add_generation_prompt=opens_turn,
+            add_generation_prompt=True,
+            **settings,
         )
         return cast(str, rendered)
 

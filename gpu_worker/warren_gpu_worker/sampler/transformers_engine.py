@@ -22,6 +22,7 @@ from warren_gpu_worker.sampler.engine import (
     Refusal,
     Request,
 )
+from warren_gpu_worker.sampler.penalty import penalized
 from warren_gpu_worker.sampler.policy_shelf import LoadedPolicy, PolicyShelf
 from warren_gpu_worker.sampler.rows import Batch, Row, decode, prefill
 from warren_gpu_worker.settings import GpuWorkerSettings
@@ -167,6 +168,7 @@ class TransformersEngine:
         answers: list[_Answer],
     ) -> None:
         """Draw the next token of every row; those that are done leave the batch."""
+        logits_BV = penalized(logits_BV, batch.rows)
         ids, logprobs = draw(logits_BV, batch.knobs, self._generator)
         kept: list[int] = []
         for index, (row, token, logprob) in enumerate(zip(batch.rows, ids, logprobs, strict=True)):

@@ -27,8 +27,9 @@ from warren_gpu_worker.sampler.process import Answers, SamplerProcess
 from warren_gpu_worker.sampler.transcripts import extended
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_schemas.envelope import Envelope, Item
-from warren_schemas.episode import EpisodeEnded, Failed, FailureKind, Generate, Step
+from warren_schemas.episode import EpisodeEnded, Failed, FailureKind, Generate, Outcome, Step
 from warren_schemas.ids import RunId, WorkerId, new_message_id
+from warren_schemas.outcome import conclude
 from warren_schemas.wire import WireError
 
 _N_ENDED_RUNS = 4096
@@ -133,12 +134,12 @@ class TurnDesk:
 
     def _answered(self, answers: Answers) -> None:
         self._deliver_all(
-            (self._release(answer.id), _failure(answer) if isinstance(answer, Refusal) else answer)
+            _judged(self._release(answer.id), answer)
             for answer in answers
             if answer.id in self._held
         )
 
-    def _deliver_all(self, outcomes: Iterable[tuple[_Held, FinishedTurn | Failed]]) -> None:
+    def _deliver_all(self, outcomes: Iterable[tuple[_Held, FinishedTurn | Outcome]]) -> None:
         """Pack the successors by destination and send each parcel in a task of its own."""
         parcels: dict[Home | Stream, _Parcel] = {}
         for held, outcome in outcomes:
@@ -155,7 +156,7 @@ class TurnDesk:
             self._tasks.create_task(self._deliver(address, parcel), name=name)
 
     def _successor(
-        self, held: _Held, outcome: FinishedTurn | Failed
+        self, held: _Held, outcome: FinishedTurn | Outcome
     ) -> tuple[Home | Stream, Item] | None:
         item = held.claim.item
         if isinstance(outcome, FinishedTurn):
@@ -240,9 +241,14 @@ def _objection(item: Generate, base_model: str, now_s: float) -> Failed | None:
     return Failed(kind=FailureKind.SAMPLER_ERROR, reason=reason, retryable=False)
 
 
-def _failure(refusal: Refusal) -> Failed:
-    is_lasting = refusal.kind is FailureKind.CONTEXT_LENGTH
-    return Failed(kind=refusal.kind, reason=refusal.reason, retryable=not is_lasting)
+def _judged(held: _Held, answer: FinishedTurn | Refusal) -> tuple[_Held, FinishedTurn | Outcome]:
+    """An episode that outgrows its tokens after its first turn is cut there, not failed."""
+    if not isinstance(answer, Refusal):
+        return held, answer
+    item, is_lasting = held.claim.item, answer.kind is FailureKind.CONTEXT_LENGTH
+    if is_lasting and item.transcript.turns:
+        return held, conclude(item.spec, item.transcript, is_over=False)
+    return held, Failed(kind=answer.kind, reason=answer.reason, retryable=not is_lasting)
 
 
 def _request(request_id: int, item: Generate) -> TurnRequest:

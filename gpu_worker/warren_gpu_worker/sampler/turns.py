@@ -18,6 +18,7 @@ from warren_gpu_worker.sampler.engine import Completion, Engine, Refusal, Reques
 from warren_gpu_worker.sampler.frames import FinishedTurn, Orders, TurnRequest
 from warren_gpu_worker.sampler.policy_keeper import PolicyKeeper
 from warren_gpu_worker.sampler.renderer import Renderer
+from warren_schemas.config import Sampling
 from warren_schemas.episode import FailureKind, FinishReason
 
 Answer = FinishedTurn | Refusal
@@ -86,14 +87,20 @@ class Turns:
             return
         self._open[turn.id] = _Open(prompt_ids_T, turn.sampling.stop)
         ids_T = np.concatenate([turn.ids_T, prompt_ids_T])
-        request = Request(turn.id, turn.policy.key, ids_T, turn.sampling)
+        sampling = _within_total(turn.sampling, ids_T.size)
+        if sampling is None:
+            reason = f"the episode has {ids_T.size} tokens, max_total_tokens is reached"
+            self.refuse([Refusal(turn.id, FailureKind.CONTEXT_LENGTH, reason)])
+            return
+        request = Request(turn.id, turn.policy.key, ids_T, sampling)
         if refusal := self._keeper.submit(request, turn.policy):
             self.refuse([refusal])
 
     def _render(self, turn: TurnRequest) -> NDArray[np.int32]:
+        thinking = turn.sampling.thinking
         if turn.ids_T.size == 0:
-            return self._renderer.open(turn.messages)
-        return self._renderer.extend(int(turn.ids_T[-1]), turn.messages)
+            return self._renderer.open(turn.messages, thinking=thinking)
+        return self._renderer.extend(int(turn.ids_T[-1]), turn.messages, thinking=thinking)
 
     def _forced(
         self, turn: TurnRequest, prompt_ids_T: NDArray[np.int32], words: str
@@ -127,6 +134,16 @@ class Turns:
             self._open.pop(request_id, None)
         self._keeper.cancel(ids)
         self._engine.cancel(ids)
+
+
+def _within_total(sampling: Sampling, n_tokens: int) -> Sampling | None:
+    """The settings with the turn's limit lowered to what the episode has left; None for nothing."""
+    if sampling.max_total_tokens is None:
+        return sampling
+    n_left = sampling.max_total_tokens - n_tokens
+    if n_left < 1:
+        return None
+    return sampling.model_copy(update={"max_tokens": min(sampling.max_tokens, n_left)})
 
 
 def _cut(words: str, stop: tuple[str, ...]) -> str:

@@ -10,6 +10,8 @@ from warren_schemas.config.algorithm import (
 )
 from warren_schemas.config.environment import (
     EnvironmentConfig,
+    SecretName,
+    SplitConfig,
 )
 from warren_schemas.config.limits import (
     CheckpointConfig,
@@ -44,13 +46,21 @@ from warren_schemas.config.phases import (
     EvaluationConfig,
     WarmupConfig,
 )
+from warren_schemas.config.rewards import (
+    RewardReduction,
+    RewardRules,
+)
 from warren_schemas.config.sampling import (
     Sampling,
+    SamplingChanges,
 )
 from warren_schemas.config.source import (
     LiveSource,
     RecordedSource,
     Source,
+)
+from warren_schemas.config.tools import (
+    ToolFormat,
 )
 from warren_schemas.config.train import (
     TrainConfig,
@@ -80,9 +90,15 @@ __all__ = [
     "PositiveInt",
     "PpoLoss",
     "RecordedSource",
+    "RewardReduction",
+    "RewardRules",
     "Sampling",
+    "SamplingChanges",
     "ScheduleKind",
+    "SecretName",
     "Source",
+    "SplitConfig",
+    "ToolFormat",
     "TrainConfig",
     "Update",
     "WarmupConfig",

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from warren_schemas.base import Frozen
 from warren_schemas.config.algorithm import AlgorithmConfig
-from warren_schemas.config.environment import EnvironmentConfig
+from warren_schemas.config.environment import EnvironmentConfig, SecretName
 from warren_schemas.config.limits import CheckpointConfig, LimitsConfig
 from warren_schemas.config.model import ModelConfig
 from warren_schemas.config.numbers import NonNegativeInt
@@ -32,6 +32,8 @@ class TrainConfig(Frozen):
     evaluation: EvaluationConfig | None = None
     checkpoint: CheckpointConfig = Field(default_factory=CheckpointConfig)
     limits: LimitsConfig = Field(default_factory=LimitsConfig)
+    secrets: tuple[SecretName, ...] = ()
+    """Names of secrets that every environment gets; their values lie with the env workers."""
     seed: NonNegativeInt = 0
     """Seeds the tasks, the adapters and the data order."""
 
@@ -42,4 +44,16 @@ class TrainConfig(Frozen):
                 "sampling.temperature: 0 makes all episodes of a group alike, so nothing can be"
                 " learned; set it above 0 (evaluation.temperature may be 0)"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _comparable_groups(self) -> Self:
+        """With fewer than two members left there is nothing to compare."""
+        for i, environment in enumerate(self.environments):
+            n_members = environment.group_size or self.algorithm.group_size
+            if n_members - (environment.max_failed_members or 0) < 2:
+                raise ValueError(
+                    f"environments.{i}.max_failed_members: a group of {n_members} with"
+                    f" {environment.max_failed_members} failed members leaves fewer than 2"
+                )
         return self

@@ -46,7 +46,10 @@ BASE = {"base": "tiny"}
         ),
         (
             {"temperature": 1},
-            "temperature: unknown key; did you mean sampling.temperature or evaluation.temperature?",
+            (
+                "temperature: unknown key; did you mean sampling.temperature or"
+                " evaluation.temperature or environments.sampling.temperature?"
+            ),
         ),
         (
             {"rank": 8},
