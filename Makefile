@@ -7,7 +7,7 @@ ARGS      ?=
 
 BIN        := .venv/bin
 INSTALLED  := .venv/installed
-BENCHMARKS := codec transport
+BENCHMARKS := codec transport sampler episodes
 
 # Spinning BLAS threads cost more than they bring on a small machine.
 export OMP_NUM_THREADS ?= 1

@@ -70,7 +70,9 @@ class _Crew:
         host = self._run(reference)
         description = await host.start()
         self._name(name or description.name, reference, host)
-        log.info("hosting %s (%s, version %s)", name, reference, description.version)
+        log.info(
+            "hosting %s (%s, version %s)", name or description.name, reference, description.version
+        )
 
     def dismiss(self) -> None:
         for task in self._running:

@@ -21,6 +21,7 @@ from warren.answers import describe_failure, problem_error
 from warren.backoff import delays
 from warren.errors import AuthenticationError, GatewayBusy, GatewayError, GatewayUnreachable
 from warren.settings import Settings
+from warren_schemas.terse import terse_json
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +91,7 @@ class Transport:
     ) -> ModelT:
         headers = self._headers(needs_key=needs_key) | {"Accept": "application/json"}
         limits = aiohttp.ClientTimeout(total=self._timeout_s, connect=CONNECT_S)
-        data = None if body is None else body.model_dump_json().encode()
+        data = None if body is None else terse_json(body)
         async with self._request(method, path, headers, data, limits) as response:
             text = await response.content.read()
             try:
