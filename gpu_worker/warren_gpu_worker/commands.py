@@ -24,6 +24,8 @@ def gpu_worker(
     roles: Annotated[str, Parameter(env_var="WARREN_ROLES")] = "sampler,trainer",
     dtype: str = "float32",
     device: str = "auto",
+    engine: Annotated[str, Parameter(env_var="WARREN_ENGINE")] = "auto",
+    on_new_weights: str = "keep",
     threads: int = 1,
     max_batch: int = 256,
     seed: int = 0,
@@ -55,6 +57,11 @@ def gpu_worker(
         Of the weights: float32, bfloat16 or float16; the same for all workers of a run.
     device
         `cpu`, `cuda`, `cuda:1`, …; `auto` takes a GPU if there is one.
+    engine
+        What samples: `vllm`, `transformers`, or `auto`: vLLM where it can run the model.
+    on_new_weights
+        What turns in flight do when their policy is updated: `keep` (go on, with what is cached),
+        `recompute` (go on, with the cache computed anew) or `drain` (finish first).
     threads
         CPU threads of each child process; more than 1 helps large models only.
     max_batch
@@ -74,6 +81,8 @@ def gpu_worker(
         "roles": [role.strip() for role in roles.split(",")],
         "dtype": dtype,
         "device": device,
+        "engine": engine,
+        "on_new_weights": on_new_weights,
         "n_threads": threads,
         "max_batch": max_batch,
         "seed": seed,

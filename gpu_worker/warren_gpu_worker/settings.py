@@ -10,6 +10,8 @@ from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt, PositiveFloat, PositiveInt
 
 Role = Literal["sampler", "trainer"]
+EngineName = Literal["auto", "vllm", "transformers"]
+OnNewWeights = Literal["keep", "recompute", "drain"]
 
 
 def warren_home() -> Path:
@@ -19,6 +21,19 @@ def warren_home() -> Path:
 
 def default_checkpoint_url() -> str:
     return (warren_home() / "checkpoints").as_uri()
+
+
+class VllmSettings(Frozen):
+    """What only vLLM needs to know."""
+
+    max_adapters: NonNegativeInt = 16
+    """Most adapters kept loaded; 0 leaves LoRA out, which makes full-parameter sampling faster."""
+    max_adapters_at_once: PositiveInt = 4
+    """Most adapters in one step."""
+    max_adapter_rank: Literal[8, 16, 32, 64, 128, 256, 320, 512] = 64
+    """Largest rank of an adapter; room for it is taken at the start."""
+    gpu_memory_share: Annotated[float, Field(gt=0, le=1)] = 0.9
+    """Share of the GPU's memory for sampling; leave room where a trainer has the same GPU."""
 
 
 class GpuWorkerSettings(Frozen):
@@ -31,6 +46,12 @@ class GpuWorkerSettings(Frozen):
     """Of the weights, in samplers and trainers alike; full updates keep float32 and compute in it."""
     device: str = "auto"
     """`cpu`, `cuda`, `cuda:1`, …; `auto` takes a GPU if there is one."""
+    engine: EngineName = "auto"
+    """What samples: vLLM, or plain transformers. `auto` is vLLM where it can run the model."""
+    on_new_weights: OnNewWeights = "keep"
+    """What requests in flight do when their policy gets new weights: go on and keep what is cached,
+    go on and compute it anew, or finish first while newcomers wait."""
+    vllm: VllmSettings = VllmSettings()
     n_threads: PositiveInt = 1
     """CPU threads of each child process."""
     seed: NonNegativeInt = 0

@@ -22,6 +22,15 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{time.time_ns() // 1_000_000:012x}{secrets.token_hex(8)}"
 
 
+def made_ms(identifier: str) -> int:
+    """When the id was made, in milliseconds since 1970; 0 for an id that was made elsewhere."""
+    digits = identifier.rpartition("_")[2][:12]
+    try:
+        return int(digits, 16)
+    except ValueError:
+        return 0
+
+
 def new_run_id() -> RunId:
     return RunId(new_id("run"))
 

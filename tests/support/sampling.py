@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import PreTrainedModel
 
+from warren_gpu_worker.sampler.endings import Endings
 from warren_gpu_worker.sampler.engine import Completion, PolicyKey, Refusal, Request
 from warren_gpu_worker.sampler.transformers_engine import EngineLimits, TransformersEngine
 from warren_gpu_worker.weights import PolicyFiles, view_policy
@@ -35,8 +36,7 @@ def tiny_engine(
     """An engine that has the base model loaded as version 0 of `LIVE`."""
     engine = TransformersEngine(
         base,
-        end_ids=end_ids,
-        decode_text=lambda ids: "".join(chr(ord("a") + i) for i in ids),
+        endings=Endings(end_ids, lambda ids: "".join(chr(ord("a") + i) for i in ids)),
         limits=EngineLimits(max_batch, max_batch_tokens, policy_memory_bytes),
         seed=seed,
     )
@@ -87,6 +87,24 @@ def assert_exact(
     logprobs_TV = reference_logprobs(model, request, done.ids_T)
     chosen = logprobs_TV.gather(1, torch.from_numpy(done.ids_T.astype(np.int64))[:, None])[:, 0]
     np.testing.assert_allclose(done.logprobs_T, chosen.numpy(), atol=atol)
+
+
+def restricted(logprobs_V: torch.Tensor, sampling: Sampling) -> torch.Tensor:
+    """Probabilities after top-k, then top-p, written for one row by the book."""
+    probs = logprobs_V.exp()
+    if sampling.temperature == 0:
+        return probs
+    order = cast("list[int]", probs.argsort(descending=True).tolist())
+    kept = order[: sampling.top_k or None]
+    total = sum(float(probs[i]) for i in kept)
+    nucleus: list[int] = []
+    for i in kept:
+        if sum(float(probs[j]) for j in nucleus) / total >= sampling.top_p:
+            break
+        nucleus.append(i)
+    out = torch.zeros_like(probs)
+    out[nucleus] = probs[nucleus] / probs[nucleus].sum()
+    return out
 
 
 def nudged(base: PreTrainedModel, seed: int, scale: float = 0.05) -> PolicyFiles:

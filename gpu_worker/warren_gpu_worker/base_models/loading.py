@@ -30,6 +30,19 @@ def load_base(folder: str, dtype: str = "float32", device: str = "cpu") -> "PreT
     return cast("PreTrainedModel", cast(nn.Module, model).eval().to(device))
 
 
+def configured_ends(folder: str) -> list[int]:
+    """The tokens that end generation by the model's own configuration."""
+    from transformers import AutoConfig, GenerationConfig
+
+    try:
+        configured = GenerationConfig.from_pretrained(folder, local_files_only=True)
+    except OSError:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+        configured = GenerationConfig.from_model_config(config)
+    ends = cast("int | list[int] | None", configured.eos_token_id)
+    return [ends] if isinstance(ends, int) else list(ends or ())
+
+
 def load_tokenizer(folder: str) -> "PreTrainedTokenizerBase":
     """The tokenizer in `folder`, with its chat template if it has one."""
     from transformers import AutoTokenizer

@@ -13,6 +13,14 @@ In the child
     renderer             the chat template, applied to what is new
     policy_keeper        requests wait until their policy is loaded
     engine               the port that every engine implements
+    engines              which of them samples here
+    endings              what all of them decide alike
+    vllm_engine          vLLM, stepped by hand
+    vllm_start           can it run here, and with which arguments
+    vllm_adapters        adapters, by names that never come twice
+    weight_sets          full weights, which take turns
+    base_shapes          weights are found sound before vLLM sees them
+    scratch              a folder that is gone with its process
     transformers_engine  the plain one: continuous batching on one device
     admission            who may join the running batches
     rows                 rows that decode together, and their cache

@@ -20,14 +20,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import cast
 
 import torch
 import transformers
-from transformers import PreTrainedModel
 
 from warren_broker.worker.child import Channel
-from warren_gpu_worker.base_models.loading import load_base, load_tokenizer
+from warren_gpu_worker.base_models.loading import configured_ends, load_tokenizer
+from warren_gpu_worker.sampler.endings import Endings
+from warren_gpu_worker.sampler.engines import open_engine
 from warren_gpu_worker.sampler.frames import (
     Broken,
     PolicySource,
@@ -38,7 +38,6 @@ from warren_gpu_worker.sampler.frames import (
 )
 from warren_gpu_worker.sampler.policy_keeper import PolicyKeeper
 from warren_gpu_worker.sampler.renderer import Renderer
-from warren_gpu_worker.sampler.transformers_engine import EngineLimits, TransformersEngine
 from warren_gpu_worker.sampler.turns import Answer, Turns
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.weights import PolicyFiles, fetch_policy
@@ -67,7 +66,7 @@ _Event = bytes | _Fetched | _HungUp
 
 
 class SamplerChild:
-    """Raises `ModelUnsupported` or `TemplateNotExtendable`, and what `load_base` raises."""
+    """Raises `TemplateNotExtendable`, and what `open_engine` raises."""
 
     def __init__(self, channel: Channel, settings: GpuWorkerSettings, base_model: str) -> None:
         self._channel = channel
@@ -75,17 +74,13 @@ class SamplerChild:
         self._fetches = ThreadPoolExecutor(_N_FETCHES, thread_name_prefix="fetch")
         self._reported_s = 0.0
         folder = settings.base_models[base_model]
-        base = load_base(folder, settings.dtype, settings.device)
-        renderer = Renderer(load_tokenizer(folder), _configured_ends(base))
-        end_ids = frozenset({*_configured_ends(base), renderer.end_of_turn})
-        self._engine = TransformersEngine(
-            base,
-            end_ids=end_ids,
-            decode_text=renderer.text,
-            limits=EngineLimits.of(settings),
-            seed=settings.seed,
+        ends = configured_ends(folder)
+        renderer = Renderer(load_tokenizer(folder), ends)
+        end_ids = frozenset({*ends, renderer.end_of_turn})
+        self._engine = open_engine(folder, settings, Endings(end_ids, renderer.text))
+        self._keeper = PolicyKeeper(
+            self._engine, self._start_fetch, on_new_weights=settings.on_new_weights
         )
-        self._keeper = PolicyKeeper(self._engine, self._start_fetch)
         self._turns = Turns(self._engine, self._keeper, renderer, end_ids)
 
     def run(self) -> None:
@@ -151,13 +146,6 @@ def _try_to_fetch(source: PolicySource) -> PolicyFiles | str:
             log.debug("fetching %s", source.url, exc_info=True)
             reason = str(error) or type(error).__name__
     return reason
-
-
-def _configured_ends(base: PreTrainedModel) -> list[int]:
-    """The tokens that end generation by the model's own configuration."""
-    configured = base.generation_config or base.config
-    ends = cast("int | list[int] | None", configured.eos_token_id)
-    return [ends] if isinstance(ends, int) else list(ends or ())
 
 
 def main() -> None:

@@ -1,8 +1,11 @@
 """The engine port: token ids in, token ids out; it knows policies but neither chat nor broker.
 
 An engine decodes many requests at once and joins newcomers to those under way. One `step` gives
-every running request its next token. Weights may change between two steps with requests in flight:
-what is cached stays, and every token names the version of the weights that made it.
+running requests their next token. Weights may change between two steps with requests in flight, and
+every token names the version of the weights that made it. What was cached under the old weights
+stays for the requests that have it (or is computed anew under the new ones, where that is asked
+for), and is never shared with a request that comes later. The pause between two calls is the only
+pause that there is: whoever does not step has paused the engine.
 
 Logprobs are those of the distribution that the token was really drawn from: logits divided by the
 temperature (after the repetition penalty), cut to the `top_k` most probable, then to the smallest
@@ -46,6 +49,8 @@ class Request:
     """Must have been loaded."""
     prompt_ids_T: NDArray[np.int32]
     sampling: Sampling
+    priority: int = 0
+    """Of what waits, the lowest goes first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +112,27 @@ class Engine(Protocol):
         """Forget these requests; unknown ones are no error."""
         ...
 
+    def has_requests(self, policy: PolicyKey) -> bool:
+        """Whether any submitted request of this policy is neither answered nor cancelled."""
+        ...
+
     def version_of(self, policy: PolicyKey) -> int | None:
         """The version that is loaded; None when there is none."""
         ...
 
-    def load(self, policy: PolicyKey, version: int, files: "PolicyFiles | None") -> None:
+    def load(
+        self,
+        policy: PolicyKey,
+        version: int,
+        files: "PolicyFiles | None",
+        *,
+        recompute: bool = False,
+    ) -> None:
         """Make this the policy's weights from the next step on; None stands for the base model's.
 
-        Policies that nobody uses may be unloaded to make room. Raises `PolicyUnusable`, and then
-        nothing has changed.
+        A policy is a set of full weights or an adapter, for as long as it is known. With `recompute`,
+        what its requests have cached is computed anew. Policies that nobody uses may be unloaded to
+        make room. Raises `PolicyUnusable`, and then nothing has changed.
         """
         ...
 

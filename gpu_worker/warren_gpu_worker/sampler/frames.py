@@ -46,10 +46,12 @@ class TurnRequest:
     """Those that are not among the tokens yet."""
     sampling: Sampling
     forced_action: str | None
+    priority: int = 0
+    """Of what waits, the lowest goes first."""
 
     def __reduce__(self) -> "tuple[Callable[..., TurnRequest], tuple[object, ...]]":
         tokens = self.ids_T.tobytes()
-        rest = (self.messages, self.sampling, self.forced_action)
+        rest = (self.messages, self.sampling, self.forced_action, self.priority)
         return _request_from_bytes, (self.id, self.policy, tokens, *rest)
 
 
@@ -130,9 +132,10 @@ def _request_from_bytes(
     messages: tuple[Message, ...],
     sampling: Sampling,
     forced_action: str | None,
+    priority: int,
 ) -> TurnRequest:
     ids_T = np.frombuffer(ids, np.int32)
-    return TurnRequest(id, policy, ids_T, messages, sampling, forced_action)
+    return TurnRequest(id, policy, ids_T, messages, sampling, forced_action, priority)
 
 
 def _finished_from_bytes(

@@ -5,6 +5,9 @@ elsewhere (reading a store may take long), and the request goes on once they are
 fetch is under way a newer version may become known: then that one is fetched next, and an old one
 that has been deleted meanwhile harms nobody.
 
+Under `drain`, what was fetched waits until the policy's requests at the engine are answered, and
+newcomers wait with it.
+
 Invariants: at most one fetch for each policy; every parked request is released or refused; the live
 weights of a model never go back to an older version.
 """
@@ -14,6 +17,7 @@ from dataclasses import dataclass
 
 from warren_gpu_worker.sampler.engine import Engine, PolicyKey, PolicyUnusable, Refusal, Request
 from warren_gpu_worker.sampler.frames import PolicySource, Published
+from warren_gpu_worker.settings import OnNewWeights
 from warren_gpu_worker.weights import PolicyFiles
 from warren_schemas.episode import FailureKind
 
@@ -30,9 +34,18 @@ class _Parked:
 class PolicyKeeper:
     """`start_fetch` must answer each call by one later `fetched` or `fetch_failed`."""
 
-    def __init__(self, engine: Engine, start_fetch: Callable[[PolicySource], None]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        start_fetch: Callable[[PolicySource], None],
+        *,
+        on_new_weights: OnNewWeights = "keep",
+    ) -> None:
         self._engine = engine
         self._start_fetch = start_fetch
+        self._drains = on_new_weights == "drain"
+        self._recomputes = on_new_weights == "recompute"
+        self._held_back: dict[PolicyKey, tuple[PolicySource, PolicyFiles]] = {}
         self._wanted: dict[PolicyKey, PolicySource] = {}  # those with a fetch under way
         self._parked: dict[PolicyKey, list[_Parked]] = {}
 
@@ -42,10 +55,15 @@ class PolicyKeeper:
 
     def submit(self, request: Request, source: PolicySource) -> Refusal | None:
         """Hand the request to the engine as soon as its policy is loaded."""
+        if source.key in self._held_back:
+            self._park(request, source)
+            if source.version > self._held_back[source.key][0].version:
+                self._want(source)
+            return None
         loaded = self._engine.version_of(source.key)
         if loaded is None or loaded < source.version:
             if source.url is not None:
-                self._parked.setdefault(source.key, []).append(_Parked(request, source.version))
+                self._park(request, source)
                 self._want(source)
                 return None
             if source.version != BASE_VERSION:
@@ -63,33 +81,64 @@ class PolicyKeeper:
 
     def fetched(self, source: PolicySource, files: PolicyFiles) -> list[Refusal]:
         """The files are here; refusals if they are of no use."""
+        if self._drains and self._engine.has_requests(source.key):
+            self._held_back[source.key] = (source, files)
+            self._go_on_after(source)
+            return []
         try:
-            self._engine.load(source.key, source.version, files)
+            self._load(source, files)
         except PolicyUnusable as error:
             return self.fetch_failed(source, str(error))
         self._go_on_after(source)
-        still_parked: list[_Parked] = []
-        for parked in self._parked.pop(source.key, []):
-            if parked.version <= source.version:
-                self._engine.submit([parked.request])
-            else:
-                still_parked.append(parked)
-        if still_parked:
-            self._parked[source.key] = still_parked
+        self._release(source.key)
         return []
+
+    def settle(self) -> list[Refusal]:
+        """Load what was held back for requests that are now answered; refusals if it is no use."""
+        refusals: list[Refusal] = []
+        for key in [k for k in self._held_back if not self._engine.has_requests(k)]:
+            source, files = self._held_back.pop(key)
+            try:
+                self._load(source, files)
+            except PolicyUnusable as error:
+                refusals += self._refuse(source, str(error))
+            else:
+                self._release(key)
+        return refusals
 
     def fetch_failed(self, source: PolicySource, reason: str) -> list[Refusal]:
         """Refuse those that waited, unless a newer version may still help them."""
-        if self._go_on_after(source):
-            return []
-        parked = self._parked.pop(source.key, [])
-        return [_unavailable(p.request, f"version {source.version}: {reason}") for p in parked]
+        return [] if self._go_on_after(source) else self._refuse(source, reason)
 
     def cancel(self, ids: Collection[int]) -> None:
         for key, parked in list(self._parked.items()):
             self._parked[key] = [p for p in parked if p.request.id not in ids]
             if not self._parked[key]:
                 del self._parked[key]
+
+    def _load(self, source: PolicySource, files: PolicyFiles) -> None:
+        self._engine.load(source.key, source.version, files, recompute=self._recomputes)
+
+    def _park(self, request: Request, source: PolicySource) -> None:
+        self._parked.setdefault(source.key, []).append(_Parked(request, source.version))
+
+    def _release(self, key: PolicyKey) -> None:
+        """Submit those for whom the loaded version is new enough."""
+        loaded = self._engine.version_of(key)
+        still_parked: list[_Parked] = []
+        for parked in self._parked.pop(key, []):
+            if loaded is not None and parked.version <= loaded:
+                self._engine.submit([parked.request])
+            else:
+                still_parked.append(parked)
+        if still_parked:
+            self._parked[key] = still_parked
+
+    def _refuse(self, source: PolicySource, reason: str) -> list[Refusal]:
+        """Refuse those that what is loaded can't serve."""
+        self._release(source.key)
+        parked = self._parked.pop(source.key, [])
+        return [_unavailable(p.request, f"version {source.version}: {reason}") for p in parked]
 
     def _want(self, source: PolicySource) -> None:
         wanted = self._wanted.get(source.key)

@@ -14,6 +14,7 @@ from typing import cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 from transformers import DynamicCache, PreTrainedModel
@@ -32,6 +33,11 @@ class Row:
     ids: list[int] = field(default_factory=list[int])
     logprobs: list[float] = field(default_factory=list[float])
     versions: list[int] = field(default_factory=list[int])
+
+    def append(self, token: int, logprob: float, version: int) -> None:
+        self.ids.append(token)
+        self.logprobs.append(logprob)
+        self.versions.append(version)
 
     @property
     def max_length(self) -> int:
@@ -86,10 +92,32 @@ class Batch:
 
 def prefill(model: PreTrainedModel, rows: Sequence[Row]) -> tuple[Batch, Tensor]:
     """Run the rows' prompts through the model; the new batch and its next logits (B, V)."""
+    return _run(model, rows, [row.request.prompt_ids_T for row in rows])
+
+
+def prefilled(model: PreTrainedModel, batch: Batch) -> Batch:
+    """The batch with its cache computed anew: all but the last token of every row."""
+    return _run(model, batch.rows, [_cached_ids(row) for row in batch.rows])[0]
+
+
+def decode(model: PreTrainedModel, batch: Batch) -> Tensor:
+    """Put each row's last token into the cache; the next logits (B, V)."""
+    device = batch.pad_B.device
+    last_B1 = torch.tensor([[row.ids[-1]] for row in batch.rows], device=device)
+    column_T = torch.tensor([batch.length], device=device)
+    batch.length += 1
+    return _forward(model, last_B1, batch.cache, column_T, batch.pad_B, batch.n_padded)
+
+
+def _cached_ids(row: Row) -> NDArray[np.int32]:
+    return np.concatenate([row.request.prompt_ids_T, np.array(row.ids[:-1], np.int32)])
+
+
+def _run(
+    model: PreTrainedModel, rows: Sequence[Row], prompts_B: Sequence[NDArray[np.int32]]
+) -> tuple[Batch, Tensor]:
     places: dict[bytes, int] = {}
-    prompt_of_B = [
-        places.setdefault(row.request.prompt_ids_T.tobytes(), len(places)) for row in rows
-    ]
+    prompt_of_B = [places.setdefault(prompt.tobytes(), len(places)) for prompt in prompts_B]
     prompts_U = [np.frombuffer(prompt, np.int32) for prompt in places]
     ids_UT, pad_U = _left_padded(prompts_U)
     length, n_padded = ids_UT.shape[1], int(pad_U.max())
@@ -105,15 +133,6 @@ def prefill(model: PreTrainedModel, rows: Sequence[Row]) -> tuple[Batch, Tensor]
     if len(prompts_U) < len(rows):
         logits_UV = logits_UV[_spread(batch, prompt_of_B)]
     return batch, logits_UV
-
-
-def decode(model: PreTrainedModel, batch: Batch) -> Tensor:
-    """Put each row's last token into the cache; the next logits (B, V)."""
-    device = batch.pad_B.device
-    last_B1 = torch.tensor([[row.ids[-1]] for row in batch.rows], device=device)
-    column_T = torch.tensor([batch.length], device=device)
-    batch.length += 1
-    return _forward(model, last_B1, batch.cache, column_T, batch.pad_B, batch.n_padded)
 
 
 def _forward(

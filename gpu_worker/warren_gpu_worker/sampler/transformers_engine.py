@@ -5,16 +5,16 @@ prefills what has waited, and lets the newcomers join; rows that are done leave.
 """
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from warren_gpu_worker.sampler.admission import WaitingLine
 from warren_gpu_worker.sampler.drawing import draw
+from warren_gpu_worker.sampler.endings import Endings, completed, not_finite, objection
 from warren_gpu_worker.sampler.engine import (
     Completion,
     EngineStatistics,
@@ -24,15 +24,13 @@ from warren_gpu_worker.sampler.engine import (
 )
 from warren_gpu_worker.sampler.penalty import penalized
 from warren_gpu_worker.sampler.policy_shelf import LoadedPolicy, PolicyShelf
-from warren_gpu_worker.sampler.rows import Batch, Row, decode, prefill
+from warren_gpu_worker.sampler.rows import Batch, Row, decode, prefill, prefilled
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.weights import PolicyFiles
-from warren_schemas.episode import FailureKind, FinishReason
 
 _Answer = Completion | Refusal
 
 _ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
-_BYTES_PER_CHARACTER = 4
 
 
 class ModelUnsupported(ValueError):
@@ -50,26 +48,26 @@ class EngineLimits:
     @staticmethod
     def of(settings: GpuWorkerSettings) -> "EngineLimits":
         return EngineLimits(
-            settings.max_batch, settings.max_batch_tokens, settings.policy_memory_bytes
+            settings.max_batch,
+            settings.max_batch_tokens,
+            settings.policy_memory_bytes,
         )
 
 
 class TransformersEngine:
-    """`decode_text` turns token ids into text, to look for stop strings."""
+    """`endings` says when a turn is over."""
 
     def __init__(
         self,
         base: PreTrainedModel,
         *,
-        end_ids: Collection[int],
-        decode_text: Callable[[list[int]], str],
+        endings: Endings,
         limits: EngineLimits,
         seed: int = 0,
     ) -> None:
         _check_supported(base)
         self._shelf = PolicyShelf(base, limits.policy_memory_bytes)
-        self._end_ids = frozenset(end_ids)
-        self._decode_text = decode_text
+        self._endings = endings
         self._generator = torch.Generator(base.device).manual_seed(seed)
         self._context_length = int(base.config.max_position_embeddings)
         self._n_vocabulary = int(base.config.vocab_size)
@@ -87,12 +85,26 @@ class TransformersEngine:
     def has_work(self) -> bool:
         return bool(self._batches or self._waiting or self._refused)
 
+    def has_requests(self, policy: PolicyKey) -> bool:
+        return policy in self._busy()
+
     def version_of(self, policy: PolicyKey) -> int | None:
         return self._shelf.version_of(policy)
 
-    def load(self, policy: PolicyKey, version: int, files: PolicyFiles | None) -> None:
+    def load(
+        self,
+        policy: PolicyKey,
+        version: int,
+        files: PolicyFiles | None,
+        *,
+        recompute: bool = False,
+    ) -> None:
         with torch.no_grad():
             self._shelf.load(policy, version, files)
+            if recompute and policy in self._batches:
+                self._batches[policy] = prefilled(
+                    self._shelf.use(policy).module, self._batches[policy]
+                )
         self._shelf.make_room(self._busy() | {policy})
 
     def unload(self, policy: PolicyKey) -> None:
@@ -100,7 +112,7 @@ class TransformersEngine:
 
     def submit(self, requests: Sequence[Request]) -> None:
         for request in requests:
-            if refusal := self._refusal(request):
+            if refusal := objection(request, self._context_length, self._n_vocabulary):
                 self._refused.append(refusal)
             else:
                 room = self._context_length - request.prompt_ids_T.size
@@ -134,17 +146,6 @@ class TransformersEngine:
             n_steps=self._n_steps,
         )
 
-    def _refusal(self, request: Request) -> Refusal | None:
-        """Why this request can't be served; it would take its neighbours down with it."""
-        ids_T = request.prompt_ids_T
-        if ids_T.size >= self._context_length:
-            reason = f"the prompt has {ids_T.size} tokens, the context only {self._context_length}"
-            return Refusal(request.id, FailureKind.CONTEXT_LENGTH, reason)
-        if not ids_T.size or int(ids_T.max()) >= self._n_vocabulary:
-            reason = f"the prompt must hold 1 or more token ids below {self._n_vocabulary}"
-            return Refusal(request.id, FailureKind.SAMPLER_ERROR, reason)
-        return None
-
     def _busy(self) -> set[PolicyKey]:
         return self._waiting.policies | self._batches.keys()
 
@@ -173,16 +174,13 @@ class TransformersEngine:
         kept: list[int] = []
         for index, (row, token, logprob) in enumerate(zip(batch.rows, ids, logprobs, strict=True)):
             if math.isnan(logprob):
-                answers.append(_broken(row, policy.version))
+                answers.append(not_finite(row, policy.version))
                 continue
-            row.ids.append(token)
-            row.logprobs.append(logprob)
-            row.versions.append(policy.version)
-            finish = self._finish(row, token)
-            if finish is None:
-                kept.append(index)
+            row.append(token, logprob, policy.version)
+            if finish := self._endings.finish(row, token):
+                answers.append(completed(row, finish))
             else:
-                answers.append(_completed(row, finish))
+                kept.append(index)
         self._n_tokens += len(batch.rows)
         self._keep(key, batch, kept)
 
@@ -192,38 +190,9 @@ class TransformersEngine:
         else:
             self._batches[key] = batch if len(kept) == len(batch.rows) else batch.select(kept)
 
-    def _finish(self, row: Row, token: int) -> FinishReason | None:
-        if token in self._end_ids:
-            return FinishReason.STOP
-        stop = row.request.sampling.stop
-        if stop and self._is_stopped(row, stop):
-            return FinishReason.STOP
-        return FinishReason.LENGTH if len(row.ids) >= row.max_new_tokens else None
-
-    def _is_stopped(self, row: Row, stop: tuple[str, ...]) -> bool:
-        """Whether the last tokens hold a stop string; every token is at least one byte of it."""
-        n_tail = _BYTES_PER_CHARACTER * (max(len(s) for s in stop) + 1)
-        tail = self._decode_text(row.ids[-n_tail:])
-        return any(s in tail for s in stop)
-
 
 def _check_supported(base: PreTrainedModel) -> None:
     kinds = set(getattr(base.config, "layer_types", None) or ())
     if kinds - _ATTENTION:
         names = ", ".join(sorted(kinds - _ATTENTION))
         raise ModelUnsupported(f"the model has layers that this engine can't batch: {names}")
-
-
-def _broken(row: Row, version: int) -> Refusal:
-    reason = f"version {version} of {row.request.policy.model} gives logits that are not finite"
-    return Refusal(row.request.id, FailureKind.SAMPLER_ERROR, reason)
-
-
-def _completed(row: Row, finish: FinishReason) -> Completion:
-    return Completion(
-        id=row.request.id,
-        ids_T=np.array(row.ids, np.int32),
-        logprobs_T=np.array(row.logprobs, np.float32),
-        versions_T=np.array(row.versions, np.int32),
-        finish=finish,
-    )

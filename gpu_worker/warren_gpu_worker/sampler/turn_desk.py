@@ -28,13 +28,15 @@ from warren_gpu_worker.sampler.transcripts import extended
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_schemas.envelope import Envelope, Item
 from warren_schemas.episode import EpisodeEnded, Failed, FailureKind, Generate, Outcome, Step
-from warren_schemas.ids import RunId, WorkerId, new_message_id
+from warren_schemas.ids import RunId, WorkerId, made_ms, new_message_id
 from warren_schemas.outcome import conclude
 from warren_schemas.wire import WireError
 
 _N_ENDED_RUNS = 4096
 """Ended runs that are remembered, to drop what is still queued for them."""
 _RETRY_DELAY_S = 1.0
+_MOST_TURNS = 1 << 10
+"""From here on, more turns don't raise a turn's priority."""
 
 log = logging.getLogger(__name__)
 
@@ -262,7 +264,13 @@ def _request(request_id: int, item: Generate) -> TurnRequest:
         messages=tuple((message.role, message.content) for message in new_messages),
         sampling=item.spec.sampling,
         forced_action=item.forced_action,
+        priority=_priority(item),
     )
+
+
+def _priority(item: Generate) -> int:
+    """Older groups go first, and in a group the episodes that are nearest to their end."""
+    return made_ms(item.spec.group) * _MOST_TURNS - min(item.turn, _MOST_TURNS)
 
 
 def _step(item: Generate, turn: FinishedTurn) -> Step:

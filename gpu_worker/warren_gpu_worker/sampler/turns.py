@@ -72,6 +72,7 @@ class Turns:
                 self.refuse([answer])
             elif opened := self._open.pop(answer.id, None):
                 self._answers.append(self._finished(answer, opened))
+        self.refuse(self._keeper.settle())
         answers, self._answers = self._answers, []
         return answers
 
@@ -92,7 +93,7 @@ class Turns:
             reason = f"the episode has {ids_T.size} tokens, max_total_tokens is reached"
             self.refuse([Refusal(turn.id, FailureKind.CONTEXT_LENGTH, reason)])
             return
-        request = Request(turn.id, turn.policy.key, ids_T, sampling)
+        request = Request(turn.id, turn.policy.key, ids_T, sampling, turn.priority)
         if refusal := self._keeper.submit(request, turn.policy):
             self.refuse([refusal])
 

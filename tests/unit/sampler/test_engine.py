@@ -16,6 +16,7 @@ from tests.support.sampling import (
     nudged,
     prompt,
     reference_logprobs,
+    restricted,
     run,
     tiny_engine,
     with_weights,
@@ -100,24 +101,6 @@ def test_settings_differ_by_row_within_one_batch(tiny: PreTrainedModel) -> None:
             assert kept[token] > 0
             logprob = done[request.id].logprobs_T[t]
             assert logprob == pytest.approx(float(kept[token].log()), abs=1e-4)
-
-
-def restricted(logprobs_V: torch.Tensor, sampling: Sampling) -> torch.Tensor:
-    """Probabilities after top-k, then top-p, written for one row by the book."""
-    probs = logprobs_V.exp()
-    if sampling.temperature == 0:
-        return probs
-    order = cast("list[int]", probs.argsort(descending=True).tolist())
-    kept = order[: sampling.top_k or None]
-    total = sum(float(probs[i]) for i in kept)
-    nucleus: list[int] = []
-    for i in kept:
-        if sum(float(probs[j]) for j in nucleus) / total >= sampling.top_p:
-            break
-        nucleus.append(i)
-    out = torch.zeros_like(probs)
-    out[nucleus] = probs[nucleus] / probs[nucleus].sum()
-    return out
 
 
 def test_tokens_are_drawn_with_the_probabilities_that_are_reported(tiny: PreTrainedModel) -> None:

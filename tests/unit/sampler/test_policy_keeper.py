@@ -8,6 +8,7 @@ from warren_gpu_worker.sampler.engine import PolicyKey, Refusal, Request
 from warren_gpu_worker.sampler.frames import PolicySource, Published
 from warren_gpu_worker.sampler.policy_keeper import PolicyKeeper
 from warren_gpu_worker.sampler.transformers_engine import TransformersEngine
+from warren_gpu_worker.settings import OnNewWeights
 from warren_gpu_worker.weights import PolicyFiles
 from warren_schemas.episode import FailureKind
 
@@ -18,10 +19,10 @@ KEY = PolicyKey("model_x")
 class Keeping:
     """A keeper whose fetches are answered by the test."""
 
-    def __init__(self, base: PreTrainedModel) -> None:
+    def __init__(self, base: PreTrainedModel, on_new_weights: OnNewWeights = "keep") -> None:
         self.engine: TransformersEngine = tiny_engine(base)
         self.fetches: list[PolicySource] = []
-        self.keeper = PolicyKeeper(self.engine, self.fetches.append)
+        self.keeper = PolicyKeeper(self.engine, self.fetches.append, on_new_weights=on_new_weights)
         self.base = base
 
     def submit(self, number: int, version: int, url: str | None = "file:///v") -> Refusal | None:
@@ -111,6 +112,36 @@ def test_cancelled_requests_wait_no_longer(tiny: PreTrainedModel) -> None:
     it.keeper.cancel({1})
     it.keeper.fetched(it.fetches[0], it.files(1))
     assert sorted(completions(it.engine)) == [2]
+
+
+def test_under_drain_requests_finish_first_and_newcomers_wait(tiny: PreTrainedModel) -> None:
+    it = Keeping(tiny, "drain")
+    it.submit(1, version=1)
+    it.keeper.fetched(it.fetches[0], it.files(1))
+    it.keeper.published(Published(KEY.model, 2, "file:///v2"))
+    it.keeper.fetched(it.fetches[1], it.files(2))
+    it.submit(2, version=1)
+    assert it.keeper.settle() == []
+    assert {v for d in completions(it.engine).values() for v in d.versions_T.tolist()} == {1}
+    assert it.keeper.settle() == []
+    done = completions(it.engine)
+    assert set(done[2].versions_T.tolist()) == {2}
+
+
+def test_under_drain_files_that_do_not_fit_leave_the_old_version_at_work(
+    tiny: PreTrainedModel,
+) -> None:
+    it = Keeping(tiny, "drain")
+    it.submit(1, version=1)
+    it.keeper.fetched(it.fetches[0], it.files(1))
+    it.keeper.published(Published(KEY.model, 2, "file:///v2"))
+    it.keeper.fetched(it.fetches[1], PolicyFiles("full", {}, None))
+    it.submit(2, version=1)
+    it.submit(3, version=2)
+    completions(it.engine)
+    (refusal,) = it.keeper.settle()
+    assert refusal.id == 3
+    assert completions(it.engine)[2].versions_T[0] == 1
 
 
 def test_news_of_models_that_nobody_samples_here_is_ignored(tiny: PreTrainedModel) -> None:

@@ -1,0 +1,129 @@
+# pyright: reportUnknownMemberType=false
+# (transformers leaves parts of its interface untyped)
+"""Starting vLLM: can it run here, with which arguments, in which environment.
+
+The engine core runs in this very process, stepped by hand: the sampler's child *is* the process that
+may die, and no token is made while weights change, so versions are exact without any bookkeeping by
+vLLM. Scheduling ahead of the running step is off for the same reason.
+"""
+
+import importlib.util
+import os
+from typing import cast
+
+import torch
+from torch._dynamo import config as dynamo
+from transformers import AutoConfig, PreTrainedConfig
+
+from warren_gpu_worker.settings import GpuWorkerSettings
+
+_CPU_HEAD_SIZES = frozenset({32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512})
+_CPU_MEMORY_SHARE = 0.4
+_CPU_BLOCK = 128
+"""Tokens of one block of the cache on a CPU."""
+
+_ENVIRONMENT = {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_HOST_IP": "127.0.0.1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "HF_HUB_OFFLINE": "1",
+}
+
+
+def why_not(folder: str, device: str) -> str | None:
+    """Why vLLM can't sample from the model in this folder, or None if it can.
+
+    Raises `OSError` or `ValueError` (from transformers) when the folder holds no model.
+    """
+    if importlib.util.find_spec("vllm") is None:
+        return "vLLM is not installed"
+    if _is_on_cpu(device):
+        head_size = _head_size(_text_config(folder))
+        if head_size not in _CPU_HEAD_SIZES:
+            return f"vLLM has no attention heads of size {head_size} on a CPU"
+    return None
+
+
+def prepare_environment(device: str) -> None:
+    """Before vLLM is imported: it reads most of its settings from the environment."""
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    if _is_on_cpu(device):  # compiling takes minutes, which small machines don't win back
+        dynamo.disable = True
+
+
+def engine_arguments(folder: str, settings: GpuWorkerSettings) -> dict[str, object]:
+    """The arguments of `EngineArgs` for this model and machine."""
+    config, on_cpu = _text_config(folder), _is_on_cpu(settings.device)
+    arguments: dict[str, object] = {
+        "model": folder,
+        "skip_tokenizer_init": True,
+        "dtype": settings.dtype,
+        "seed": settings.seed,
+        "max_num_seqs": settings.max_batch,
+        "enforce_eager": on_cpu,
+        "async_scheduling": False,
+        "scheduling_policy": "priority",
+        "enable_prefix_caching": True,
+        "logprobs_mode": "processed_logprobs",
+        "disable_log_stats": True,
+        "max_model_len": int(config.max_position_embeddings),
+    }
+    if on_cpu:
+        n_bytes = _cache_bytes(config, settings)
+        arguments["kv_cache_memory_bytes"] = n_bytes
+        fits = n_bytes // _bytes_per_token(config, settings.dtype)
+        arguments["max_model_len"] = min(int(config.max_position_embeddings), fits)
+    else:
+        arguments["gpu_memory_utilization"] = settings.vllm.gpu_memory_share
+    if settings.vllm.max_adapters:
+        at_once, n_zero = settings.vllm.max_adapters_at_once, int(needs_zero_adapter(settings))
+        arguments |= {
+            "enable_lora": True,
+            "max_loras": min(at_once, settings.vllm.max_adapters) + n_zero,
+            "max_cpu_loras": settings.vllm.max_adapters + n_zero,
+            "max_lora_rank": settings.vllm.max_adapter_rank,
+        }
+    return arguments
+
+
+def needs_zero_adapter(settings: GpuWorkerSettings) -> bool:
+    """Whether requests without an adapter need one (see `vllm_adapters`)."""
+    return settings.vllm.max_adapters > 0 and _is_on_cpu(settings.device)
+
+
+def vocabulary_size(folder: str) -> int:
+    return int(_text_config(folder).vocab_size)
+
+
+def _is_on_cpu(device: str) -> bool:
+    return device == "cpu" or (device == "auto" and not torch.cuda.is_available())
+
+
+def _text_config(folder: str) -> PreTrainedConfig:
+    config = cast(PreTrainedConfig, AutoConfig.from_pretrained(folder, local_files_only=True))
+    return config.get_text_config()
+
+
+def _head_size(config: PreTrainedConfig) -> int:
+    explicit = cast("int | None", getattr(config, "head_dim", None))
+    return explicit or int(config.hidden_size) // int(config.num_attention_heads)
+
+
+def _bytes_per_token(config: PreTrainedConfig, dtype: str) -> int:
+    """Of keys and values in all layers."""
+    n_heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    itemsize = cast(torch.dtype, getattr(torch, dtype)).itemsize
+    return 2 * int(config.num_hidden_layers) * int(n_heads) * _head_size(config) * itemsize
+
+
+def _cache_bytes(config: PreTrainedConfig, settings: GpuWorkerSettings) -> int:
+    """What `max_batch_tokens` need, in whole blocks, but never most of the memory."""
+    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+    block_bytes = _CPU_BLOCK * _bytes_per_token(config, settings.dtype)
+    n_wanted = -(-settings.max_batch_tokens // _CPU_BLOCK) + 1
+    n_affordable = int(_CPU_MEMORY_SHARE * available) // block_bytes
+    return max(2, min(n_wanted, n_affordable)) * block_bytes

@@ -1,0 +1,22 @@
+# What Warren uses of vLLM (0.32), so that types are checked the same with and without it installed.
+
+from collections.abc import Sequence
+
+from vllm.sampling_params import RequestOutputKind
+
+class SamplingParams:
+    def __init__(
+        self,
+        *,
+        temperature: float = ...,
+        top_p: float = ...,
+        top_k: int = ...,
+        min_p: float = ...,
+        repetition_penalty: float = ...,
+        max_tokens: int = ...,
+        logprobs: int = ...,
+        ignore_eos: bool = ...,
+        stop_token_ids: Sequence[int] = ...,
+        detokenize: bool = ...,
+        output_kind: RequestOutputKind = ...,
+    ) -> None: ...

@@ -1,0 +1,4 @@
+from enum import Enum
+
+class RequestOutputKind(Enum):
+    DELTA = 1
