@@ -40,7 +40,7 @@ def env_worker(
     processes
         Child processes of each environment.
     capacity
-        Most episodes that are live at once.
+        Most episodes of one environment that are live at once.
     """
     from warren.errors import ConfigurationError
 

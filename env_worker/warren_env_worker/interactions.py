@@ -19,6 +19,7 @@ else it is rebuilt. A claim is settled with the confirm of its successor, or whe
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -41,8 +42,11 @@ class Interactions:
     def __init__(
         self, worker: WorkerId, hosts: Mapping[str, Host], publish: Publish, *, capacity: int
     ) -> None:
-        """`publish` settles the claims when the successor is confirmed."""
-        self.has_room = asyncio.Event()
+        """`publish` settles the claims when the successor is confirmed.
+
+        `capacity` is for each environment: a slow one keeps no place from the others.
+        """
+        self._room = {environment: asyncio.Event() for environment in hosts}
         self.n_done = 0
         self._worker = worker
         self._hosts = hosts
@@ -51,7 +55,13 @@ class Interactions:
         self._live: dict[EpisodeId, Interaction] = {}
         self._finished = FinishedEpisodes()
         self._ended_runs = EndedRuns()
-        self._notice_room()
+        self._n_live = Counter[str]()
+        for environment in hosts:
+            self._notice_room(environment)
+
+    def room(self, environment: str) -> asyncio.Event:
+        """Set while another episode of this environment may be live."""
+        return self._room[environment]
 
     @property
     def n_live(self) -> int:
@@ -130,7 +140,7 @@ class Interactions:
         slot = self._hosts[item.spec.environment].open()
         interaction = self._live[episode_of(item)] = Interaction.begin(item, slot)
         interaction.claims.append(claim)
-        self._notice_room()
+        self._count_live(item.spec.environment, 1)
         self._ask(interaction)
 
     def _refusal(self, item: Taken) -> Failed | None:
@@ -144,7 +154,9 @@ class Interactions:
                 retryable=False,
             )
         if isinstance(item, Step) and item.spec.n_recoveries_left == 0:
-            return Failed(kind=FailureKind.LOST, reason="too many of its env workers were lost")
+            return Failed(
+                kind=FailureKind.LOST, reason="its env worker was lost, and no recovery is left"
+            )
         return None
 
     def _ask(self, interaction: Interaction) -> None:
@@ -173,15 +185,20 @@ class Interactions:
             claim.done()
 
     def _release(self, interaction: Interaction) -> None:
+        environment = interaction.taken.spec.environment
         del self._live[episode_of(interaction.taken)]
-        self._hosts[interaction.taken.spec.environment].close(interaction.slot)
-        self._notice_room()
+        self._hosts[environment].close(interaction.slot)
+        self._count_live(environment, -1)
 
-    def _notice_room(self) -> None:
-        if self.n_live < self._capacity:
-            self.has_room.set()
+    def _count_live(self, environment: str, more: int) -> None:
+        self._n_live[environment] += more
+        self._notice_room(environment)
+
+    def _notice_room(self, environment: str) -> None:
+        if self._n_live[environment] < self._capacity:
+            self._room[environment].set()
         else:
-            self.has_room.clear()
+            self._room[environment].clear()
 
 
 def _is_late(item: Taken) -> bool:

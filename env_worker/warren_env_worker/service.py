@@ -2,7 +2,7 @@
 
 Per environment it consumes two queues: `interact.<environment>`, which any env worker takes from
 (starts, and steps whose home is gone), and its own home, where the steps of its live episodes
-arrive. No new episode is taken while `capacity` are live; steps always flow.
+arrive. No new episode of an environment is taken while `capacity` are live; steps always flow.
 
 Invariants: nothing is acknowledged before what follows from it is confirmed (`outbound`); user code
 never runs on this event loop (`host`). Stopped, the worker hands back what it holds, lets its homes
@@ -78,8 +78,8 @@ async def _serve(
     log.info("%s serves %s on %s", settings.worker, ", ".join(offers), broker.description)
     try:
         async with asyncio.TaskGroup() as group:
-            for starts, steps in inboxes:
-                group.create_task(_take_when_room(starts, interactions), name="take starts")
+            for name, (starts, steps) in zip(offers, inboxes, strict=True):
+                group.create_task(_take_when_room(name, starts, interactions), name="take starts")
                 group.create_task(_take(steps, interactions), name="take steps")
             group.create_task(_heed_ended_runs(broker, interactions), name="heed ended runs")
             group.create_task(_reap(interactions), name="reap")
@@ -88,10 +88,12 @@ async def _serve(
         await announce(broker, heartbeat(is_leaving=True))
 
 
-async def _take_when_room(inbox: Inbox[Taken], interactions: Interactions) -> None:
+async def _take_when_room(
+    environment: str, inbox: Inbox[Taken], interactions: Interactions
+) -> None:
     async for claims in inbox:
         for claim in claims:
-            await interactions.has_room.wait()
+            await interactions.room(environment).wait()
             interactions.take(claim)
 
 
@@ -128,7 +130,7 @@ def _heartbeat(
         role=WorkerRole.ENVIRONMENT,
         offers=offers,
         interval_s=INTERVAL_S,
-        capacity=settings.capacity,
+        capacity=settings.capacity * len(offers),
         in_flight=interactions.n_live,
         n_done=interactions.n_done,
         host=socket.gethostname(),

@@ -19,5 +19,6 @@ class EnvWorkerSettings(Frozen):
     n_processes: PositiveInt = 1
     """Child processes of each environment."""
     capacity: PositiveInt = 1024
-    """Most episodes that are live at once; no new one is taken while there are so many."""
+    """Most episodes of one environment that are live at once; no new one is taken while there are so
+    many."""
     worker: WorkerId = Field(default_factory=_new_id)

@@ -6,9 +6,11 @@ trying again can help, is started again with the next attempt number until its a
 """
 
 import hashlib
+from collections import Counter
 from typing import Any
 
 from warren_broker.topology import interact
+from warren_gateway.coordinator import group_policy
 from warren_gateway.coordinator.groups import Group, timed_out
 from warren_gateway.coordinator.memory import Memory
 from warren_schemas.config import EnvironmentConfig, Sampling, SplitConfig
@@ -24,21 +26,28 @@ from warren_schemas.episode import (
 )
 from warren_schemas.ids import new_group_id
 
+RECOVERIES = 3
+"""How often an episode moves house; one that goes on losing its env workers may be what kills them."""
+
 
 def admit(
     memory: Memory, purpose: EpisodePurpose, n_groups: int, n_members: int | None = None
 ) -> int:
     """Start up to this many groups, of `n_members` or what the config says; how many it were.
 
-    It stops at an environment that has as many episodes in flight as it may: shares stay exact,
-    and the endings of its episodes make room.
+    It stops when the run, or the environment whose turn it is, has as many episodes in flight as it
+    may: shares stay exact, and the endings of episodes make room.
     """
+    in_flight = Counter[int]()
+    for group in memory.groups.values():
+        in_flight[group.environment] += group.n_missing
     for n_started in range(n_groups):
         environment = _next_environment(memory, purpose)
         size = n_members or group_size(memory, environment)
-        if not _has_room(memory, environment, size):
+        if not _has_room(memory, in_flight, environment, size):
             return n_started
         _admit(memory, purpose, environment, size)
+        in_flight[environment] += size
     return n_groups
 
 
@@ -48,13 +57,14 @@ def group_size(memory: Memory, environment: int) -> int:
     return own or memory.config.algorithm.group_size
 
 
-def _has_room(memory: Memory, environment: int, n_members: int) -> bool:
-    limit = memory.config.environments[environment].max_in_flight
-    if limit is None:
-        return True
-    mine = [g for g in memory.groups.values() if g.environment == environment]
-    n_in_flight = sum(len(group.missing) for group in mine)
-    return n_in_flight == 0 or n_in_flight + n_members <= limit
+def _has_room(memory: Memory, in_flight: Counter[int], environment: int, n_members: int) -> bool:
+    """A group always has room where nothing is in flight, or nothing would ever move."""
+    own = memory.config.environments[environment].max_in_flight
+    pairs = [(in_flight.total(), memory.config.limits.in_flight), (in_flight[environment], own)]
+    return all(
+        limit is None or n_before == 0 or n_before + n_members <= limit
+        for n_before, limit in pairs
+    )
 
 
 def _admit(memory: Memory, purpose: EpisodePurpose, environment: int, n_members: int) -> None:
@@ -75,36 +85,36 @@ def _admit(memory: Memory, purpose: EpisodePurpose, environment: int, n_members:
 
 
 def absorb(memory: Memory, item: EpisodeEnded, offset: int) -> Group | None:
-    """Note the end of an episode; the group if that completes it."""
+    """Note the end of an episode; the group if that decides what becomes of it."""
     group = memory.groups.get(item.spec.group)
     if group is None or not group.expects(item):
         return None
     _count(memory, item)
-    again = group.take(item, offset, max_attempts=_attempts(memory, group.environment))
+    again = group.take(item, offset, max_attempts=group_policy.max_attempts(memory, group))
     if again:
         _restart(memory, group, [item.spec.member])
-    return group if group.is_complete else None
+    return group if group_policy.is_decided(memory, group) else None
 
 
 def expire(memory: Memory) -> list[Group]:
-    """Start members again that are past their deadline; the groups that this completes."""
-    completed: list[Group] = []
+    """Start members again that are past their deadline; the groups that this decides."""
+    decided: list[Group] = []
     for group in memory.groups.values():
         if group.is_complete or group.deadline_s > memory.now_s:
             continue
         failure = timed_out(_episode_s(memory, group.environment))
-        max_attempts = _attempts(memory, group.environment)
-        memory.progress.n_failed_episodes += len(group.missing)
+        n_attempts = group_policy.max_attempts(memory, group)
+        memory.progress.n_failed_episodes += group.n_missing
         again = [
             member
             for member in group.missing
-            if group.fail(member, failure, max_attempts=max_attempts)
+            if group.fail(member, failure, max_attempts=n_attempts)
         ]
         if again:
             _restart(memory, group, again)
-        if group.is_complete:
-            completed.append(group)
-    return completed
+        if group_policy.is_decided(memory, group):
+            decided.append(group)
+    return decided
 
 
 def close(memory: Memory, group: Group, fate: str) -> None:
@@ -159,6 +169,7 @@ def _start_item(
             reward_rules=environment.reward_rules,
             tool_format=environment.tool_format,
             secrets=tuple(dict.fromkeys((*memory.config.secrets, *environment.secrets))),
+            n_recoveries_left=RECOVERIES if environment.recover == "replay" else 0,
         ),
     )
 
@@ -177,11 +188,6 @@ def _task(memory: Memory, group: Group, environment: EnvironmentConfig) -> TaskR
 
 def _episode_s(memory: Memory, environment: int) -> float:
     return memory.config.environments[environment].episode_s or memory.config.limits.episode_s
-
-
-def _attempts(memory: Memory, environment: int) -> int:
-    own = memory.config.environments[environment].episode_attempts
-    return own or memory.config.limits.episode_attempts
 
 
 def _policy(memory: Memory, purpose: EpisodePurpose) -> PolicyRef:

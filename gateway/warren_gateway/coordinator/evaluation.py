@@ -11,9 +11,6 @@ from warren_schemas.config import EvaluationConfig
 from warren_schemas.episode import EpisodePurpose
 from warren_schemas.events import EvaluationCompleted
 
-MOST_IN_THE_AIR = 1024
-"""Evaluation episodes admitted at a time."""
-
 
 def start(
     memory: Memory, config: EvaluationConfig, when: Literal["before", "during", "after"]
@@ -44,13 +41,9 @@ def advance(memory: Memory) -> None:
     evaluation = memory.progress.evaluation
     if evaluation is None:
         return
-    in_the_air = evaluation.n_admitted - evaluation.n_ended - evaluation.n_failed
     left = evaluation.n_episodes - evaluation.n_admitted
-    wanted = min(left, MOST_IN_THE_AIR - in_the_air)
-    if wanted > 0:
-        evaluation.n_admitted += episodes.admit(
-            memory, EpisodePurpose.EVALUATE, wanted, n_members=1
-        )
+    if left > 0:
+        evaluation.n_admitted += episodes.admit(memory, EpisodePurpose.EVALUATE, left, n_members=1)
 
 
 def absorb(memory: Memory, group: Group) -> None:

@@ -32,7 +32,12 @@ class Group:
 
     @property
     def is_complete(self) -> bool:
-        return len(self.ended) + len(self.failures) == self.n_members
+        return self.n_missing == 0
+
+    @property
+    def n_missing(self) -> int:
+        """Members in the air."""
+        return self.n_members - len(self.ended) - len(self.failures)
 
     @property
     def missing(self) -> list[int]:

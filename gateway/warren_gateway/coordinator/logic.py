@@ -10,6 +10,7 @@ from warren_gateway.coordinator import (
     ending,
     episodes,
     evaluation,
+    group_policy,
     leases,
     oplog,
     steps,
@@ -39,7 +40,7 @@ def absorb_ending(memory: Memory, item: EpisodeEnded, offset: int) -> None:
 def absorb_recorded(memory: Memory, items: Sequence[EpisodeEnded], offset: int) -> None:
     """One message of the recording that is replayed was read."""
     if not memory.is_over and isinstance(memory.source, Recorded):
-        memory.source.read(memory, items, offset, _is_usable)
+        memory.source.read(memory, items, offset, group_policy.is_usable)
 
 
 def absorb_answer(memory: Memory, result: OpResult) -> None:
@@ -80,11 +81,11 @@ def decide(memory: Memory, alive: Alive) -> None:
 def wants_trainer(memory: Memory, alive: Alive) -> bool:
     """Whether somebody must be given the lease of the model.
 
-    When nobody at all is heard, the broker is away and not the holder: its lease goes on.
+    While the broker is away nobody can be heard, and the holder's lease goes on.
     """
     if memory.is_over:
         return False
-    if not alive(None):
+    if memory.is_broker_away:
         memory.lease.seen_s = memory.now_s
     return leases.watch(memory, alive(WorkerRole.TRAINER))
 
@@ -115,10 +116,10 @@ def _absorb_opening(memory: Memory, result: OpResult) -> None:
 
 
 def _complete(memory: Memory, group: Group) -> None:
-    """All members of a group have ended."""
+    """Whatever may still come changes nothing for this group."""
     if group.purpose is EpisodePurpose.EVALUATE:
         evaluation.absorb(memory, group)
-    elif _is_usable(memory, group):
+    elif group_policy.is_usable(memory, group):
         memory.progress.n_failed_groups_in_a_row = 0
         memory.ready.append(group)
         return
@@ -126,17 +127,6 @@ def _complete(memory: Memory, group: Group) -> None:
         memory.progress.n_admitted -= 1
         episodes.close(memory, group, "failed")
     _count_failed_group(memory, group)
-
-
-def _is_usable(memory: Memory, group: Group) -> bool:
-    max_failed = memory.config.environments[group.environment].max_failed_members
-    if max_failed is None:
-        drops = memory.config.algorithm.on_failed_member == "drop_group"
-        max_failed = 0 if drops else group.n_members
-    if len(group.failures) > max_failed:
-        return False
-    n_needed = 2 if group.purpose is EpisodePurpose.TRAIN else 1
-    return len(group.completed) >= n_needed
 
 
 def _count_failed_group(memory: Memory, group: Group) -> None:

@@ -52,6 +52,10 @@ class Memory:
     started_s: float | None
     now_s: float
     """Unix time of the decision under way."""
+    epoch: int = 0
+    """Of the coordinator's own lease; see `run_leases`."""
+    revision: int = 0
+    """Number of the newest change."""
     last_op: int = 0
     done_op: int = 0
     """Every op up to this one was answered in this lease, or lies under the checkpoint."""
@@ -78,6 +82,8 @@ class Memory:
     is_cancel_requested: bool = False
     hears_workers: bool = True
     """Some worker is heard; when none is, the broker may be away."""
+    is_broker_away: bool = False
+    """It gave no answer lately, so that no worker can be heard."""
     change: Change = field(default_factory=Change)
 
     @property
@@ -121,6 +127,8 @@ class Memory:
         self.change = Change()
         if not change.is_empty:
             self.progress.recording_offset = self.source.resume_offset(self)
+            self.revision += 1
+            change.revision = self.revision
             change.run["progress"] = self.progress.model_dump()
             change.run["stream_offset"] = self.resume_offset
             if self.stage.n_steps:
@@ -150,6 +158,8 @@ def remember(
         created_s=run.created_s,
         started_s=run.started_s,
         now_s=now_s,
+        epoch=run.epoch,
+        revision=run.revision,
         last_op=model.last_op,
         done_op=model.done_op,
         answered_op=model.done_op,

@@ -13,6 +13,12 @@ from warren_schemas.config.environment import (
     SecretName,
     SplitConfig,
 )
+from warren_schemas.config.groups import (
+    AllMembers,
+    GroupPolicy,
+    Quorum,
+    Retry,
+)
 from warren_schemas.config.limits import (
     CheckpointConfig,
     LimitsConfig,
@@ -70,11 +76,13 @@ __all__ = [
     "LARGEST_INT",
     "AdvantageKind",
     "AlgorithmConfig",
+    "AllMembers",
     "CheckpointConfig",
     "CrossEntropyLoss",
     "EnvironmentConfig",
     "EvaluationConfig",
     "FullUpdate",
+    "GroupPolicy",
     "ImportanceSamplingLoss",
     "LimitsConfig",
     "LiveSource",
@@ -89,7 +97,9 @@ __all__ = [
     "PositiveFloat",
     "PositiveInt",
     "PpoLoss",
+    "Quorum",
     "RecordedSource",
+    "Retry",
     "RewardReduction",
     "RewardRules",
     "Sampling",

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from warren_schemas.base import Frozen
+from warren_schemas.config.groups import GroupPolicy, Retry
 from warren_schemas.config.losses import PolicyLoss, PpoLoss
 from warren_schemas.config.numbers import NonNegativeInt, PositiveInt
 
@@ -32,5 +33,5 @@ class AlgorithmConfig(Frozen):
     """Most optimizer steps between sampling an episode and training on it; 0 is on-policy."""
     normalize: Literal["tokens", "episodes", "none"] = "tokens"
     """What the summed loss of a step is divided by."""
-    on_failed_member: Literal["drop_group", "train_on_rest"] = "train_on_rest"
-    """What becomes of a group in which an episode failed for good."""
+    groups: GroupPolicy = Field(default_factory=Retry)
+    """What becomes of a group in which episodes fail: `retry` (the default), `all` or `quorum`."""

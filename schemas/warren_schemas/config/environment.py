@@ -1,6 +1,6 @@
 """Where episodes happen, and what counts there."""
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
@@ -39,6 +39,9 @@ class EnvironmentConfig(Frozen):
     """Share of the groups that this environment gets, relative to the others."""
     max_turns: PositiveInt = 32
     """An episode that is longer is cut (`truncated`)."""
+    recover: Literal["replay", "restart"] = "replay"
+    """What becomes of an episode whose env worker is lost: `replay` rebuilds it from its actions and
+    goes on, `restart` starts it again from its first turn, as often as `episode_attempts` allows."""
     sampling: SamplingChanges = Field(default_factory=SamplingChanges)
     """What differs from the run's `sampling`; null leaves it as it is there."""
     tool_format: ToolFormat | None = None
@@ -46,7 +49,7 @@ class EnvironmentConfig(Frozen):
     group_size: Annotated[int, Field(ge=2)] | None = None
     """Episodes of one task; null: `algorithm.group_size`."""
     max_failed_members: NonNegativeInt | None = None
-    """A group with more failed episodes is dropped; null: see `algorithm.on_failed_member`."""
+    """A group with more failed episodes is dropped; null: see `algorithm.groups`."""
     reward_reduction: RewardReduction = RewardReduction.SUM
     """What the rewards of an episode's turns become."""
     nonterminal_reward: float | None = None

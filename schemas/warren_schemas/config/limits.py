@@ -27,6 +27,9 @@ class LimitsConfig(Frozen):
     """End early once the mean reward of the last 16 batches reaches this."""
     episode_s: PositiveFloat = 600.0
     """An episode that has not ended by then is started again."""
+    in_flight: PositiveInt = 1024
+    """Most episodes of the run in the air at once; the rest of a batch waits, and other runs get
+    their share of the workers."""
     episode_attempts: PositiveInt = 3
     """How often an episode is tried when it fails or is lost."""
     failed_groups: PositiveInt = 16

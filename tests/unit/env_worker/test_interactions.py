@@ -344,13 +344,13 @@ async def test_expired_episodes_are_reaped() -> None:
 async def test_room_is_what_the_capacity_leaves() -> None:
     async with working(capacity=2) as worker:
         for n in range(2):
-            assert worker.interactions.has_room.is_set()
+            assert worker.interactions.room("letters").is_set()
             worker.take(start(f"ep_{n}", spec(max_turns=1)))
-        assert not worker.interactions.has_room.is_set()
+        assert not worker.interactions.room("letters").is_set()
         for item in [await worker.generated(), await worker.generated()]:
             worker.take(said(item, "a"))
             await worker.ended()
-            assert worker.interactions.has_room.is_set()
+            assert worker.interactions.room("letters").is_set()
 
 
 async def test_what_makes_no_sense_goes_to_the_dead() -> None:

@@ -1,0 +1,35 @@
+"""What becomes of a group in which an episode fails."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from warren_schemas.base import Frozen
+from warren_schemas.config.numbers import NonNegativeInt
+
+
+class AllMembers(Frozen):
+    """Failed episodes are tried again; a group is trained on whole or not at all."""
+
+    kind: Literal["all"] = "all"
+
+
+class Quorum(Frozen):
+    """Nothing is tried again: a group is trained on without those that failed, if they are few.
+
+    An episode that passes its deadline has failed like any other, so no group waits for a straggler
+    longer than `limits.episode_s`.
+    """
+
+    kind: Literal["quorum"] = "quorum"
+    max_failing_rollouts: NonNegativeInt = 1
+    """A group in which more fail is dropped at once."""
+
+
+class Retry(Frozen):
+    """Failed episodes are tried again; a group is trained on without those that fail for good."""
+
+    kind: Literal["retry"] = "retry"
+
+
+GroupPolicy = Annotated[AllMembers | Quorum | Retry, Field(discriminator="kind")]
