@@ -111,6 +111,10 @@ class Broker(Protocol):
         """Remove with all messages. Deleting what is not there is no error."""
         ...
 
+    def forget(self, *addresses: Address) -> None:
+        """Somebody else looks after these from now on: don't declare them again by ourselves."""
+        ...
+
     async def publish(
         self, address: Address, body: bytes, *, message_id: str, timeout_s: float = 90.0
     ) -> None:

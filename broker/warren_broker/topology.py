@@ -21,6 +21,7 @@ DELIVERY_LIMIT = 20
 """A message that was handed out this often without an ack is poison and goes to `dead`."""
 MAX_MESSAGES = 100_000
 """A queue that holds this many holds its publishers back; `dead` drops its oldest instead."""
+ORDERS_EXPIRE_S = 120.0
 HOME_GRACE_S = 2.0
 """How long the messages of a home wait for its worker before they fall back."""
 
@@ -31,6 +32,9 @@ class WorkQueue:
 
     name: str
     max_messages: int = MAX_MESSAGES
+    expires_s: float | None = None
+    """A broker that outlives its clients forgets the queue, messages and all, once nobody has
+    consumed from it for this long; None keeps it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,8 @@ def run_events(run: str) -> Stream:
 
 
 def trainer(worker: str) -> WorkQueue:
-    return WorkQueue(f"trainer.{worker}")
+    """Orders to one trainer; they mean nothing to anybody else once its leases are over."""
+    return WorkQueue(f"trainer.{worker}", expires_s=ORDERS_EXPIRE_S)
 
 
 def train(model: str, epoch: int) -> WorkQueue:

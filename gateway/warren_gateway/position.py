@@ -1,12 +1,16 @@
 """Where a reader of a run's stream is: the `id` of a server-sent event, the offset of a trajectory.
 
 A message of the stream holds up to `MAX_ITEMS` items, so a position is the message's offset times
-`MAX_ITEMS` plus the item's place in it: one rising integer for each item.
+`PLACES` plus the item's place in it: one rising integer for each item, the same at every gateway.
+Clients keep such numbers for as long as they like, so `PLACES` never changes, whatever `MAX_ITEMS` does.
 """
 
 from dataclasses import dataclass
 
 from warren_schemas.wire import MAX_ITEMS
+
+PLACES = 64
+assert MAX_ITEMS <= PLACES
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -23,10 +27,10 @@ class Position:
 
     @classmethod
     def of(cls, number: int) -> "Position":
-        return cls(*divmod(number, MAX_ITEMS))
+        return cls(*divmod(number, PLACES))
 
     def __int__(self) -> int:
-        return self.offset * MAX_ITEMS + self.place
+        return self.offset * PLACES + self.place
 
     def __str__(self) -> str:
         return str(int(self))

@@ -4,11 +4,10 @@ Invariants
 - A run, its model and its first event become true in one transaction.
 - The same idempotency key of the same owner gives the same run, also when it comes twice at once.
 - Whoever is not the owner sees nothing: another owner's run does not exist.
-
-A gateway that dies between declaring the streams and the commit leaves two empty streams behind;
-nothing refers to them.
+- Streams are made after the commit: a gateway that dies in between leaves none that nobody knows.
 """
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,8 +18,9 @@ from typing import Protocol
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
 
+from warren_broker.errors import BrokerError
 from warren_broker.port import Broker
-from warren_broker.topology import run_events, trajectories
+from warren_broker.topology import Stream, run_events, trajectories
 from warren_gateway.probe import within
 from warren_gateway.recordings import require_source
 from warren_gateway.store.outbox import Relay, post
@@ -34,8 +34,10 @@ from warren_schemas.http import RunView, SubmitRun
 from warren_schemas.ids import RunId, new_model_id, new_run_id
 from warren_schemas.training import ModelSpec
 
-DECLARE_S = 10.0
+DECLARE_S = 5.0
 """How long a submission waits for a broker that is away."""
+
+log = logging.getLogger(__name__)
 
 
 class NoSuchRun(LookupError):
@@ -90,7 +92,8 @@ class Runs:
     async def submit(self, owner: str, body: SubmitRun) -> tuple[RunView, bool]:
         """The run, and whether it is new.
 
-        Raises `KeyReused`, `UnusableSource`, `StoreUnavailable`, `BrokerUnavailable`.
+        A broker that is away doesn't matter: the run waits for it. Raises `KeyReused`,
+        `UnusableSource`, `StoreUnavailable`.
         """
         known = await self._known(owner, body)
         if known is not None:
@@ -99,16 +102,14 @@ class Runs:
             lambda session: require_source(session, owner, body.config),
         )
         run = _new_row(owner, body)
-        streams = trajectories(run.id), run_events(run.id)
-        await within(DECLARE_S, self._broker.declare(*streams))
         try:
             await self._store.transact(partial(_insert, run, body.config))
         except IntegrityError:  # the same key, a moment earlier
-            await self._broker.delete(*streams)
             known = await self._known(owner, body)
             if known is None:
                 raise
             return known, False
+        await self._declare(trajectories(run.id), run_events(run.id))
         self._announce(RunId(run.id))
         return self._view(run), True
 
@@ -147,6 +148,13 @@ class Runs:
         if view.config != body.config:
             raise KeyReused(view.id)
         return view
+
+    async def _declare(self, *streams: Stream) -> None:
+        """For whoever follows the run from its first moment; its coordinator makes sure of it."""
+        try:
+            await within(DECLARE_S, self._broker.declare(*streams))
+        except BrokerError as error:
+            log.warning("a run was submitted while the broker is away: %s", error)
 
     def _announce(self, run: RunId) -> None:
         self._relay.notify()

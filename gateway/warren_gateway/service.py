@@ -71,8 +71,8 @@ async def _serve(
     await ensure_key(keys, settings)
     registry = Registry(broker)
     relay = Relay(store, broker)
-    coordinators = Coordinators(store, broker, registry, relay)
     metrics = Metrics(store, broker, settings.runs_dir)
+    coordinators = Coordinators(store, broker, registry, relay, driving=metrics.notify)
     followers = (coordinators, metrics)
     runs = Runs(store, broker, relay, runs_dir=settings.runs_dir, followers=followers)
     parts = Parts(

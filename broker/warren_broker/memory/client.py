@@ -57,6 +57,9 @@ class MemoryBroker:
             elif not isinstance(address, Topic):
                 self._hub.delete(address.name)
 
+    def forget(self, *addresses: Address) -> None:
+        """Nothing is ever declared again here."""
+
     async def publish(
         self, address: Address, body: bytes, *, message_id: str, timeout_s: float = 90.0
     ) -> None:

@@ -119,6 +119,11 @@ class RabbitBroker:
         for address in addresses:
             self._forget(address)
 
+    def forget(self, *addresses: Address) -> None:
+        for address in addresses:
+            self._topology.forget(address)
+            self._forget(address)
+
     async def publish(
         self, address: Address, body: bytes, *, message_id: str, timeout_s: float = 90.0
     ) -> None:

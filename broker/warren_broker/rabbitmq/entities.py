@@ -121,6 +121,8 @@ class Entities:
             "x-dead-letter-exchange": self.lost,
             "x-dead-letter-strategy": "at-least-once",
         }
+        if queue.expires_s is not None:
+            arguments["x-expires"] = _milliseconds(queue.expires_s)
         return QueueEntity(name, arguments, ((self.back, name),))
 
     def _home(self, home: Home) -> QueueEntity:

@@ -2,7 +2,7 @@
 
 Invariants:
 - What this client has declared is declared again after every reconnect until it is deleted through
-  this client: a server that lost its disk has forgotten everything.
+  this client, or forgotten by it: a server that lost its disk has forgotten everything.
 - Declaring returns when what was new at the server is `SETTLE_S` old: RabbitMQ 3.10, killed within a
   second of creating a queue or stream, forgets it with all that it confirmed for it.
 """
@@ -60,9 +60,13 @@ class Topology:
                 await self._delete(channel, address)
 
         for address in addresses:
-            for kind in (QueueEntity, ExchangeEntity):
-                self._declared.pop((kind, self._entities.name(address)), None)
+            self.forget(address)
         await self._link.call(run)
+
+    def forget(self, address: Address) -> None:
+        """Keep it declared no longer."""
+        for kind in (QueueEntity, ExchangeEntity):
+            self._declared.pop((kind, self._entities.name(address)), None)
 
     async def measure(self, queue: WorkQueue | Home) -> Queue.DeclareOk | None:
         """Counts of waiting messages and of consumers; None when there is no such queue."""

@@ -18,13 +18,22 @@ from sqlmodel import Session
 from warren_broker.errors import BrokerUnavailable
 from warren_broker.inbox import Claim, Inbox, follow, receive
 from warren_broker.port import Broker
-from warren_broker.topology import Address, generate, interact, results, train, trajectories
+from warren_broker.topology import (
+    Address,
+    generate,
+    interact,
+    results,
+    run_events,
+    train,
+    trajectories,
+)
 from warren_gateway.coordinator import ending, leases, logic, records
 from warren_gateway.coordinator.change import Change
 from warren_gateway.coordinator.mailbox import Mail, Mailbox
 from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.player import play
 from warren_gateway.coordinator.source import Recorded
+from warren_gateway.probe import within
 from warren_gateway.registry import Registry
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
@@ -39,6 +48,8 @@ LONGEST_NAP_S = 60.0
 RESULTS_PREFETCH = 64
 DEPTH_INTERVAL_S = 2.0
 """Time between two samples of the queues' depths; a gauge has no event to wait for."""
+DEPTH_S = 3.0
+"""A broker that takes longer to tell a depth is away."""
 RESTART_GRACE_S = 5.0
 """After a restart with a broker that forgets, episodes in the air are started again after this."""
 
@@ -65,7 +76,21 @@ class RunActor:
         """The run's row has changed (somebody wants it cancelled)."""
         self._mailbox.wake(is_control_changed=True)
 
+    def notice_cancellation(self) -> None:
+        """The owner wants the run to end; told with every renewal of the lease."""
+        if not self._memory.is_cancel_requested:
+            self.notify()
+
     async def run(self) -> None:
+        """Until the run is over and cleaned up.
+
+        Raises `LeaseLost` when another coordinator has taken it over, `BrokerError`.
+        """
+        if not self._memory.is_over:
+            await self._work()
+        await self._clean_up()
+
+    async def _work(self) -> None:
         memory = self._memory
         await self._prepare()
         reading = (
@@ -92,15 +117,14 @@ class RunActor:
             await self._drive()
             for reader in readers:
                 reader.cancel()
-        await self._clean_up()
 
     async def _prepare(self) -> None:
         memory = self._memory
-        await self._broker.declare(trajectories(memory.run), results(memory.model))
+        await self._declare(trajectories(memory.run), run_events(memory.run), results(memory.model))
         if memory.plays_episodes:
-            await self._broker.declare(*(interact(e.name) for e in memory.config.environments))
+            await self._declare(*(interact(e.name) for e in memory.config.environments))
         if memory.lease.holder is not None:
-            await self._broker.declare(train(memory.model, memory.lease.epoch))
+            await self._declare(train(memory.model, memory.lease.epoch))
         if not self._broker.is_durable:
             for group in memory.groups.values():
                 group.deadline_s = min(group.deadline_s, memory.now_s + RESTART_GRACE_S)
@@ -210,19 +234,22 @@ class RunActor:
             self._mailbox.wake()
 
     async def _watch_queues(self) -> None:
-        """Sample how many messages wait, for the run's metrics."""
+        """Sample how many messages wait, for the run's metrics, and whether the broker answers."""
         memory = self._memory
-        if not memory.plays_episodes:
-            return
-        queues = {"queue/generate": generate(memory.spec.base_model)}
-        for environment in memory.config.environments:
-            queues[f"queue/interact/{environment.name}"] = interact(environment.name)
+        queues = {"queue/results": results(memory.model)}
+        if memory.plays_episodes:
+            queues["queue/generate"] = generate(memory.spec.base_model)
+            for environment in memory.config.environments:
+                queues[f"queue/interact/{environment.name}"] = interact(environment.name)
         while True:
             try:
                 for tag, queue in queues.items():
-                    memory.queue_depths[tag] = float(await self._broker.depth(queue) or 0)
+                    asking = within(DEPTH_S, self._broker.depth(queue))
+                    memory.queue_depths[tag] = float(await asking or 0)
+                memory.is_broker_away = False
             except BrokerUnavailable as error:
                 log.info("%s: queue depths are unknown: %s", memory.run, error)
+                memory.is_broker_away = True
             await asyncio.sleep(DEPTH_INTERVAL_S)
 
     async def fail(self, reason: str) -> None:
@@ -237,10 +264,20 @@ class RunActor:
         memory = self._memory
         epochs = range(1, memory.lease.epoch + 1)
         queues = [results(memory.model), *(train(memory.model, epoch) for epoch in epochs)]
-        try:
-            await self._broker.delete(*queues)
-        except BrokerUnavailable as error:
-            log.warning("%s leaves its queues behind: %s", memory.run, error)
+        while True:
+            try:
+                return await self._broker.delete(*queues)
+            except BrokerUnavailable as error:
+                log.warning("%s waits for the broker to delete its queues: %s", memory.run, error)
+                await asyncio.sleep(RETRY_S)
+
+    def forget(self) -> None:
+        """The run is somebody else's now, and so are its queues."""
+        memory = self._memory
+        epochs = range(1, memory.lease.epoch + 1)
+        self._broker.forget(
+            results(memory.model), *(train(memory.model, epoch) for epoch in epochs)
+        )
 
 
 async def _hand_over(

@@ -21,6 +21,8 @@ from warren_schemas.wire import encode
 
 @dataclass(slots=True)
 class Change:
+    revision: int = 0
+    """Its number among the run's changes."""
     run: dict[str, Any] = field(default_factory=dict[str, Any])
     """Columns of the run's row that change."""
     model: dict[str, Any] = field(default_factory=dict[str, Any])

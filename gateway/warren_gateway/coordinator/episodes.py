@@ -62,8 +62,7 @@ def _has_room(memory: Memory, in_flight: Counter[int], environment: int, n_membe
     own = memory.config.environments[environment].max_in_flight
     pairs = [(in_flight.total(), memory.config.limits.in_flight), (in_flight[environment], own)]
     return all(
-        limit is None or n_before == 0 or n_before + n_members <= limit
-        for n_before, limit in pairs
+        limit is None or n_before == 0 or n_before + n_members <= limit for n_before, limit in pairs
     )
 
 

@@ -21,8 +21,9 @@ LOOK_S = 2.0
 """Least time between two looks at a holder that is still opening the model."""
 GRANTS_IN_VAIN = 5
 """A model that this many trainers in a row gave back without one new answer is broken itself."""
-OPENING_S = 600.0
-"""A holder has this long to open a model (a large one must be read from disk)."""
+TAKING_S = 60.0
+"""A live trainer has this long to take a grant: it lists the lease then, long before the model is
+open. One that does not has never seen the grant."""
 
 
 def watch(memory: Memory, trainers: Sequence[Heartbeat]) -> bool:
@@ -37,7 +38,7 @@ def watch(memory: Memory, trainers: Sequence[Heartbeat]) -> bool:
         return False
     if beat is not None and lease.was_listed:
         return revoke(memory)
-    patience_s = OPENING_S if beat is not None else SILENCE_S
+    patience_s = TAKING_S if beat is not None else SILENCE_S
     return revoke(memory) if memory.now_s - lease.seen_s > patience_s else False
 
 

@@ -10,6 +10,7 @@ from warren_gateway.coordinator.change import Change, recorded_id
 from warren_gateway.coordinator.memory import Memory, remember
 from warren_gateway.coordinator.progress import Progress
 from warren_gateway.coordinator.recording import Recording, Terms
+from warren_gateway.coordinator.run_leases import fence
 from warren_gateway.coordinator.source import Live, Recorded, Source
 from warren_gateway.position import Position
 from warren_gateway.store.outbox import post
@@ -21,17 +22,9 @@ from warren_schemas.training import Op
 from warren_schemas.wire import decode
 
 
-def unfinished(session: Session) -> list[RunId]:
-    final = [state.value for state in RunState if state.is_final]
-    rows = session.exec(select(Run.id).where(col(Run.state).not_in(final)))
-    return [RunId(run) for run in rows]
-
-
-def load(session: Session, run_id: RunId, now_s: float) -> Memory | None:
-    """The memory of a run that goes on; None when it is over or was never there."""
-    run = session.get(Run, run_id)
-    if run is None or RunState(run.state).is_final:
-        return None
+def load(session: Session, run_id: RunId, now_s: float) -> Memory:
+    """The memory of a run, for the coordinator that holds its lease."""
+    run = session.get_one(Run, run_id)
     model = session.exec(select(Model).where(col(Model.run_id) == run_id)).one()
     is_open = (col(GroupRow.run_id) == run_id) & col(GroupRow.is_open)
     groups = session.exec(select(GroupRow).where(is_open).order_by(col(GroupRow.number)))
@@ -78,11 +71,21 @@ def is_cancel_requested(session: Session, run_id: RunId) -> bool:
 
 
 def save(session: Session, memory: Memory, change: Change) -> None:
+    """Commit a change, once. Raises `LeaseLost`."""
+    if change.is_empty or not fence(
+        session, memory.run, epoch=memory.epoch, revision=change.revision
+    ):
+        return
     change.apply(session, memory.run, memory.model)
 
 
 def save_grant(session: Session, memory: Memory, change: Change) -> None:
-    """Save the grant of a lease and send the new holder every op after the checkpoint."""
+    """Save the grant of a lease and send the new holder every op after the checkpoint.
+
+    Raises `LeaseLost`.
+    """
+    if not fence(session, memory.run, epoch=memory.epoch, revision=change.revision):
+        return
     change.apply(session, memory.run, memory.model)
     epoch = memory.lease.epoch
     newer = (col(OpRow.model_id) == memory.model) & (col(OpRow.number) > memory.checkpoint_op)

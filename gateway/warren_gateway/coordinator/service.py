@@ -1,86 +1,196 @@
-"""All coordinators of this gateway: one actor for each run that is not over."""
+"""All coordinators of this gateway: one actor for each run that it holds the lease of.
+
+Invariants: a run has at most one actor here, and acts only while this gateway holds its lease
+(`run_leases`); an actor's failure ends only its own run; a broker or store that is away ends none.
+"""
 
 import asyncio
 import logging
 import time
-from typing import cast
+from collections.abc import Callable
+from typing import TypeVar, cast
 
-from warren_broker.errors import BrokerClosed
+from warren_broker.errors import BrokerClosed, BrokerError
 from warren_broker.port import Broker
-from warren_gateway.coordinator import records
+from warren_gateway.coordinator import records, run_leases
 from warren_gateway.coordinator.actor import RETRY_S, RunActor
-from warren_gateway.coordinator.memory import Memory
+from warren_gateway.coordinator.run_leases import RENEW_S, LeaseLost
 from warren_gateway.registry import Registry
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
 from warren_schemas.ids import RunId, new_id
 
+LEAVE_S = 2.0
+"""How long, when the gateway stops, giving its leases back may take."""
+
+ErrorT = TypeVar("ErrorT", bound=Exception)
+
 log = logging.getLogger(__name__)
 
 
-class Coordinators:
-    """Invariant: a run has at most one actor, and an actor's failure ends only its own run."""
+class _Holding:
+    """A run that this gateway drives."""
 
-    def __init__(self, store: Store, broker: Broker, registry: Registry, relay: Relay) -> None:
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.actor: RunActor | None = None
+        self.task: asyncio.Task[None] | None = None
+
+
+class Coordinators:
+    def __init__(
+        self,
+        store: Store,
+        broker: Broker,
+        registry: Registry,
+        relay: Relay,
+        *,
+        driving: Callable[[RunId], None],
+    ) -> None:
+        """`driving` is told of every run that this gateway takes up."""
+        self._driving = driving
         self._store = store
         self._broker = broker
         self._registry = registry
         self._relay = relay
-        self._actors: dict[RunId, RunActor] = {}
-        self._wanted: asyncio.Queue[RunId] = asyncio.Queue()
+        self._gateway = new_id("gateway")
+        self._holdings: dict[RunId, _Holding] = {}
+        self._look = asyncio.Event()
 
     def notify(self, run_id: RunId) -> None:
         """The run was submitted, or its row has changed."""
-        actor = self._actors.get(run_id)
-        if actor is not None:
-            actor.notify()
-        else:
-            self._wanted.put_nowait(run_id)
+        holding = self._holdings.get(run_id)
+        if holding is None:
+            self._look.set()
+        elif holding.actor is not None:
+            holding.actor.notify()
 
     async def run(self) -> None:
-        """Take up what was left unfinished, then whatever comes; never returns."""
-        for run_id in await self._store.transact(records.unfinished):
-            self._wanted.put_nowait(run_id)
-        async with asyncio.TaskGroup() as tasks:
-            while True:
-                run_id = await self._wanted.get()
-                if run_id in self._actors:
-                    self._actors[run_id].notify()
-                    continue
-                memory = await self._load(run_id)
-                if memory is None:
-                    continue
-                actor = RunActor(memory, self._store, self._broker, self._registry, self._relay)
-                self._actors[run_id] = actor
-                tasks.create_task(self._supervise(run_id, actor), name=f"coordinator {run_id}")
-
-    async def _load(self, run_id: RunId) -> Memory | None:
-        """The run's memory, tried again until the store is there."""
-        while True:
-            try:
-                return await self._store.transact(
-                    lambda session: records.load(session, run_id, time.time())
-                )
-            except StoreUnavailable as error:
-                log.warning("%s waits for the store: %s", run_id, error)
-                await asyncio.sleep(RETRY_S)
-
-    async def _supervise(self, run_id: RunId, actor: RunActor) -> None:
+        """Take up what nobody drives, now and whenever it comes; never returns."""
+        is_alone = self._store.is_private
         try:
-            await actor.run()
-        except Exception as error:
-            if _is_stopping(error):
-                return
-            error_id = new_id("err")
-            log.exception("%s: the coordinator of %s failed", error_id, run_id)
-            await actor.fail(f"internal error {error_id}; the gateway's log has the details")
+            async with asyncio.TaskGroup() as tasks:
+                while True:
+                    try:
+                        await self._renew()
+                        await self._claim(tasks, is_alone=is_alone)
+                        is_alone = False
+                    except StoreUnavailable as error:
+                        log.warning("leases of runs wait for the store: %s", error)
+                    await self._until_due()
         finally:
-            del self._actors[run_id]
+            await self._let_go()
+
+    async def _until_due(self) -> None:
+        try:
+            async with asyncio.timeout(RENEW_S):
+                await self._look.wait()
+        except TimeoutError:
+            pass
+        self._look.clear()
+
+    async def _renew(self) -> None:
+        held = {run: holding.epoch for run, holding in self._holdings.items()}
+        if not held:
+            return
+        renewed = await self._store.transact(
+            lambda session: run_leases.renew(session, self._gateway, held)
+        )
+        for run, epoch in held.items():
+            lease = renewed.get(run)
+            holding = self._holdings.get(run)
+            if holding is None or holding.task is None:
+                continue
+            if lease is None or lease.epoch != epoch:
+                log.warning("%s: another gateway has taken over", run)
+                holding.task.cancel()
+            elif lease.is_cancel_requested and holding.actor is not None:
+                holding.actor.notice_cancellation()
+
+    async def _claim(self, tasks: asyncio.TaskGroup, *, is_alone: bool) -> None:
+        claimed = await self._store.transact(
+            lambda session: run_leases.claim(session, self._gateway, is_alone=is_alone)
+        )
+        if claimed:
+            self._relay.notify()  # who held them before may have died before sending
+        for run, epoch in claimed.items():
+            self._driving(run)
+            if (before := self._holdings.get(run)) is not None and before.task is not None:
+                before.task.cancel()
+            holding = self._holdings[run] = _Holding(epoch)
+            holding.task = tasks.create_task(
+                self._supervise(run, holding), name=f"coordinator {run}"
+            )
+
+    async def _supervise(self, run: RunId, holding: _Holding) -> None:
+        try:
+            is_settled = await self._drive(run, holding)
+            while not is_settled:
+                await asyncio.sleep(RETRY_S)
+                is_settled = await self._drive(run, holding)
+        finally:
+            if self._holdings.get(run) is holding:
+                del self._holdings[run]
+            if holding.actor is not None:
+                holding.actor.forget()
+
+    async def _drive(self, run: RunId, holding: _Holding) -> bool:
+        """One actor's life; False if it should be followed by another."""
+        try:
+            memory = await self._store.transact(
+                lambda session: records.load(session, run, time.time())
+            )
+            if memory.epoch != holding.epoch:
+                raise LeaseLost(f"{run}: epoch {holding.epoch} is over")
+            actor = RunActor(memory, self._store, self._broker, self._registry, self._relay)
+            holding.actor = actor
+            log.info("%s drives %s (epoch %d)", self._gateway, run, holding.epoch)
+            await actor.run()
+            await self._store.transact(
+                lambda session: run_leases.settle(session, run, holding.epoch)
+            )
+        except Exception as error:  # noqa: BLE001 - sorted out and logged there
+            return await self._is_settled(run, holding, error)
+        return True
+
+    async def _is_settled(self, run: RunId, holding: _Holding, error: Exception) -> bool:
+        """What an actor's failure means; False if it should be tried again."""
+        if _find(error, LeaseLost):
+            log.warning("%s: another gateway has taken over", run)
+            return True
+        if _find(error, BrokerClosed):
+            log.warning("%s rests: this gateway has closed its connection to the broker", run)
+            return True
+        away = _find(error, BrokerError) or _find(error, StoreUnavailable)
+        if away is not None:
+            log.warning("%s begins again from the store: %s", run, away)
+            return False
+        error_id = new_id("err")
+        log.error("%s: the coordinator of %s failed", error_id, run, exc_info=error)
+        if holding.actor is None:
+            return False
+        try:
+            await holding.actor.fail(
+                f"internal error {error_id}; the gateway's log has the details"
+            )
+        except LeaseLost:
+            return True
+        return False  # the next actor finds the run over, and cleans up
+
+    async def _let_go(self) -> None:
+        """Another gateway need not wait for our leases to run out."""
+        try:
+            async with asyncio.timeout(LEAVE_S):
+                await self._store.transact(
+                    lambda session: run_leases.let_go(session, self._gateway)
+                )
+        except (StoreUnavailable, TimeoutError) as error:
+            log.warning("the leases of runs run out by themselves: %s", error)
 
 
-def _is_stopping(error: Exception) -> bool:
-    """The broker's client was closed under the run: the gateway stops, and the run goes on later."""
+def _find(error: Exception, kind: type[ErrorT]) -> ErrorT | None:
+    """The first error of this kind in what may be a group of groups."""
     if isinstance(error, ExceptionGroup):
-        inner = cast("ExceptionGroup[Exception]", error).exceptions
-        return all(_is_stopping(one) for one in inner)
-    return isinstance(error, BrokerClosed)
+        below = cast("ExceptionGroup[Exception]", error).exceptions
+        return next((found for e in below if (found := _find(e, kind))), None)
+    return error if isinstance(error, kind) else None

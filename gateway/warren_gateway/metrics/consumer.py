@@ -1,7 +1,7 @@
 """The metrics consumer: follows the events of every run and records what they tell.
 
 It is a reader like any other: a run never waits for it, and what it missed it reads later. Runs that
-were submitted to another gateway are recorded there. File work happens in one thread.
+another gateway drives are recorded there. File work happens in one thread.
 """
 
 import asyncio

@@ -25,6 +25,8 @@ from warren_schemas.wire import MAX_BATCH_BYTES, MAX_ITEMS, encode
 PAGE = 256
 """Messages that the relay takes from the table at a time."""
 RETRY_S = 1.0
+LOOK_S = 5.0
+"""How often a relay looks for what a gateway left behind that died between commit and sending."""
 OWNED_BY_WORKERS = ("trainer.", "train.")
 """Queues that come and go with a worker or a lease; what can't be routed to them is obsolete."""
 
@@ -85,8 +87,7 @@ class Relay:
     async def run(self) -> None:
         """Relay for ever."""
         while True:
-            await self._posted.wait()
-            self._posted.clear()
+            await self._until_due()
             try:
                 while await self._relay_page():
                     pass
@@ -94,6 +95,14 @@ class Relay:
                 log.warning("outbox waits: %s", error)
                 await asyncio.sleep(RETRY_S)
                 self._posted.set()
+
+    async def _until_due(self) -> None:
+        try:
+            async with asyncio.timeout(LOOK_S):
+                await self._posted.wait()
+        except TimeoutError:
+            pass
+        self._posted.clear()
 
     async def _relay_page(self) -> bool:
         """Publish one page; True when there may be more."""

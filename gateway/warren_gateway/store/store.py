@@ -1,7 +1,8 @@
 """The store's door: transactions in threads, so that the event loop stays free.
 
 SQLite (in WAL mode) has one thread and so one writer; PostgreSQL has a small pool. Work that fails
-because the database is away raises `StoreUnavailable`; the transaction then had no effect.
+because the database is away, or takes no writes, raises `StoreUnavailable`. The transaction then had no effect, unless the
+connection was lost in the very moment of the commit: whoever tries again must recognise what it did.
 """
 
 import asyncio
@@ -9,9 +10,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from psycopg import Error as PostgresError
 from sqlalchemy import Engine, event
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import InterfaceError, InternalError, OperationalError
 from sqlmodel import Session, create_engine
 
 from warren_gateway.store.migrate import upgrade
@@ -20,10 +22,11 @@ T = TypeVar("T")
 
 POSTGRES_THREADS = 4
 CONNECT_S = 5
+IDLE_IN_TRANSACTION_S = 5
 
 
 class StoreUnavailable(Exception):
-    """The database can't be reached or did not answer; nothing was changed."""
+    """The database can't be reached, takes no writes, or did not answer."""
 
 
 class Store:
@@ -31,6 +34,8 @@ class Store:
 
     def __init__(self, engine: Engine, n_threads: int) -> None:
         self._engine = engine
+        self.is_private = engine.dialect.name == "sqlite"
+        """Whether no other gateway shares it."""
         self._threads = ThreadPoolExecutor(n_threads, thread_name_prefix="store")
 
     @classmethod
@@ -61,6 +66,10 @@ class Store:
             return await self._in_thread(lambda: self._transact(work))
         except (OperationalError, InterfaceError) as error:
             raise StoreUnavailable(str(error.orig)) from error
+        except InternalError as error:
+            if not _takes_no_writes(error):
+                raise
+            raise StoreUnavailable(str(error.orig)) from error
 
     def _transact(self, work: Callable[[Session], T]) -> T:
         with Session(self._engine, expire_on_commit=False) as session, session.begin():
@@ -86,8 +95,26 @@ def describe(url: str) -> str:
     return make_url(url).render_as_string(hide_password=True)
 
 
+def _takes_no_writes(error: InternalError) -> bool:
+    """PostgreSQL is read-only for now, or gave up on a transaction that stood still."""
+    orig = error.orig
+    return isinstance(orig, PostgresError) and (orig.sqlstate or "").startswith("25")
+
+
 def _postgres(url: str) -> Engine:
-    return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": CONNECT_S})
+    """Nothing waits for ever: neither we for a server that is gone, nor the server for us.
+
+    A gateway that was frozen in a transaction would keep its rows locked, and its runs with them.
+    """
+    limits = {
+        "connect_timeout": CONNECT_S,
+        "keepalives_idle": CONNECT_S,
+        "keepalives_interval": CONNECT_S,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 3000 * CONNECT_S,
+        "options": f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_S}s",
+    }
+    return create_engine(url, pool_pre_ping=True, connect_args=limits)
 
 
 def _sqlite(url: str) -> Engine:

@@ -3,7 +3,7 @@
 Invariants
 - A change of state and the messages that announce it (rows of `outbox`) are one transaction.
 - `op` is append-only: numbers of a model run 1, 2, 3 and so on, and a body never changes.
-- `model.epoch` only rises; whoever acts for an older epoch is ignored.
+- `model.epoch` and `run.epoch` only rise; whoever acts for an older epoch is ignored.
 - `run.stream_offset` is the first trajectory message that may hold an episode not yet consumed.
 """
 
@@ -50,6 +50,14 @@ class Run(SQLModel, table=True):
     progress: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON))
     """The coordinator's own counters; see `coordinator.progress`."""
     stream_offset: int = 0
+    coordinator: str | None = None
+    """Gateway that drives the run; also after its end, until its queues are gone."""
+    epoch: int = 0
+    """Of the coordinator's lease; see `coordinator.run_leases`."""
+    leased_until_s: float = 0.0
+    """On the store's clock."""
+    revision: int = 0
+    """Number of the newest change that was committed."""
 
 
 class Model(SQLModel, table=True):

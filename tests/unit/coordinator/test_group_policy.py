@@ -5,7 +5,6 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.coordinator.test_whole_runs import drive
 from tests.unit.coordinator.world import World, config
 
 from warren_gateway.coordinator import logic
@@ -123,7 +122,7 @@ def test_runs_end_under_every_policy(seed: int, policy: dict[str, object]) -> No
     algorithm = {"group_size": SIZE, "groups_per_step": 2, "max_staleness": 1, "groups": policy}
     limits = {"steps": 4, "episode_s": 50, "failed_groups": 1000}
     here = World(config(algorithm=algorithm, limits=limits), random.Random(seed), failure_rate=0.15)
-    memory = drive(here, chaos=0.01)
+    memory = here.drive(chaos=0.01)
     assert memory.state is RunState.COMPLETED
     assert not [mark for mark, n in here.trained_episodes.items() if n > 1]
 

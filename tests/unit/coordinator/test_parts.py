@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.support.factories import make_heartbeat
 from tests.unit.coordinator.world import World, config
 
-from warren_gateway.coordinator import leases, waiting
+from warren_gateway.coordinator import leases, logic, waiting
 from warren_gateway.coordinator.admission import n_groups_wanted
 from warren_gateway.coordinator.advantages import advantages
 from warren_gateway.coordinator.batches import MICRO_BATCH_BYTES, Datum, token_batches
@@ -113,6 +113,18 @@ def test_a_trainer_that_no_longer_names_the_lease_loses_it_at_once() -> None:
 
     assert lost
     assert world.memory.lease.holder is None
+
+
+@pytest.mark.parametrize("is_broker_away", [False, True])
+def test_a_lease_ends_when_nobody_is_heard_unless_nobody_can_be(is_broker_away: bool) -> None:
+    world = World(config(), random.Random(0))
+    world.decide()
+    world.memory.is_broker_away = is_broker_away
+    world.memory.now_s += 2 * leases.SILENCE_S
+
+    wanted = logic.wants_trainer(world.memory, lambda role: [])
+
+    assert wanted is not is_broker_away
 
 
 def test_a_missing_environment_is_named_with_what_is_there() -> None:

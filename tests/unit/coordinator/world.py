@@ -121,7 +121,6 @@ class World:
         """The coordinator starts over from the store, and reads the stream from where it says."""
         with Session(self.engine) as session:
             memory = records.load(session, self.run, self.now_s)
-        assert memory is not None
         self.memory = memory
         self.n_read = memory.stream_offset
 

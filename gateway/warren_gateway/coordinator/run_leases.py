@@ -1,0 +1,98 @@
+"""The lease of a run: which gateway's coordinator drives it.
+
+Invariants
+- One holder per epoch; the epoch rises with every grant, and a change is committed only in the epoch
+  in force (`fence`). So a gateway that was frozen, cut off or merely slow can't write any more once
+  another one has taken the run over, whatever it still believes.
+- A change is committed once: it carries a number, and one whose commit was made but not heard of is
+  recognised when it comes again.
+- Leases run by the store's clock alone; the clocks of the gateways don't matter.
+- A run that has ended is held until its queues are gone, so that they are even if its gateway dies.
+
+A SQLite store belongs to one gateway, so the one that starts takes over at once what its forerunner
+held.
+"""
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import text, update
+from sqlmodel import Session, col, or_, select
+
+from warren_gateway.store.tables import Run
+from warren_schemas.events import RunState
+from warren_schemas.ids import RunId
+
+LEASE_S = 9.0
+RENEW_S = 2.5
+"""Time between two renewals, and between two looks for runs that nobody drives."""
+MOST_AT_ONCE = 64
+"""Runs taken over at one look, so that the runs of a lost gateway spread over those that are left."""
+FINAL = [state.value for state in RunState if state.is_final]
+
+
+class LeaseLost(Exception):
+    """Another coordinator drives the run now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    epoch: int
+    is_cancel_requested: bool
+
+
+def claim(session: Session, gateway: str, *, is_alone: bool = False) -> dict[RunId, int]:
+    """Take runs that nobody drives; their epochs. `is_alone`: those of other gateways as well."""
+    now_s = store_time_s(session)
+    unheld = or_(col(Run.state).not_in(FINAL), col(Run.coordinator).is_not(None))
+    query = select(Run).where(unheld).order_by(col(Run.leased_until_s), col(Run.id))
+    if not is_alone:
+        query = query.where(col(Run.leased_until_s) < now_s).limit(MOST_AT_ONCE)
+    claimed: dict[RunId, int] = {}
+    for run in session.exec(query.with_for_update(skip_locked=True)):
+        run.coordinator = gateway
+        run.epoch += 1
+        run.leased_until_s = now_s + LEASE_S
+        claimed[RunId(run.id)] = run.epoch
+    return claimed
+
+
+def renew(session: Session, gateway: str, held: Collection[RunId]) -> Mapping[RunId, Renewed]:
+    """Hold on to these runs; those that are still ours."""
+    ours = col(Run.coordinator) == gateway, col(Run.id).in_(list(held))
+    until_s = store_time_s(session) + LEASE_S
+    session.exec(update(Run).where(*ours).values(leased_until_s=until_s))
+    rows = session.exec(select(Run.id, Run.epoch, Run.is_cancel_requested).where(*ours))
+    return {RunId(run): Renewed(epoch, wish) for run, epoch, wish in rows}
+
+
+def let_go(session: Session, gateway: str) -> None:
+    """Give up every run, so that another gateway need not wait."""
+    session.exec(update(Run).where(col(Run.coordinator) == gateway).values(leased_until_s=0.0))
+
+
+def settle(session: Session, run: RunId, epoch: int) -> None:
+    """The run has ended and everything of it is cleaned up: nobody needs to hold it."""
+    mine = (col(Run.id) == run) & (col(Run.epoch) == epoch)
+    session.exec(update(Run).where(mine).values(coordinator=None, leased_until_s=0.0))
+
+
+def fence(session: Session, run: RunId, *, epoch: int, revision: int) -> bool:
+    """Number this transaction; False if it was committed before. Raises `LeaseLost`."""
+    mine = (col(Run.id) == run) & (col(Run.epoch) == epoch)
+    newer = update(Run).where(mine, col(Run.revision) < revision).values(revision=revision)
+    if session.exec(newer).rowcount:
+        return True
+    row = session.exec(select(Run.epoch, Run.revision).where(col(Run.id) == run)).one_or_none()
+    if row is None or row[0] != epoch or row[1] != revision:
+        raise LeaseLost(f"{run}: epoch {epoch} is over")
+    return False
+
+
+def store_time_s(session: Session) -> float:
+    """Unix time by the clock that all gateways of this store share."""
+    if session.get_bind().dialect.name == "sqlite":
+        return time.time()
+    clock = text("SELECT extract(epoch FROM clock_timestamp())::float8")
+    return float(session.connection().execute(clock).scalar_one())

@@ -1,0 +1,147 @@
+"""Leases of runs, on both databases: one holder, and no write of a holder that was."""
+
+from collections.abc import AsyncGenerator, Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from sqlalchemy import update
+from sqlmodel import Session, col
+from tests.support.gateway import CONFIG
+
+from warren_gateway.coordinator import records, run_leases
+from warren_gateway.coordinator.run_leases import LeaseLost
+from warren_gateway.store.store import Store
+from warren_gateway.store.tables import Model, Run
+from warren_schemas.ids import RunId
+
+T = TypeVar("T")
+RUN = RunId("run_1")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "postgresql":
+        yield request.getfixturevalue("private_postgres")
+    else:
+        yield f"sqlite:///{tmp_path / 'warren.db'}"
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncGenerator[Store]:
+    store = await Store.open(url)
+    await store.transact(lambda session: _add(session, RUN))
+    yield store
+    await store.close()
+
+
+def _add(session: Session, run: str, state: str = "queued") -> None:
+    session.add(
+        Run(id=run, owner="me", name="r", config=CONFIG, state=state, n_steps=1, created_s=1.0)
+    )
+    session.flush()
+    spec = {"base_model": "warren/tiny", "update": {"kind": "full"}}
+    session.add(Model(id=f"model_of_{run}", run_id=run, base_model="warren/tiny", spec=spec))
+
+
+async def claim(store: Store, gateway: str, *, is_alone: bool = False) -> dict[RunId, int]:
+    return await store.transact(
+        lambda session: run_leases.claim(session, gateway, is_alone=is_alone)
+    )
+
+
+async def lapse(store: Store) -> None:
+    """The lease runs out."""
+
+    def work(session: Session) -> None:
+        session.exec(update(Run).values(leased_until_s=1.0))
+
+    await store.transact(work)
+
+
+def fencing(epoch: int, revision: int) -> Callable[[Session], bool]:
+    return lambda session: run_leases.fence(session, RUN, epoch=epoch, revision=revision)
+
+
+async def test_a_run_is_held_by_one_gateway(store: Store) -> None:
+    assert await claim(store, "a") == {RUN: 1}
+    assert await claim(store, "b") == {}
+    assert await claim(store, "a") == {}
+
+
+async def test_a_lease_that_ran_out_goes_to_whoever_comes_first(store: Store) -> None:
+    await claim(store, "a")
+    await lapse(store)
+    assert await claim(store, "b") == {RUN: 2}
+    renewed = await store.transact(lambda session: run_leases.renew(session, "a", [RUN]))
+    assert RUN not in renewed
+
+
+async def test_a_lease_that_is_renewed_does_not_run_out(store: Store) -> None:
+    await claim(store, "a")
+    await lapse(store)
+    renewed = await store.transact(lambda session: run_leases.renew(session, "a", [RUN]))
+    assert renewed[RUN].epoch == 1
+    assert await claim(store, "b") == {}
+
+
+async def test_a_gateway_that_leaves_gives_its_leases_back(store: Store) -> None:
+    await claim(store, "a")
+    await store.transact(lambda session: run_leases.let_go(session, "a"))
+    assert await claim(store, "b") == {RUN: 2}
+
+
+async def test_the_owner_of_a_private_store_takes_over_at_once(store: Store) -> None:
+    await claim(store, "a")
+    assert await claim(store, "b", is_alone=True) == {RUN: 2}
+
+
+async def test_a_zombie_writes_nothing(store: Store) -> None:
+    await claim(store, "a")
+    assert await store.transact(fencing(epoch=1, revision=1))
+    await lapse(store)
+    await claim(store, "b")
+    with pytest.raises(LeaseLost):
+        await store.transact(fencing(epoch=1, revision=2))
+    assert await store.transact(fencing(epoch=2, revision=2))
+
+
+async def test_a_change_whose_commit_was_not_heard_of_is_recognised(store: Store) -> None:
+    await claim(store, "a")
+    assert await store.transact(fencing(epoch=1, revision=1))
+    assert not await store.transact(fencing(epoch=1, revision=1))
+    assert await store.transact(fencing(epoch=1, revision=2))
+
+
+async def test_a_change_that_comes_again_is_applied_once(store: Store) -> None:
+    await claim(store, "a")
+    memory = await store.transact(lambda session: records.load(session, RUN, 1.0))
+    memory.change.run["name"] = "renamed"
+    change = memory.take_change()
+    await store.transact(lambda session: records.save(session, memory, change))
+
+    def rename(session: Session) -> None:
+        session.exec(update(Run).where(col(Run.id) == RUN).values(name="later"))
+
+    await store.transact(rename)
+    await store.transact(lambda session: records.save(session, memory, change))
+    run = await store.transact(lambda session: session.get_one(Run, RUN))
+    assert run.name == "later"
+
+
+async def test_an_ended_run_is_held_until_it_is_cleaned_up(store: Store) -> None:
+    await claim(store, "a")
+
+    def end(session: Session) -> None:
+        session.exec(update(Run).values(state="completed"))
+
+    await store.transact(end)
+    await lapse(store)
+    assert await claim(store, "b") == {RUN: 2}
+    await store.transact(lambda session: run_leases.settle(session, RUN, 2))
+    assert await claim(store, "c") == {}
+
+
+async def test_a_run_that_ended_before_there_were_leases_is_left_alone(store: Store) -> None:
+    await store.transact(lambda session: _add(session, "run_2", "completed"))
+    assert set(await claim(store, "a")) == {RUN}

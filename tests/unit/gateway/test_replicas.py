@@ -1,0 +1,138 @@
+"""Two gateways on one PostgreSQL: either answers for every run, and one drives it."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+from sqlmodel import Session
+from tests.support.gateway import CONFIG
+from tests.support.processes import free_port
+
+from warren_broker.memory import MemoryHub, open_hub
+from warren_gateway.auth import Key
+from warren_gateway.coordinator import run_leases
+from warren_gateway.service import serve_gateway
+from warren_gateway.settings import GatewaySettings
+from warren_gateway.store.store import Store
+from warren_gateway.store.tables import Run
+from warren_schemas.http import RunView
+
+PATIENCE_S = 60.0
+
+
+@asynccontextmanager
+async def serving(
+    hub: MemoryHub, store_url: str, home: Path, key: Key
+) -> AsyncGenerator[aiohttp.ClientSession]:
+    settings = GatewaySettings(
+        home=home, store_url=store_url, port=free_port(), api_key=f"wk_{key.id}_{key.secret}"
+    )
+    ready, client = asyncio.Event(), hub.client(home.name)
+    task = asyncio.create_task(serve_gateway(client, settings, ready=ready), name=home.name)
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await ready.wait()
+        headers = {"Authorization": f"Bearer {settings.api_key}"}
+        async with aiohttp.ClientSession(
+            f"http://127.0.0.1:{settings.port}", headers=headers
+        ) as session:
+            yield session
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        await client.close()
+
+
+async def view(client: aiohttp.ClientSession, run: str) -> RunView:
+    async with client.get(f"/v1/runs/{run}") as response:
+        return RunView.model_validate_json(await response.read())
+
+
+async def driver(store: Store, run: str) -> tuple[str | None, int]:
+    def look(session: Session) -> tuple[str | None, int]:
+        row = session.get_one(Run, run)
+        return row.coordinator, row.epoch
+
+    return await store.transact(look)
+
+
+async def driven(store: Store, run: str, *, after: int = 0) -> tuple[str | None, int]:
+    """Wait until somebody drives the run in an epoch after this one."""
+    async with asyncio.timeout(PATIENCE_S):
+        while (found := await driver(store, run))[1] <= after:  # noqa: ASYNC110 - no event for us
+            await asyncio.sleep(0.1)
+    return found
+
+
+@pytest.mark.timeout(300)
+async def test_a_run_moves_to_the_gateway_that_is_left(
+    private_postgres: str, tmp_path: Path
+) -> None:
+    key = Key.new()
+    async with open_hub() as hub, AsyncExitStack() as left, AsyncExitStack() as leaving:
+        two = await left.enter_async_context(serving(hub, private_postgres, tmp_path / "two", key))
+        one = await leaving.enter_async_context(
+            serving(hub, private_postgres, tmp_path / "one", key)
+        )
+        store = await Store.open(private_postgres)
+        left.push_async_callback(store.close)
+        async with one.post("/v1/runs", json={"config": CONFIG}) as response:
+            run = str((await response.json())["id"])
+        first, epoch = await driven(store, run)
+        assert (await view(two, run)).id == run
+        await leaving.aclose()
+        second, later = await driven(store, run, after=epoch)
+        assert later == epoch + 1 or first != second
+        async with two.post(f"/v1/runs/{run}/cancel") as response:
+            assert response.status == 200
+        async with two.get(f"/v1/runs/{run}/events") as response, asyncio.timeout(PATIENCE_S):
+            events = await response.text()
+    assert '"state":"cancelled"' in events
+
+
+@pytest.mark.timeout(300)
+async def test_a_wish_told_to_one_gateway_reaches_the_other(
+    private_postgres: str, tmp_path: Path
+) -> None:
+    key = Key.new()
+    async with (
+        open_hub() as hub,
+        serving(hub, private_postgres, tmp_path / "one", key) as one,
+        serving(hub, private_postgres, tmp_path / "two", key) as two,
+    ):
+        async with one.post("/v1/runs", json={"config": CONFIG}) as response:
+            run = str((await response.json())["id"])
+        async with two.post(f"/v1/runs/{run}/cancel") as response:
+            assert response.status == 200
+        async with two.get(f"/v1/runs/{run}/events") as response:
+            async with asyncio.timeout(PATIENCE_S):
+                assert '"state":"cancelled"' in await response.text()
+
+
+async def test_a_coordinator_that_lost_its_lease_stops(
+    private_postgres: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = Key.new()
+    async with (
+        open_hub() as hub,
+        serving(hub, private_postgres, tmp_path / "one", key) as one,
+    ):
+        store = await Store.open(private_postgres)
+        async with one.post("/v1/runs", json={"config": CONFIG}) as response:
+            run = str((await response.json())["id"])
+        await driven(store, run)
+        stolen = await store.transact(
+            lambda session: run_leases.claim(session, "thief", is_alone=True)
+        )
+        assert stolen == {run: 2}
+        async with one.post(f"/v1/runs/{run}/cancel") as response:
+            assert response.status == 200
+        async with asyncio.timeout(PATIENCE_S):
+            while "another gateway has taken over" not in caplog.text:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+        assert (await view(one, run)).state == "queued"
+        assert await driver(store, run) == ("thief", 2)
+        await store.close()
