@@ -20,7 +20,7 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 _LENGTH = struct.Struct("<I")
@@ -79,21 +79,41 @@ class Child:
         `n_threads` bounds OpenMP and friends: spinning threads cost 5 to 25 times on few cores.
         The child's output goes to `log_path`, or where ours goes.
         """
-        ours, theirs = socket.socketpair()
         variables = {
             **os.environ,
             "OMP_NUM_THREADS": str(n_threads),
             "MKL_NUM_THREADS": str(n_threads),
             "TOKENIZERS_PARALLELISM": "false",
             **(environment or {}),
-            _FD_VARIABLE: str(theirs.fileno()),
             _PARENT_VARIABLE: str(os.getpid()),
         }
-        command = [sys.executable, "-m", module, *arguments]
+
+        def program(descriptor: int) -> Sequence[str]:
+            variables[_FD_VARIABLE] = str(descriptor)
+            return [sys.executable, "-m", module, *arguments]
+
+        return await cls.launch(name, program, variables=variables, log_path=log_path)
+
+    @classmethod
+    async def launch(
+        cls,
+        name: str,
+        program: Callable[[int], Sequence[str]],
+        *,
+        variables: Mapping[str, str],
+        descriptors: Sequence[int] = (),
+        log_path: Path | None = None,
+    ) -> "Child":
+        """Run what `program` says; it is told the descriptor of the child's end of our socket.
+
+        The child gets these environment variables and open descriptors, and no others.
+        """
+        ours, theirs = socket.socketpair()
         with theirs:
             try:
                 # From the loop's own thread: the kernel kills a child when its parent *thread* ends.
-                process = _start(command, variables, theirs, log_path)
+                command = program(theirs.fileno())
+                process = _start(command, variables, (theirs.fileno(), *descriptors), log_path)
             except OSError:
                 ours.close()
                 raise
@@ -178,14 +198,17 @@ class Child:
 
 
 def _start(
-    command: list[str], variables: dict[str, str], theirs: socket.socket, log_path: Path | None
+    command: Sequence[str],
+    variables: Mapping[str, str],
+    descriptors: Sequence[int],
+    log_path: Path | None,
 ) -> "subprocess.Popen[bytes]":
     with contextlib.ExitStack() as stack:
         output = stack.enter_context(log_path.open("ab")) if log_path else None
         return subprocess.Popen(
             command,
             env=variables,
-            pass_fds=(theirs.fileno(),),
+            pass_fds=descriptors,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -42,23 +42,25 @@ class Math(Env[Question]):
 
         `instruction` goes after the question. By default it asks for the answer's form, unless the
         file has prompts of whole messages; an empty text leaves it out. `system_prompt` goes before
-        the question.
+        the question, and before the system message of the file if it has one.
         """
         self.path = path
         self.answer_form = answer_form
         self.instruction = instruction
-        self.prompt = system_prompt
+        self.preface = system_prompt
 
     def tasks(self, split: str) -> Sequence[Question]:
         return read_questions(Path(self.path.replace("{split}", split)))
 
-    def system_prompt(self) -> str | None:
-        return self.prompt
-
     async def reset(self, task: Question, ctx: Context) -> Sequence[ChatMessage]:
         self.question = task
-        *before, last = task.prompt
+        *before, last = [message for message in task.prompt if message.role != "system"]
         return [*before, ChatMessage(role="user", content=self._instructed(last.content))]
+
+    def system_prompt(self) -> str | None:
+        """Ours and the file's, in one message: not every model takes two."""
+        given = [message.content for message in self.question.prompt if message.role == "system"]
+        return "\n\n".join([self.preface, *given] if self.preface else given) or None
 
     async def step(self, action: str) -> StepResult:
         verdict = await verify(self.question.gold, action, self.answer_form)

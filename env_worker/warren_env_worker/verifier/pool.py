@@ -50,7 +50,8 @@ class VerifierPool:
     @asynccontextmanager
     async def _worker(self) -> AsyncGenerator["_Worker"]:
         try:
-            worker = await asyncio.wait_for(self._idle.get(), WAIT_S)
+            async with asyncio.timeout(WAIT_S):  # `wait_for` may swallow a cancellation
+                worker = await self._idle.get()
         except TimeoutError:
             raise VerificationFailed(f"no verifier was free for {WAIT_S:g} s") from None
         try:

@@ -5,7 +5,7 @@ in the caller's process.
 """
 
 import os
-from functools import lru_cache
+from functools import cache
 
 from warren_env_worker.backstage import backstage
 from warren_env_worker.verifier.exact import same
@@ -42,7 +42,7 @@ def _quick(gold: str, answer: str) -> Verdict | None:
     return Verdict.EQUAL if is_same else Verdict.DIFFERENT
 
 
-@lru_cache(maxsize=1)
+@cache
 def pool_of(process: int) -> VerifierPool:
     """The pool of this process; one that was forked makes its own."""
     return VerifierPool(N_WORKERS)

@@ -1,0 +1,132 @@
+r"""Answer a mathematical question with the help of Python: several turns, run in a sandbox.
+
+A turn that calls the tool `python` has its code run and is shown what came of it; a turn without a
+call is the answer, and ends the episode like one of `math`. Variables are kept from call to call
+where the sandbox's tier allows it. When all calls are used up, the next turn is the answer.
+
+Nothing that comes out of the sandbox decides the reward: it is shown to the policy, whose words are
+held against the right answer by the verifier. A sandbox that fails fails the episode.
+"""
+
+import os
+from functools import cache
+
+from warren.environment import ChatMessage, ConfigError, Limits, StepResult
+from warren_env_worker.backstage import backstage
+from warren_env_worker.environments.calls import Call, CallForm, Misformed, find_call
+from warren_env_worker.environments.math import Math
+from warren_env_worker.sandbox.opening import Sandboxes
+from warren_env_worker.sandbox.port import CellResult, CellStatus, Sandbox
+from warren_env_worker.sandbox.settings import SandboxSettings
+from warren_env_worker.verifier.extraction import AnswerForm
+
+NOTES = {
+    CellStatus.OK: "",
+    CellStatus.ERROR: "",
+    CellStatus.TIMEOUT: "[stopped: it ran longer than {cell_s:g} s]",
+    CellStatus.MEMORY: "[stopped: it used more than {memory_mib} MiB of memory]",
+    CellStatus.PROCESSES: "[stopped: it started more than {processes} processes]",
+    CellStatus.FILES: "[stopped: it made more than {files} files; all files were deleted]",
+    CellStatus.OUTPUT: "[stopped: it printed too much]",
+    CellStatus.DIED: "[the process crashed]",
+    CellStatus.LOST: "[the interpreter was lost, and all variables with it; the next call starts afresh]",
+}
+KEPT = " Variables from before this call are kept."
+_STOPPED = set(CellStatus) - {CellStatus.OK, CellStatus.ERROR, CellStatus.LOST}
+
+_TOOL = (
+    '{"type": "function", "function": {"name": "python", "description": "Run Python code and see'
+    ' what it prints.", "parameters": {"type": "object", "properties": {"code": {"type": "string"}},'
+    ' "required": ["code"]}}}'
+)
+PROMPTS = {
+    CallForm.JSON: "You may call a tool before you answer. Its signature:\n<tools>\n"
+    + _TOOL
+    + "\n</tools>\nTo call it, end your turn with:\n<tool_call>\n"
+    '{"name": "python", "arguments": {"code": "print(6 * 7)"}}\n</tool_call>',
+    CallForm.XML: "You may run Python code before you answer. To do so, end your turn with:\n"
+    "<tool_call>\n<function=python>\n<parameter=code>\nprint(6 * 7)\n</parameter>\n</function>\n"
+    "</tool_call>",
+    CallForm.FENCE: "You may run Python code before you answer. To do so, end your turn with:\n"
+    "```python\nprint(6 * 7)\n```",
+}
+_KEEPS = "Variables are kept from call to call."
+_FORGETS = "Each call starts afresh, without the variables of earlier ones."
+
+
+class MathPython(Math):
+    name = "math_python"
+    version = "1"
+    limits = Limits(step_s=600.0)  # a cell and its turn, or the verifier
+
+    def __init__(
+        self,
+        path: str,
+        answer_form: AnswerForm = AnswerForm.AUTO,
+        instruction: str | None = None,
+        system_prompt: str | None = None,
+        call_form: CallForm = CallForm.JSON,
+        max_calls: int = 8,
+        sandbox: SandboxSettings | None = None,
+    ) -> None:
+        """As in `math`; besides, the form of calls, how many there may be, and the sandbox.
+
+        `system_prompt` replaces the text that explains the tool.
+        """
+        super().__init__(path, answer_form, instruction, system_prompt)
+        if system_prompt is None:
+            is_stateless = sandbox is not None and sandbox.tier == "http"
+            self.preface = f"{PROMPTS[call_form]}\n{_FORGETS if is_stateless else _KEEPS}"
+        if max_calls < 1:
+            raise ConfigError(f"max_calls must be at least 1, not {max_calls}")
+        self.call_form = call_form
+        self.n_calls_left = max_calls
+        self.settings = sandbox or SandboxSettings()
+        self.sandbox: Sandbox | None = None
+        self.counts = {"calls": 0.0, "misformed_calls": 0.0, "failed_calls": 0.0}
+
+    async def step(self, action: str) -> StepResult:
+        call = find_call(action, self.call_form)
+        if call is None or self.n_calls_left == 0:
+            result = await super().step(action)
+            return StepResult(
+                reward=result.reward, done=True, metrics={**result.metrics, **self.counts}
+            )
+        self.n_calls_left -= 1
+        if isinstance(call, Misformed):
+            self.counts["misformed_calls"] += 1
+            return StepResult(self._told(call.reason), metrics=self.counts)
+        return StepResult(self._told(await self._output(call)), metrics=self.counts)
+
+    async def close(self) -> None:
+        if self.sandbox is not None:
+            await backstage().call(self.sandbox.close())
+
+    async def _output(self, call: Call) -> str:
+        sandboxes = sandboxes_of(os.getpid(), self.settings.model_dump_json())
+        if self.sandbox is None:
+            self.sandbox = await backstage().call(sandboxes.open())
+        result = await backstage().call(sandboxes.run(self.sandbox, call.code))
+        self.counts["calls"] += 1
+        self.counts["failed_calls"] += result.status is not CellStatus.OK
+        return self._in_words(result, keeps_state=self.sandbox.keeps_state)
+
+    def _in_words(self, result: CellResult, *, keeps_state: bool) -> str:
+        note = NOTES[result.status].format(**self.settings.limits.model_dump())
+        if keeps_state and result.status in _STOPPED:
+            note += KEPT
+        printed = result.output.rstrip("\n")
+        return "\n".join(part for part in (printed, note) if part) or "[it printed nothing]"
+
+    def _told(self, text: str) -> list[ChatMessage]:
+        if self.n_calls_left == 0:
+            text += "\n[this was the last call; give your answer now]"
+        if self.call_form is CallForm.FENCE:
+            return [ChatMessage(role="user", content=f"```output\n{text}\n```")]
+        return [ChatMessage(role="tool", content=text)]
+
+
+@cache
+def sandboxes_of(process: int, settings: str) -> Sandboxes:
+    """Shared by the episodes of this process; one that was forked makes its own."""
+    return Sandboxes(SandboxSettings.model_validate_json(settings))

@@ -1,0 +1,111 @@
+"""Choosing a tier: what this host allows, said aloud.
+
+Invariants: a tier counts as working when a cell has run in it and found its walls closed; a tier
+that was asked for by name is never replaced by another; and there is no tier without walls.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from warren_env_worker.sandbox import bubblewrap, landlock
+from warren_env_worker.sandbox.interpreter import MontySandbox
+from warren_env_worker.sandbox.port import CellResult, CellStatus, Sandbox, SandboxFailed
+from warren_env_worker.sandbox.process import ProcessSandbox
+from warren_env_worker.sandbox.remote import RemoteSandbox
+from warren_env_worker.sandbox.settings import SandboxSettings
+
+AUTOMATIC = ("bubblewrap", "landlock", "monty")
+"""In the order in which they are tried."""
+MAX_STARTS = 8
+"""Sessions that start at the same time: more only make each other slow."""
+MAX_REMOTE = 64
+"""Cells that a service is asked to run at the same time; here, as many run as there are cores."""
+PROBE_S = 30.0
+PROBE = """
+import os, socket
+def closed(what, *arguments):
+    try:
+        what(*arguments)
+    except OSError:
+        return True
+print(closed(open, "/etc/hostname"), closed(os.listdir, "/home"), closed(open, "/usr/x", "w"),
+    closed(socket.socket, socket.AF_INET), closed(socket.socket, socket.AF_NETLINK))
+"""
+CLOSED = "True True True True True\n"
+
+log = logging.getLogger(__name__)
+
+
+class Startable(Sandbox, Protocol):
+    async def start(self) -> None:
+        """Start the session now and not with its first cell. Raises `SandboxFailed`."""
+        ...
+
+
+MAKERS: Mapping[str, Callable[[SandboxSettings], Startable]] = {
+    "bubblewrap": lambda settings: ProcessSandbox("bubblewrap", lambda: bubblewrap.plan(settings)),
+    "landlock": lambda settings: ProcessSandbox("landlock", lambda: landlock.plan(settings)),
+    "monty": MontySandbox,
+    "http": RemoteSandbox,
+}
+
+
+class Sandboxes:
+    """Opens sandboxes of one kind, for one event loop; the tier is chosen once."""
+
+    def __init__(self, settings: SandboxSettings) -> None:
+        self._settings = settings
+        self._choosing = asyncio.Lock()
+        self._starting = asyncio.Semaphore(MAX_STARTS)
+        self._running = asyncio.Semaphore(MAX_REMOTE if settings.url else os.cpu_count() or 1)
+        self._tier: str | None = None
+
+    async def open(self) -> Sandbox:
+        """A started session. Raises `SandboxFailed`, with what each tier lacks here."""
+        async with self._choosing:
+            if self._tier is None:
+                self._tier = await self._chosen()
+        sandbox = MAKERS[self._tier](self._settings)
+        async with self._starting:
+            await sandbox.start()
+        return sandbox
+
+    async def run(self, sandbox: Sandbox, code: str) -> CellResult:
+        """Run a cell when its turn comes: its time limit should not be others' work.
+
+        Raises `SandboxFailed`.
+        """
+        async with self._running:
+            return await sandbox.run(code, self._settings.limits.cell_s)
+
+    async def _chosen(self) -> str:
+        asked = self._settings.tier
+        lacks: list[str] = []
+        for tier in AUTOMATIC if asked == "auto" else (asked,):
+            try:
+                await _probe(MAKERS[tier](self._settings))
+            except SandboxFailed as error:
+                lacks.append(f"{tier}: {error}")
+            else:
+                log.info("code runs in the sandbox tier %s%s", tier, _because(lacks))
+                return tier
+        raise SandboxFailed(f"no sandbox works here ({'; '.join(lacks)})")
+
+
+async def _probe(sandbox: Startable) -> None:
+    if not isinstance(sandbox, ProcessSandbox):
+        await sandbox.start()
+        return await sandbox.close()
+    try:
+        result = await sandbox.run(PROBE, PROBE_S)
+    finally:
+        await sandbox.close()
+    if (result.status, result.output) != (CellStatus.OK, CLOSED):
+        raise SandboxFailed(f"its walls have holes: {result.status} {result.output[-200:]}")
+
+
+def _because(lacks: list[str]) -> str:
+    return f" ({'; '.join(lacks)})" if lacks else ""

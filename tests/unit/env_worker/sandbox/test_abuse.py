@@ -1,0 +1,108 @@
+"""Hostile code in every tier, as root and as nobody: contained, and the host as healthy as before."""
+
+import os
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+from tests.support.abuse import COMMON, DISK, HELPERS, NO_DISK, SPOOFS, Case
+from tests.support.unprivileged import run_as_nobody
+
+from warren_env_worker.sandbox import bubblewrap, landlock
+from warren_env_worker.sandbox.opening import MAKERS
+from warren_env_worker.sandbox.port import CellStatus, Sandbox
+from warren_env_worker.sandbox.process import GRACE_S
+from warren_env_worker.sandbox.settings import SandboxLimits, SandboxSettings, Tier
+
+CELL_S = 10.0
+LIMITS = SandboxLimits(cell_s=CELL_S, memory_mib=256, processes=16, disk_mib=16, files=2000)
+SUITES: dict[Tier, list[Case]] = {"bubblewrap": [*COMMON, *DISK], "landlock": [*COMMON, *NO_DISK]}
+
+pytestmark = pytest.mark.timeout(900)
+
+
+async def contained(tier: Tier, cases: list[Case]) -> None:
+    """Every case ends as it must, and leaves the variables from before it where it can."""
+    sandbox = MAKERS[tier](SandboxSettings(tier=tier, limits=LIMITS))
+    try:
+        for case in cases:
+            await _contained(sandbox, case)
+    finally:
+        await sandbox.close()
+
+
+async def _contained(sandbox: Sandbox, case: Case) -> None:
+    assert (await sandbox.run(HELPERS, 60.0)).status is CellStatus.OK, case.name
+    began = time.monotonic()
+    result = await sandbox.run(case.code, case.limit_s)
+    assert time.monotonic() - began < case.limit_s + GRACE_S, case.name
+    assert result.status in case.statuses, f"{case.name}: {result}"
+    assert "BREACH" not in result.output, f"{case.name}: {result.output}"
+    assert not case.prints_held or result.output.endswith("held\n"), f"{case.name}: {result}"
+    after = await sandbox.run("print(kept)", 60.0)
+    if result.status is not CellStatus.LOST and after.status is not CellStatus.LOST:
+        assert after.output == "41\n", f"{case.name}: {after}"
+
+
+async def spoofed(tier: Tier) -> None:
+    """Who ruins its session gets another one, and no reply is taken for the next cell's."""
+    sandbox = MAKERS[tier](SandboxSettings(tier=tier, limits=LIMITS))
+    try:
+        for case in SPOOFS:
+            await sandbox.run(HELPERS, 60.0)
+            result = await sandbox.run(case.code, case.limit_s)
+            assert result.status in case.statuses, f"{case.name}: {result}"
+            after = await sandbox.run("print(6 * 7)", 60.0)  # it may be lost with this one
+            if after.status is CellStatus.LOST:
+                after = await sandbox.run("print(6 * 7)", 60.0)
+            assert after.output == "42\n", f"{case.name}: {after}"
+            await sandbox.close()
+    finally:
+        await sandbox.close()
+
+
+@pytest.fixture(autouse=True)
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARREN_SECRET", "x")
+
+
+@pytest.mark.parametrize("tier", SUITES)
+async def test_abuse(tier: Tier) -> None:
+    before = _descriptors()
+    await contained(tier, SUITES[tier])
+    assert _descriptors() <= before
+    assert not _processes()
+
+
+@pytest.mark.parametrize("tier", SUITES)
+async def test_spoofs(tier: Tier) -> None:
+    await spoofed(tier)
+    assert not _processes()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become nobody")
+@pytest.mark.parametrize("tier", SUITES)
+def test_abuse_without_rights(tier: Tier) -> None:
+    bubblewrap.plan(SandboxSettings())  # what is imported late is imported now
+    landlock.plan(SandboxSettings())
+    run_as_nobody(partial(contained, tier, SUITES[tier]))
+    run_as_nobody(partial(spoofed, tier))
+    assert not _processes()
+
+
+def _descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def _processes() -> list[str]:
+    """Command lines of what runs in a sandbox of ours."""
+    found: list[str] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if b"RLIMIT_AS" in line:
+            found.append(line.decode())
+    return found
