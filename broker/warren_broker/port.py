@@ -45,7 +45,10 @@ class DeadLetter:
     """Name of the queue that it goes back to; of a home, its fallback, which outlives it."""
     reason: str
     first_seen_s: float
+    """Unix time of its first publishing."""
     body: bytes
+    n_failures: int = 1
+    """How often it came here; more than once when it was sent home and failed again."""
 
 
 class Delivery(Protocol):
@@ -156,6 +159,10 @@ class Broker(Protocol):
 
         Raises `Unroutable` when the origin is gone; the letter then stays in `dead`.
         """
+        ...
+
+    async def drop_dead_letter(self, letter_id: str) -> bool:
+        """Forget it; False when it is not there (any more)."""
         ...
 
     async def close(self) -> None:

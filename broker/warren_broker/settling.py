@@ -27,12 +27,13 @@ log = logging.getLogger(__name__)
 class OpenMessage:
     """A delivery whose items are being worked on."""
 
-    __slots__ = ("_desk", "_must_return", "_n_open", "delivery")
+    __slots__ = ("_desk", "_must_return", "_n_open", "delivery", "is_lone")
 
     def __init__(self, delivery: Delivery, n_items: int, desk: "Desk") -> None:
         self.delivery = delivery
         self._desk = desk
         self._n_open = n_items
+        self.is_lone = n_items == 1
         self._must_return = False
 
     def settled(self) -> None:
@@ -103,7 +104,11 @@ class QueueDesk(_Tasks):
         self.start(delivery.dead_letter(reason))
 
     def give_up(self, message: OpenMessage, body: bytes, reason: str) -> None:
-        self.start(self._give_up(message, body, reason))
+        """A lone item goes with its message, which remembers when it began and how often it failed."""
+        if message.is_lone:
+            self.start(message.delivery.dead_letter(reason))
+        else:
+            self.start(self._give_up(message, body, reason))
 
     def hand_back(self, message: OpenMessage, item: Item, delay_s: float) -> None:
         if delay_s <= 0.0:

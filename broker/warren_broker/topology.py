@@ -22,6 +22,9 @@ DELIVERY_LIMIT = 20
 MAX_MESSAGES = 100_000
 """A queue that holds this many holds its publishers back; `dead` drops its oldest instead."""
 ORDERS_EXPIRE_S = 120.0
+MAX_AGE_S = 7 * 24 * 3600.0
+MAX_SIZE_BYTES = 2_000_000_000
+"""What a stream keeps at least of its newest messages, unless it is told otherwise."""
 HOME_GRACE_S = 2.0
 """How long the messages of a home wait for its worker before they fall back."""
 
@@ -56,8 +59,8 @@ class Stream:
     """An append-only log that many readers read from any offset or time."""
 
     name: str
-    max_age_s: float = 7 * 24 * 3600.0
-    max_size_bytes: int = 2_000_000_000
+    max_age_s: float = MAX_AGE_S
+    max_size_bytes: int = MAX_SIZE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +91,11 @@ def home(worker: str, environment: str) -> Home:
     return Home(f"home.{worker}.{environment}", fallback=interact(environment))
 
 
-def trajectories(run: str) -> Stream:
-    return Stream(f"trajectories.{run}")
+def trajectories(
+    run: str, *, max_age_s: float = MAX_AGE_S, max_size_bytes: int = MAX_SIZE_BYTES
+) -> Stream:
+    """Whoever declares or reads it must give the run's own limits; whoever publishes need not."""
+    return Stream(f"trajectories.{run}", max_age_s, max_size_bytes)
 
 
 def run_events(run: str) -> Stream:

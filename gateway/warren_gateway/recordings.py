@@ -1,25 +1,88 @@
-"""What a run may be made to replay."""
+"""The recordings of runs: which may be replayed, how far they reach, what became of each episode."""
 
-from sqlmodel import Session
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from warren_gateway.store.tables import Run
-from warren_schemas.config import RecordedSource, TrainConfig
+import numpy as np
+from sqlmodel import Session, col, select
+
+from warren_gateway.coordinator.advantages import advantages
+from warren_gateway.runs import NoSuchRun
+from warren_gateway.store.store import Store
+from warren_gateway.store.tables import GroupRow, Run
+from warren_schemas.config import TrainConfig
+from warren_schemas.episode import EpisodeEnded
+from warren_schemas.events import RunState
 
 
-class UnusableSource(Exception):
-    """`source` names nothing that can be replayed; says what and why."""
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What an episode was good for."""
+
+    name: str
+    """`trained`, `evaluated`, `stale`, `failed` or `abandoned`."""
+    advantage: float | None
+    """Before the step's normalization; None where it carried no signal."""
 
 
-def require_source(session: Session, owner: str, config: TrainConfig) -> None:
-    """Raises `UnusableSource` unless the config's source is live, or a recording of this owner's."""
-    if not isinstance(config.source, RecordedSource):
-        return
-    name = config.source.run
-    row = session.get(Run, name)
+Fates = dict[str, Fate]
+"""By episode."""
+
+
+class Recordings:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def end(self, owner: str, run: str) -> int:
+        """How far the run's coordinator has read its stream: the first offset not yet consumed.
+
+        Raises `NoSuchRun`, `StoreUnavailable`.
+        """
+        return await self._store.transact(lambda session: _end(session, owner, run))
+
+    async def final_end(self, run: str) -> int | None:
+        """The same of a run that has ended; None while it goes on."""
+        return await self._store.transact(lambda session: _final_end(session, run))
+
+    async def fates(self, run: str, items: Sequence[EpisodeEnded]) -> Fates:
+        """What became of these episodes, as far as it is decided."""
+        groups = {item.spec.group for item in items}
+        return await self._store.transact(lambda session: _fates(session, run, groups))
+
+
+def _end(session: Session, owner: str, run: str) -> int:
+    row = session.get(Run, run)
     if row is None or row.owner != owner:
-        raise UnusableSource(f"there is no run {name} whose trajectories could be replayed")
-    recorder = TrainConfig.model_validate(row.config)
-    if isinstance(recorder.source, RecordedSource):
-        raise UnusableSource(
-            f"{name} is a replay itself and recorded nothing; replay {recorder.source.run} instead"
+        raise NoSuchRun(run)
+    return row.stream_offset
+
+
+def _final_end(session: Session, run: str) -> int | None:
+    row = session.get_one(Run, run)
+    return row.stream_offset if RunState(row.state).is_final else None
+
+
+def _fates(session: Session, run: str, groups: set[Any]) -> Fates:
+    config = TrainConfig.model_validate(session.get_one(Run, run).config)
+    query = select(GroupRow).where(col(GroupRow.run_id) == run, col(GroupRow.id).in_(groups))
+    fates: Fates = {}
+    for row in session.exec(query):
+        fates |= _of_group(row, config)
+    return fates
+
+
+def _of_group(row: GroupRow, config: TrainConfig) -> Fates:
+    outcomes = row.outcomes or []
+    rewarded = [member for member, outcome in enumerate(outcomes) if "reward" in outcome]
+    rewards_G = np.array([outcomes[member]["reward"] for member in rewarded], np.float64)
+    advantages_G = advantages(rewards_G, config.algorithm.advantage)
+    by_member: dict[int, float] = {}
+    if advantages_G is not None:
+        by_member = dict(zip(rewarded, map(float, advantages_G), strict=True))
+    return {
+        f"{row.id}.{member}": Fate(
+            outcome["fate"], by_member.get(member) if outcome["fate"] == "trained" else None
         )
+        for member, outcome in enumerate(outcomes)
+    }

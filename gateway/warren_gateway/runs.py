@@ -9,7 +9,7 @@ Invariants
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,12 +20,13 @@ from sqlmodel import Session, col, select
 
 from warren_broker.errors import BrokerError
 from warren_broker.port import Broker
-from warren_broker.topology import Stream, run_events, trajectories
+from warren_broker.topology import Stream, run_events
 from warren_gateway.probe import within
-from warren_gateway.recordings import require_source
+from warren_gateway.sources import require_source
 from warren_gateway.store.outbox import Relay, post
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Model, Run
+from warren_gateway.streams import recording
 from warren_gateway.views import run_view
 from warren_schemas.config import TrainConfig
 from warren_schemas.envelope import Envelope
@@ -109,7 +110,7 @@ class Runs:
             if known is None:
                 raise
             return known, False
-        await self._declare(trajectories(run.id), run_events(run.id))
+        await self._declare(recording(run.id, body.config), run_events(run.id))
         self._announce(RunId(run.id))
         return self._view(run), True
 
@@ -131,6 +132,10 @@ class Runs:
         for follower in self._followers:
             follower.notify(RunId(run))
         return self._view(row)
+
+    async def owned(self, owner: str, runs: Collection[str]) -> set[str]:
+        """Those of these runs that belong to this owner."""
+        return await self._store.transact(partial(_owned, owner, runs))
 
     async def live_models(self, owner: str) -> list[LiveModel]:
         """Models of this owner's runs that are still trained."""
@@ -227,6 +232,10 @@ def _cancel(owner: str, run: str, session: Session) -> Run:
         raise RunHasEnded(run, state)
     row.is_cancel_requested = True
     return row
+
+
+def _owned(owner: str, runs: Collection[str], session: Session) -> set[str]:
+    return set(session.exec(select(Run.id).where(col(Run.owner) == owner, col(Run.id).in_(runs))))
 
 
 def _live_models(owner: str, session: Session) -> list[LiveModel]:

@@ -23,6 +23,7 @@ from warren_gateway.coordinator.service import Coordinators
 from warren_gateway.first_key import ensure_key
 from warren_gateway.metrics.consumer import Metrics
 from warren_gateway.probe import Probe, answers_broker, answers_store
+from warren_gateway.recordings import Recordings
 from warren_gateway.registry import Registry
 from warren_gateway.runs import Runs
 from warren_gateway.settings import GatewaySettings
@@ -80,6 +81,7 @@ async def _serve(
         registry=registry,
         runs=runs,
         keys=keys,
+        recordings=Recordings(store),
         store_probe=Probe(partial(answers_store, store)),
         broker_probe=Probe(partial(answers_broker, broker)),
     )

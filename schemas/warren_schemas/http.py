@@ -2,10 +2,11 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt, TrainConfig
+from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import Phase, RunState
 from warren_schemas.ids import RunId, WorkerId
 
@@ -67,6 +68,18 @@ class RunView(Frozen):
     config: TrainConfig
 
 
+class TrajectoryView(Frozen):
+    """One recorded trajectory: how an episode went, and what became of it."""
+
+    offset: NonNegativeInt
+    """Its place in the recording; the next one's is higher."""
+    fate: str | None = None
+    """`trained`, `evaluated`, `stale`, `failed` or `abandoned`; null where it is not decided."""
+    advantage: float | None = None
+    """How much better it did than its group; null where it was not trained on."""
+    trajectory: EpisodeEnded
+
+
 class RunList(Frozen):
     runs: tuple[RunView, ...]
 
@@ -96,6 +109,37 @@ class QueueView(Frozen):
 
 class QueueList(Frozen):
     queues: tuple[QueueView, ...]
+
+
+class DeadLetterView(Frozen):
+    """A message that was given up."""
+
+    id: str
+    origin: str
+    """The queue that it goes back to when it is republished."""
+    reason: str
+    first_seen_s: float
+    """Unix time of its first publishing."""
+    n_failures: NonNegativeInt
+    """How often it was given up: more than once after a republishing that did not help."""
+    kind: str | None
+    """Of its items; null where it can't be read."""
+    n_items: NonNegativeInt
+    runs: tuple[str, ...]
+    size_bytes: NonNegativeInt
+
+
+class DeadLetterDetails(Frozen):
+    """A dead letter with what it says."""
+
+    letter: DeadLetterView
+    items: tuple[JsonValue, ...]
+    """Its items as they are; token arrays are shown as their place in the message."""
+
+
+class DeadLetterList(Frozen):
+    letters: tuple[DeadLetterView, ...]
+    """Oldest first."""
 
 
 class Health(Frozen):

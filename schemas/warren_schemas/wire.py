@@ -130,6 +130,37 @@ def decode(body: bytes) -> Decoded:
     return Decoded(items, [])
 
 
+@dataclass(frozen=True, slots=True)
+class Glimpse:
+    """What can be told of a message without validating it."""
+
+    kind: str
+    items: tuple[object, ...]
+    """As JSON; arrays are spans of their columns."""
+
+    @property
+    def runs(self) -> set[object]:
+        """Whose items these are; None for an item that names no run."""
+        envelopes = [_mapping(_mapping(item).get("envelope")) for item in self.items]
+        return {envelope.get("run") for envelope in envelopes}
+
+
+def glimpse(body: bytes) -> Glimpse | None:
+    """A look into a message, good or bad; None where not even its frame can be read."""
+    try:
+        frame = _read(body)
+        items = orjson.loads(frame.items)
+    except (WireError, orjson.JSONDecodeError):
+        return None
+    if not isinstance(items, list):
+        return None
+    return Glimpse(frame.kind[0], tuple(cast("list[object]", items)))
+
+
+def _mapping(value: object) -> dict[str, object]:
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
+
+
 def _to_json(items: Sequence[Item], writer: ColumnWriter) -> bytes:
     def plain(value: object) -> object:
         if isinstance(value, BaseModel):

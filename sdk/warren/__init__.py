@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         TrainConfig,
         WarmupConfig,
     )
-    from warren_schemas.http import RunResult, RunView
+    from warren_schemas.http import RunResult, RunView, TrajectoryView
 
     __version__: str
 
@@ -74,6 +74,7 @@ __all__ = [
     "Sampling",
     "StepResult",
     "TrainConfig",
+    "TrajectoryView",
     "WarmupConfig",
     "WarrenError",
     "__version__",
@@ -95,7 +96,7 @@ _HOMES = {
         "LoraUpdate", "ModelConfig", "OptimizerConfig", "PpoLoss", "Sampling", "TrainConfig",
         "WarmupConfig",
     ),
-    "warren_schemas.http": ("RunResult", "RunView"),
+    "warren_schemas.http": ("RunResult", "RunView", "TrajectoryView"),
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

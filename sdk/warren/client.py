@@ -10,10 +10,14 @@ from typing import Self
 from urllib.parse import quote
 
 from warren.configs import ConfigLike, to_config
+from warren.recording import Beginning, recorded_source
 from warren.run import Run
 from warren.settings import Settings, find_settings
 from warren.transport import Transport
 from warren_schemas.http import (
+    DeadLetterDetails,
+    DeadLetterList,
+    DeadLetterView,
     Health,
     QueueList,
     QueueView,
@@ -23,6 +27,7 @@ from warren_schemas.http import (
     WorkerList,
     WorkerView,
 )
+from warren_schemas.ids import RunId
 
 
 class Client:
@@ -58,6 +63,24 @@ class Client:
         body = SubmitRun(config=to_config(config), idempotency_key=key)
         return Run(self._transport, await self._transport.post("/v1/runs", RunView, body))
 
+    async def replay(
+        self,
+        run: Run | str,
+        into: ConfigLike,
+        *,
+        from_: Beginning = None,
+        idempotency_key: str | None = None,
+    ) -> Run:
+        """Submit a run that trains on what another run recorded, and follows it while it goes on.
+
+        `run` is the recording run or its id; `into` the config of the new one, as in `train`, whose
+        `source` is set to the recording; `from_` an offset, a time, or a timedelta (so long ago).
+        Raises `ConfigurationError`.
+        """
+        recorder = RunId(run) if isinstance(run, str) else run.id
+        config = to_config(into).model_copy(update={"source": recorded_source(recorder, from_)})
+        return await self.train(config, idempotency_key=idempotency_key)
+
     async def run(self, run_id: str) -> Run:
         """The run with this id. Raises `NotFound`."""
         path = f"/v1/runs/{quote(run_id, safe='')}"
@@ -75,9 +98,31 @@ class Client:
     async def queues(self) -> tuple[QueueView, ...]:
         return (await self._transport.get("/v1/queues", QueueList)).queues
 
+    async def dead_letters(self, *, limit: int = 100) -> tuple[DeadLetterView, ...]:
+        """Messages that were given up, oldest first: those of your runs."""
+        path = f"/v1/dead-letters?limit={limit}"
+        return (await self._transport.get(path, DeadLetterList)).letters
+
+    async def dead_letter(self, letter: str) -> DeadLetterDetails:
+        """One of them, with its items. Raises `NotFound`."""
+        return await self._transport.get(_letter(letter), DeadLetterDetails)
+
+    async def republish_dead_letter(self, letter: str) -> DeadLetterView:
+        """Send it to the queue that it came from. Raises `NotFound`, or `GatewayError` (409) when
+        that queue is gone."""
+        return await self._transport.post(f"{_letter(letter)}/republish", DeadLetterView)
+
+    async def drop_dead_letter(self, letter: str) -> DeadLetterView:
+        """Forget it. Raises `NotFound`."""
+        return await self._transport.post(f"{_letter(letter)}/drop", DeadLetterView)
+
     async def health(self) -> Health:
         """Who answers at the gateway's address; needs no API key."""
         return await self._transport.get("/healthz", Health, needs_key=False)
+
+
+def _letter(letter: str) -> str:
+    return f"/v1/dead-letters/{quote(letter, safe='')}"
 
 
 def connect(

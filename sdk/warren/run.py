@@ -1,13 +1,15 @@
 """The handle of a run: watch it, wait for it, stop it. The run itself lives at the gateway."""
 
+import contextlib
 from collections.abc import AsyncGenerator
 from urllib.parse import quote
 
 from warren.errors import GatewayError, RunCancelled, RunFailed
 from warren.reading import ConnectionChanged, Event, EventReader
+from warren.recording import Beginning, TrajectoryReader
 from warren.transport import Transport
 from warren_schemas.events import RunState
-from warren_schemas.http import RunResult, RunView
+from warren_schemas.http import RunResult, RunView, TrajectoryView
 from warren_schemas.ids import RunId
 
 RECONNECT_S = 600.0
@@ -71,6 +73,32 @@ class Run:
         async for event in reader.read():
             self._newest = max(event.offset, self._newest or 0)
             yield event
+
+    async def trajectories(
+        self,
+        *,
+        from_: Beginning = None,
+        limit: int | None = None,
+        follow: bool = False,
+        reconnect_s: float = RECONNECT_S,
+    ) -> AsyncGenerator[TrajectoryView]:
+        """The trajectories that the run has recorded, oldest first, each once.
+
+        `from_` is an offset, a time, or a timedelta (so long ago). Ends where the run has read its
+        own recording by now, or with `follow` when it has ended. Raises `NotFound`, and
+        `GatewayUnreachable` or `GatewayBusy` after `reconnect_s` without a connection.
+        """
+        reader = TrajectoryReader(
+            self._transport,
+            self.id,
+            from_=from_,
+            limit=limit,
+            follow=follow,
+            reconnect_s=reconnect_s,
+        )
+        async with contextlib.aclosing(reader.read()) as views:
+            async for view in views:
+                yield view
 
     async def result(self) -> RunResult:
         """Wait for the end. Raises `RunFailed` or `RunCancelled` with the reason."""

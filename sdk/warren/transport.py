@@ -71,6 +71,16 @@ class Transport:
                 raise GatewayError(f"{response.url} answered {response.content_type}, no events")
             yield response.content.iter_any()
 
+    @asynccontextmanager
+    async def lines(self, path: str) -> AsyncGenerator[AsyncIterator[bytes]]:
+        """The lines of an answer of JSON lines; empty ones show that the gateway is still there."""
+        headers = self._headers(needs_key=True) | {"Accept": "application/x-ndjson"}
+        limits = aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_read=SILENCE_S)
+        async with self._request("GET", path, headers, None, limits) as response:
+            if response.content_type != "application/x-ndjson":
+                raise GatewayError(f"{response.url} answered {response.content_type}, no lines")
+            yield _lines(response.content.iter_any())
+
     async def _repeat(
         self, method: str, path: str, answer: type[ModelT], body: BaseModel | None, needs_key: bool
     ) -> ModelT:
@@ -147,6 +157,17 @@ class Transport:
             message,
             hint="Start one with `warren up`, or set WARREN_URL; `warren doctor` looks closer.",
         )
+
+
+async def _lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+    """Cut chunks into lines, of any length; what follows the last line end is not one."""
+    rest: list[bytes] = []
+    async for chunk in chunks:
+        head, *lines = chunk.split(b"\n")
+        rest.append(head)
+        for line in lines:
+            yield b"".join(rest)
+            rest = [line]
 
 
 def _reason(error: OSError) -> str:

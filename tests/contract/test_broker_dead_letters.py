@@ -1,6 +1,6 @@
 """Dead letters: what was given up is visible with its reason, and can be tried again."""
 
-from tests.support.brokers import Place, assert_quiet, letters_of, take
+from tests.support.brokers import Place, assert_quiet, letters_of, publish_bodies, take
 
 from warren_broker.port import Broker
 from warren_broker.topology import DEAD
@@ -52,3 +52,31 @@ async def test_a_dead_letter_can_be_tried_again(place: Place, broker: Broker) ->
 
 async def test_a_letter_that_is_not_there_can_not_be_tried_again(broker: Broker) -> None:
     assert not await broker.requeue_dead_letter("msg_of_nobody")
+
+
+async def test_a_letter_that_fails_again_comes_back_and_is_counted(
+    place: Place, broker: Broker
+) -> None:
+    queue = place.queue()
+    await broker.declare(queue)
+    await publish_bodies(broker, queue, b"bad")
+    async with broker.consume(queue, prefetch=1) as consumer:
+        for n_failures in (1, 2, 3):
+            await (await take(consumer)).dead_letter(f"failure {n_failures}")
+            (letter,) = await letters_of(broker, queue, 1)
+            assert (letter.n_failures, letter.reason) == (n_failures, f"failure {n_failures}")
+            assert letter.id == "id-bad"
+            await assert_quiet(consumer)
+            assert await broker.requeue_dead_letter(letter.id)
+
+
+async def test_a_dead_letter_can_be_dropped(place: Place, broker: Broker) -> None:
+    queue = place.queue()
+    await broker.declare(queue)
+    for i in range(3):
+        await broker.dead_letter(
+            b"%d" % i, origin=queue, reason="no", message_id=f"{place.prefix}-{i}"
+        )
+    assert await broker.drop_dead_letter(f"{place.prefix}-1")
+    assert [letter.body for letter in await letters_of(broker, queue, 2)] == [b"0", b"2"]
+    assert not await broker.drop_dead_letter(f"{place.prefix}-1")

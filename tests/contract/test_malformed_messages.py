@@ -121,3 +121,18 @@ async def test_what_is_bad_in_a_topic_is_passed_over(place: Place, broker: Broke
         (good,) = await claim_items(inbox, 1)
         assert good.item.worker == "env_7"
         good.done()
+
+
+async def test_a_poisonous_item_that_is_republished_is_counted(
+    place: Place, broker: Broker
+) -> None:
+    queue = place.queue()
+    await publish_items(broker, queue, step(turn=7))
+    async with receive(broker, queue, Step, prefetch=1) as inbox:
+        for n_failures in (1, 2):
+            (claim,) = await claim_items(inbox, 1)
+            claim.dead_letter("poison")
+            (letter,) = await letters_of(broker, queue, 1)
+            assert (letter.reason, letter.n_failures) == ("poison", n_failures)
+            assert await broker.requeue_dead_letter(letter.id)
+        (await claim_items(inbox, 1))[0].done()

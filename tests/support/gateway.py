@@ -16,6 +16,7 @@ from warren_gateway.api.app import build_app
 from warren_gateway.api.parts import Parts
 from warren_gateway.auth import ApiKeys, Key
 from warren_gateway.probe import Probe, answers_broker, answers_store
+from warren_gateway.recordings import Recordings
 from warren_gateway.registry import Registry
 from warren_gateway.runs import Runs
 from warren_gateway.store.outbox import Relay
@@ -76,6 +77,7 @@ async def open_gateway(store: Store, broker: Broker, runs_dir: Path) -> AsyncGen
         registry=registry,
         runs=Runs(store, broker, relay, runs_dir=runs_dir, followers=[follower]),
         keys=keys,
+        recordings=Recordings(store),
         store_probe=Probe(partial(answers_store, store)),
         broker_probe=Probe(partial(answers_broker, broker)),
     )

@@ -122,6 +122,10 @@ class MemoryBroker:
         self._check_open()
         return self._hub.requeue(letter_id)
 
+    async def drop_dead_letter(self, letter_id: str) -> bool:
+        self._check_open()
+        return self._hub.drop(letter_id)
+
     async def close(self) -> None:
         self.leave()
 

@@ -75,19 +75,27 @@ class MemoryHub:
 
     def dead_letters(self, limit: int) -> list[DeadLetter]:
         letters = islice(self.declare(DEAD).ready, limit)
-        return [DeadLetter(m.id, m.origin, m.reason, m.published_s, m.body) for m in letters]
+        return [_letter(message) for message in letters]
 
     def requeue(self, letter_id: str) -> bool:
-        dead = self.declare(DEAD)
-        letter = next((m for m in dead.ready if m.id == letter_id), None)
-        if letter is None:
+        if (letter := self._find_dead(letter_id)) is None:
             return False
         if (origin := self._queues.get(letter.origin)) is None:
             raise Unroutable(f"{letter_id} came from {letter.origin}, which is gone")
-        dead.remove(letter)
+        self.declare(DEAD).remove(letter)
         letter.origin = letter.reason = ""
+        letter.n_requeued += 1
         origin.put(letter)
         return True
+
+    def drop(self, letter_id: str) -> bool:
+        if (letter := self._find_dead(letter_id)) is None:
+            return False
+        self.declare(DEAD).remove(letter)
+        return True
+
+    def _find_dead(self, letter_id: str) -> Message | None:
+        return next((m for m in self.declare(DEAD).ready if m.id == letter_id), None)
 
     def close(self) -> None:
         for client in list(self._clients):
@@ -109,6 +117,17 @@ class MemoryHub:
             fallback.put(message)
             n_moved += 1
         log.info("%s is gone: %d messages moved to %s", home.name, n_moved, fallback.name)
+
+
+def _letter(message: Message) -> DeadLetter:
+    return DeadLetter(
+        id=message.id,
+        origin=message.origin,
+        reason=message.reason,
+        first_seen_s=message.published_s,
+        body=message.body,
+        n_failures=message.n_requeued + 1,
+    )
 
 
 @asynccontextmanager

@@ -21,6 +21,8 @@ class Message:
     body: bytes
     published_s: float
     n_deliveries: int = 0
+    n_requeued: int = 0
+    """How often it was sent home from `dead`."""
     origin: str = ""
     """Where it can go back to; set only in `dead`, as is the reason."""
     reason: str = ""

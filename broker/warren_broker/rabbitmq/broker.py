@@ -194,6 +194,10 @@ class RabbitBroker:
         self._check_open()
         return await self._letters.requeue(letter_id)
 
+    async def drop_dead_letter(self, letter_id: str) -> bool:
+        self._check_open()
+        return await self._letters.drop(letter_id)
+
     async def close(self) -> None:
         """Takes a few seconds at most, whatever state the server is in."""
         self._is_closed = True

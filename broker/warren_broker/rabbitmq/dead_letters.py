@@ -10,7 +10,7 @@ as it was when the message came to the queue.
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from aio_pika.abc import AbstractChannel
 from aiormq.abc import AbstractChannel as Frames
@@ -21,9 +21,11 @@ from warren_broker.port import DeadLetter
 from warren_broker.rabbitmq.connection import Link
 from warren_broker.rabbitmq.entities import Entities
 from warren_broker.rabbitmq.messages import (
+    REQUEUED,
     Parcel,
     id_of,
     kept_headers,
+    n_requeued_of,
     published_s,
     reason_of,
     server_reason_of,
@@ -49,7 +51,8 @@ class DeadLetters:
         async def run(channel: AbstractChannel) -> list[DeadLetter]:
             frames = await channel.get_underlay_channel()
             messages = [message async for message in self._take(frames, limit)]
-            await self._put_back(channel, messages)
+            if messages:
+                await self._put_back(channel, messages[-1], len(messages))
             return [self._letter(message) for message in messages]
 
         async with self._one_at_a_time:
@@ -58,17 +61,29 @@ class DeadLetters:
 
     async def requeue(self, letter_id: str) -> bool:
         """Raises `Unroutable` when its origin is gone."""
+        return await self._take_out(letter_id, self._send_home)
+
+    async def drop(self, letter_id: str) -> bool:
+        return await self._take_out(letter_id, _forget)
+
+    async def _take_out(
+        self, letter_id: str, settle: Callable[[DeliveredMessage], Awaitable[None]]
+    ) -> bool:
+        """Settle one letter and ack it; False when it is not there."""
 
         async def run(channel: AbstractChannel) -> bool:
             frames = await channel.get_underlay_channel()
-            others: list[DeliveredMessage] = []
+            before: DeliveredMessage | None = None
+            n_before = 0
             async for message in self._take(frames, DEAD.max_messages):
-                if id_of(message) == letter_id:
-                    await self._send_home(message)
-                    await frames.basic_ack(message.delivery_tag or 0)
-                    await self._put_back(channel, others)
-                    return True
-                others.append(message)
+                if id_of(message) != letter_id:
+                    before, n_before = message, n_before + 1
+                    continue
+                await settle(message)
+                await frames.basic_ack(message.delivery_tag or 0)
+                if before is not None:
+                    await self._put_back(channel, before, n_before)
+                return True
             return False
 
         async with self._one_at_a_time:
@@ -82,20 +97,18 @@ class DeadLetters:
             yield message
 
     async def _put_back(
-        self, channel: AbstractChannel, messages: Sequence[DeliveredMessage]
+        self, channel: AbstractChannel, last: DeliveredMessage, n_messages: int
     ) -> None:
-        """Put back what was only looked at, and see it back, so that nobody counts too few.
+        """Put back what was only looked at, up to `last`, and see it back: nobody counts too few.
 
         Closing the channel would do it too, some time later.
         """
-        if not messages:
-            return
         frames = await channel.get_underlay_channel()
-        await frames.basic_nack(messages[-1].delivery_tag or 0, multiple=True, requeue=True)
+        await frames.basic_nack(last.delivery_tag or 0, multiple=True, requeue=True)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PUT_BACK_S):
                 for pause_s in pauses(first_s=0.002):
-                    if await self._n_waiting(channel) >= len(messages):
+                    if await self._n_waiting(channel) >= n_messages:
                         return
                     await asyncio.sleep(pause_s)
 
@@ -108,7 +121,7 @@ class DeadLetters:
             exchange="",
             routing_key=message.routing_key or "",
             body=message.body,
-            headers=kept_headers(message),
+            headers=kept_headers(message) | {REQUEUED: n_requeued_of(message) + 1},
             has_route_grace=False,
         )
         deadline = asyncio.get_running_loop().time() + REQUEUE_S
@@ -121,7 +134,12 @@ class DeadLetters:
             reason=reason_of(message) or _in_words(server_reason_of(message)),
             first_seen_s=published_s(message) or time.time(),
             body=message.body,
+            n_failures=n_requeued_of(message) + 1,
         )
+
+
+async def _forget(_: DeliveredMessage) -> None:
+    """Nothing to do before the letter is acked and gone."""
 
 
 def _in_words(server_reason: str | None) -> str:

@@ -18,6 +18,8 @@ PUBLISHED = "x-warren-us"
 """Unix time of the first publishing, in microseconds."""
 N_BEFORE = "x-warren-deliveries"
 """Deliveries before the message was published again."""
+REQUEUED = "x-warren-requeued"
+"""How often the message was sent home from `dead`."""
 REASON = "x-warren-reason"
 """Of a dead letter."""
 OFFSET = "x-stream-offset"
@@ -79,6 +81,10 @@ def published_s(message: DeliveredMessage) -> float | None:
     """Unix time of the first publishing; None when another client sent it."""
     found = _headers(message).get(PUBLISHED)
     return found / 1e6 if isinstance(found, int) else None
+
+
+def n_requeued_of(message: DeliveredMessage) -> int:
+    return _integer(_headers(message).get(REQUEUED))
 
 
 def reason_of(message: DeliveredMessage) -> str | None:

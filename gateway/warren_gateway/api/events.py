@@ -45,7 +45,7 @@ async def run_events_live(call: Call[Nothing]) -> web.StreamResponse:
         sse_response(call.request, ping_interval=PING_S, send_timeout=SEND_S) as response,
     ):
         feed = _Feed(inbox, response, after, quiet_s)
-        await _until_first(feed.pump(), response.wait(), _wait(call.parts.closing))
+        await until_first(feed.pump(), response.wait(), call.parts.closing.wait())
     return response
 
 
@@ -109,11 +109,7 @@ def _last_event(request: web.Request) -> Position | None:
         raise Refusal(422, problem) from error
 
 
-async def _wait(event: asyncio.Event) -> None:
-    await event.wait()
-
-
-async def _until_first(*coroutines: Coroutine[Any, Any, None]) -> None:
+async def until_first(*coroutines: Coroutine[Any, Any, object]) -> None:
     """Run all until one ends; end the others, and raise what the ended one raised."""
     tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     try:

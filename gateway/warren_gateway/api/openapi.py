@@ -20,6 +20,7 @@ _REASONS = {
     401: "No API key, or a wrong one",
     404: "Not there, or not yours",
     409: "Not in this state",
+    410: "No longer kept",
     413: "Too large",
     422: "Does not fit the schema",
     500: "A mistake of the gateway",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from warren_broker.port import Broker
 from warren_gateway.auth import ApiKeys
 from warren_gateway.probe import Probe
+from warren_gateway.recordings import Recordings
 from warren_gateway.registry import Registry
 from warren_gateway.runs import Runs
 
@@ -16,6 +17,7 @@ class Parts:
     registry: Registry
     runs: Runs
     keys: ApiKeys
+    recordings: Recordings
     store_probe: Probe
     broker_probe: Probe
     closing: asyncio.Event = field(default_factory=asyncio.Event)

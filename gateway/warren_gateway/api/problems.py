@@ -11,8 +11,8 @@ from http import HTTPStatus
 from aiohttp import web
 
 from warren_broker.errors import BrokerError
-from warren_gateway.recordings import UnusableSource
 from warren_gateway.runs import KeyReused, NoSuchRun, RunHasEnded
+from warren_gateway.sources import UnusableSource
 from warren_gateway.store.store import StoreUnavailable
 from warren_schemas.http import Problem
 from warren_schemas.ids import new_id

@@ -1,14 +1,39 @@
 """Every route of the HTTP API, in one place."""
 
+from warren_gateway.api.dead_letters import (
+    ListDeadLetters,
+    drop_dead_letter,
+    list_dead_letters,
+    republish_dead_letter,
+    show_dead_letter,
+)
 from warren_gateway.api.events import run_events_live
 from warren_gateway.api.fleet import list_queues, list_workers
 from warren_gateway.api.health import show_health
 from warren_gateway.api.route import Nothing, Route
 from warren_gateway.api.runs import ListRuns, cancel_run, list_runs, show_run, submit_run
+from warren_gateway.api.trajectories import ReadTrajectories, run_trajectories
 from warren_schemas.events import RunEvent
-from warren_schemas.http import Health, QueueList, RunList, RunView, SubmitRun, WorkerList
+from warren_schemas.http import (
+    DeadLetterDetails,
+    DeadLetterList,
+    DeadLetterView,
+    Health,
+    QueueList,
+    RunList,
+    RunView,
+    SubmitRun,
+    TrajectoryView,
+    WorkerList,
+)
 
-AnyRoute = Route[Nothing] | Route[ListRuns] | Route[SubmitRun]
+AnyRoute = (
+    Route[Nothing]
+    | Route[ListDeadLetters]
+    | Route[ListRuns]
+    | Route[ReadTrajectories]
+    | Route[SubmitRun]
+)
 
 ROUTES: tuple[AnyRoute, ...] = (
     Route(
@@ -60,6 +85,16 @@ ROUTES: tuple[AnyRoute, ...] = (
     ),
     Route(
         "GET",
+        "/v1/runs/{run}/trajectories",
+        run_trajectories,
+        takes=ReadTrajectories,
+        answers=TrajectoryView,
+        summary="Read a run's recorded trajectories, one JSON object in each line",
+        errors=(404, 410, 422),
+        media_type="application/x-ndjson",
+    ),
+    Route(
+        "GET",
         "/v1/workers",
         list_workers,
         takes=Nothing,
@@ -75,6 +110,42 @@ ROUTES: tuple[AnyRoute, ...] = (
         answers=QueueList,
         summary="Show how many messages wait in each queue",
         errors=(422,),
+    ),
+    Route(
+        "GET",
+        "/v1/dead-letters",
+        list_dead_letters,
+        takes=ListDeadLetters,
+        answers=DeadLetterList,
+        summary="List messages that were given up, oldest first",
+        errors=(422,),
+    ),
+    Route(
+        "GET",
+        "/v1/dead-letters/{letter}",
+        show_dead_letter,
+        takes=Nothing,
+        answers=DeadLetterDetails,
+        summary="Show a dead letter with its items",
+        errors=(404, 422),
+    ),
+    Route(
+        "POST",
+        "/v1/dead-letters/{letter}/republish",
+        republish_dead_letter,
+        takes=Nothing,
+        answers=DeadLetterView,
+        summary="Send a dead letter to the queue that it came from",
+        errors=(400, 404, 409, 413, 422),
+    ),
+    Route(
+        "POST",
+        "/v1/dead-letters/{letter}/drop",
+        drop_dead_letter,
+        takes=Nothing,
+        answers=DeadLetterView,
+        summary="Forget a dead letter",
+        errors=(400, 404, 413, 422),
     ),
     Route(
         "GET",

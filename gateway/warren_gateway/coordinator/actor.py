@@ -25,7 +25,6 @@ from warren_broker.topology import (
     results,
     run_events,
     train,
-    trajectories,
 )
 from warren_gateway.coordinator import ending, leases, logic, records
 from warren_gateway.coordinator.change import Change
@@ -37,6 +36,7 @@ from warren_gateway.probe import within
 from warren_gateway.registry import Registry
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
+from warren_gateway.streams import recording
 from warren_schemas.control import WorkerRole
 from warren_schemas.envelope import Item
 from warren_schemas.episode import EpisodeEnded
@@ -95,7 +95,10 @@ class RunActor:
         await self._prepare()
         reading = (
             follow(
-                self._broker, trajectories(memory.run), EpisodeEnded, start=memory.stream_offset
+                self._broker,
+                recording(memory.run, memory.config),
+                EpisodeEnded,
+                start=memory.stream_offset,
             ),
             receive(self._broker, results(memory.model), OpResult, prefetch=RESULTS_PREFETCH),
         )
@@ -120,7 +123,9 @@ class RunActor:
 
     async def _prepare(self) -> None:
         memory = self._memory
-        await self._declare(trajectories(memory.run), run_events(memory.run), results(memory.model))
+        await self._declare(
+            recording(memory.run, memory.config), run_events(memory.run), results(memory.model)
+        )
         if memory.plays_episodes:
             await self._declare(*(interact(e.name) for e in memory.config.environments))
         if memory.lease.holder is not None:
@@ -175,9 +180,9 @@ class RunActor:
     async def _look_for_end_of_recording(self) -> None:
         source = self._memory.source
         if isinstance(source, Recorded):
-            recording = source.recording
-            recording.end_offset = await self._patiently(
-                lambda session: records.end_of_recording(session, recording.run)
+            run = source.recording.run
+            source.recording.end_offset = await self._patiently(
+                lambda session: records.end_of_recording(session, run)
             )
 
     async def _look_for_wishes(self) -> None:

@@ -8,7 +8,7 @@ import asyncio
 
 from warren_broker.inbox import follow
 from warren_broker.port import Broker
-from warren_broker.topology import run_events, trajectories
+from warren_broker.topology import run_events
 from warren_gateway.coordinator.mailbox import Mailbox
 from warren_gateway.coordinator.recording import Recording
 from warren_schemas.episode import EpisodeEnded
@@ -26,8 +26,10 @@ async def play(recording: Recording, broker: Broker, mailbox: Mailbox) -> None:
 
 
 async def _read(recording: Recording, broker: Broker, mailbox: Mailbox) -> None:
-    stream, start = trajectories(recording.run), recording.read_from
-    async with follow(broker, stream, EpisodeEnded, start=start, prefetch=PREFETCH) as inbox:
+    start = recording.read_from
+    async with follow(
+        broker, recording.stream, EpisodeEnded, start=start, prefetch=PREFETCH
+    ) as inbox:
         async for claims in inbox:
             await mailbox.put_recorded(claims)
 

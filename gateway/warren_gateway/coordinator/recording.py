@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from warren_broker.port import FromTime, StreamStart
+from warren_broker.topology import Stream
 from warren_gateway.coordinator.groups import Group
 from warren_gateway.position import Position
 from warren_schemas.config import TrainConfig
@@ -34,7 +35,8 @@ class Terms:
 
     group_sizes: Mapping[str, int]
     """By name of the environment."""
-    max_attempts: int
+    attempts: Mapping[str, int]
+    """The same of how often an episode is tried."""
     most_open: int
 
     @classmethod
@@ -43,9 +45,10 @@ class Terms:
         in_the_air = (algorithm.max_staleness + 1) * algorithm.groups_per_step
         return cls(
             group_sizes={e.name: e.group_size or algorithm.group_size for e in config.environments},
-            max_attempts=max(
-                e.episode_attempts or config.limits.episode_attempts for e in config.environments
-            ),
+            attempts={
+                e.name: e.episode_attempts or config.limits.episode_attempts
+                for e in config.environments
+            },
             most_open=4 * in_the_air + SLACK,
         )
 
@@ -54,6 +57,7 @@ class Terms:
 class Recording:
     run: RunId
     """Who recorded it."""
+    stream: Stream
     terms: Terms
     start: Position | FromTime
     next_offset: int | None = None
@@ -103,7 +107,8 @@ class Recording:
         if group is None or not _is_news(group, item):
             return None
         group.attempts[item.spec.member] = item.envelope.attempt
-        group.take(item, position.offset, max_attempts=self.terms.max_attempts)
+        max_attempts = self.terms.attempts[item.spec.environment]
+        group.take(item, position.offset, max_attempts=max_attempts)
         if not group.is_complete:
             return None
         del self.open[group.id]

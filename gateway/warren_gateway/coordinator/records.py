@@ -15,6 +15,7 @@ from warren_gateway.coordinator.source import Live, Recorded, Source
 from warren_gateway.position import Position
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import GroupRow, Model, OpRow, Run
+from warren_gateway.streams import recording
 from warren_schemas.config import RecordedSource, TrainConfig
 from warren_schemas.events import RunState
 from warren_schemas.ids import GroupId, RunId
@@ -43,15 +44,17 @@ def _source(session: Session, run: Run, now_s: float) -> Source:
         return Live()
     recorder = session.get_one(Run, config.source.run)
     progress = Progress.model_validate(run.progress or {})
-    recording = Recording(
+    recorder_config = TrainConfig.model_validate(recorder.config)
+    recorded = Recording(
         run=RunId(recorder.id),
-        terms=Terms.of(TrainConfig.model_validate(recorder.config)),
+        stream=recording(recorder.id, recorder_config),
+        terms=Terms.of(recorder_config),
         start=_start(config.source),
         next_offset=progress.recording_offset,
         end_offset=end_of_recording(session, RunId(recorder.id)),
         closed=_consumed(session, run.id),
     )
-    return Recorded(recording, now_s)
+    return Recorded(recorded, now_s)
 
 
 def _start(source: RecordedSource) -> Position | FromTime:

@@ -52,6 +52,9 @@ from warren_schemas.config.phases import (
     EvaluationConfig,
     WarmupConfig,
 )
+from warren_schemas.config.retention import (
+    RetentionConfig,
+)
 from warren_schemas.config.rewards import (
     RewardReduction,
     RewardRules,
@@ -99,6 +102,7 @@ __all__ = [
     "PpoLoss",
     "Quorum",
     "RecordedSource",
+    "RetentionConfig",
     "Retry",
     "RewardReduction",
     "RewardRules",

@@ -12,6 +12,7 @@ from warren_schemas.config.model import ModelConfig
 from warren_schemas.config.numbers import NonNegativeInt
 from warren_schemas.config.optimizer import OptimizerConfig
 from warren_schemas.config.phases import EvaluationConfig, WarmupConfig
+from warren_schemas.config.retention import RetentionConfig
 from warren_schemas.config.sampling import Sampling
 from warren_schemas.config.source import LiveSource, Source
 
@@ -31,6 +32,7 @@ class TrainConfig(Frozen):
     warmup: WarmupConfig | None = None
     evaluation: EvaluationConfig | None = None
     checkpoint: CheckpointConfig = Field(default_factory=CheckpointConfig)
+    retention: RetentionConfig = Field(default_factory=RetentionConfig)
     limits: LimitsConfig = Field(default_factory=LimitsConfig)
     secrets: tuple[SecretName, ...] = ()
     """Names of secrets that every environment gets; their values lie with the env workers."""

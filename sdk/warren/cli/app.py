@@ -35,6 +35,12 @@ For example:
     warren runs ls
     warren runs show last --follow
 """
+_DEAD_LETTERS_HELP = """See messages that were given up, and try them again or forget them.
+
+For example:
+    warren dead-letters ls
+    warren dead-letters republish LETTER
+"""
 
 
 def build() -> App:
@@ -53,8 +59,11 @@ def build() -> App:
     )
     _add(app, "train", "warren.cli.train:train", _RUNS)
     app.command(_runs())
+    _add(app, "trajectories", "warren.cli.replay:trajectories", _RUNS)
+    _add(app, "replay", "warren.cli.replay:replay", _RUNS)
     _add(app, "workers", "warren.cli.cluster:workers", _SYSTEM)
     _add(app, "queues", "warren.cli.cluster:queues", _SYSTEM)
+    app.command(_dead_letters())
     _add(app, "doctor", "warren.cli.doctor:doctor", _SYSTEM)
     for name, plugin in plugins().items():
         _add(app, name, plugin.value, _PROGRAMS)
@@ -82,6 +91,15 @@ def _runs() -> App:
     for name in ("ls", "show", "cancel"):
         _add(runs, name, f"warren.cli.runs:{name}", _RUNS)
     return runs
+
+
+def _dead_letters() -> App:
+    letters = App(
+        name="dead-letters", help=_DEAD_LETTERS_HELP, help_format="plaintext", group=_SYSTEM
+    )
+    for name in ("ls", "show", "republish", "drop"):
+        _add(letters, name, f"warren.cli.dead_letters:{name}", _SYSTEM)
+    return letters
 
 
 def _add(app: App, name: str, target: str, group: Group) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sqlmodel import Session, select
 from tests.unit.coordinator.world import RUN, ReplayWorld, World, config
 
+from warren_broker.topology import trajectories
 from warren_gateway.coordinator.recording import Recording, Terms
 from warren_gateway.position import Position
 from warren_gateway.store.tables import GroupRow
@@ -150,7 +151,7 @@ def test_a_recording_that_is_gone_fails_the_replay_with_a_reason() -> None:
 @pytest.mark.parametrize("start", [0, 65, 700])
 def test_a_recording_starts_where_it_is_told_to(start: int) -> None:
     recorded = played(9, failure_rate=0.0, chaos=0.0)
-    recording = Recording(RUN, terms(recorded.config), Position.of(start))
+    recording = Recording(RUN, trajectories(RUN), terms(recorded.config), Position.of(start))
     places: list[int] = []
     for offset, item in enumerate(recorded.stream):
         groups, _ = recording.take([item], offset)
@@ -163,7 +164,7 @@ def test_groups_that_never_end_are_given_up_once_there_are_too_many() -> None:
     training = [i for i in recorded.stream if i.spec.purpose is EpisodePurpose.TRAIN]
     first = next(i for i in training if i.spec.member == 0)
     limits = terms(recorded.config)
-    recording = Recording(RUN, limits, Position(0))
+    recording = Recording(RUN, trajectories(RUN), limits, Position(0))
     for number in range(limits.most_open + 5):
         spec = first.spec.model_copy(update={"group": f"group_{number}"})
         _, given_up = recording.take([first.model_copy(update={"spec": spec})], number)

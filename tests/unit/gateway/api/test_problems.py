@@ -30,7 +30,7 @@ def _name(route: AnyRoute) -> str:
 
 
 async def _ask(client: aiohttp.ClientSession, route: AnyRoute, **fields: Any) -> tuple[int, Any]:
-    path = route.path.replace("{run}", "run_0")
+    path = route.path.format(run="run_0", letter="msg_0")
     async with client.request(route.method, path, **fields) as response:
         assert response.content_type == "application/json"
         return response.status, (await response.json(), response.headers)

@@ -1,0 +1,199 @@
+"""A run's recorded trajectories as lines of JSON.
+
+Invariants
+- Each trajectory comes once and in the order of the stream; `offset` of the last line plus one goes
+  on exactly behind it.
+- The answer ends where the run's coordinator had read when it began, with `follow` where it has read
+  when the run ends. An answer that can't get there is refused (410) or cut off, so that nobody takes a
+  part for all.
+- The broker is only asked for more once the client has taken what it was sent. Empty lines keep a
+  quiet connection alive, and find out when nobody is there any more.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from aiohttp import web
+
+from warren_broker.errors import BrokerError
+from warren_broker.inbox import Claim, Inbox, follow
+from warren_broker.port import FromTime, StreamStart
+from warren_broker.topology import run_events
+from warren_gateway.api.events import is_last, until_first
+from warren_gateway.api.problems import Refusal
+from warren_gateway.api.route import Call
+from warren_gateway.position import Position
+from warren_gateway.recordings import Fates, Recordings
+from warren_gateway.store.store import StoreUnavailable
+from warren_gateway.streams import recording
+from warren_schemas.base import Frozen
+from warren_schemas.config import NonNegativeFloat, NonNegativeInt, PositiveInt
+from warren_schemas.episode import EpisodeEnded
+from warren_schemas.events import RunEvent
+from warren_schemas.http import Problem, TrajectoryView
+
+PING_S = 10.0
+GONE_S = 30.0
+"""What is known to be in the stream, and does not come for this long, is no longer kept."""
+PREFETCH = 4
+
+log = logging.getLogger(__name__)
+
+
+class ReadTrajectories(Frozen):
+    offset: NonNegativeInt | None = None
+    """Begin at this offset; left out, at the oldest one that is kept."""
+    since_s: NonNegativeFloat | None = None
+    """Begin with what was recorded at this Unix time."""
+    limit: PositiveInt | None = None
+    """Most trajectories to answer."""
+    follow: bool = False
+    """Go on until the run has ended."""
+
+
+async def run_trajectories(call: Call[ReadTrajectories]) -> web.StreamResponse:
+    takes, broker = call.takes, call.parts.broker
+    if takes.offset is not None and takes.since_s is not None:
+        raise _refusal(422, "invalid_query", "offset and since_s are two beginnings; give one")
+    run = await call.parts.runs.show(call.owner, call.run)
+    stream = recording(run.id, run.config)
+    async with follow(
+        broker, stream, EpisodeEnded, start=_start(takes), prefetch=PREFETCH
+    ) as inbox:
+        feed = _Feed(call, inbox)
+        await until_first(feed.pump(), feed.watch(), call.parts.closing.wait())
+    return feed.response
+
+
+def _start(takes: ReadTrajectories) -> StreamStart:
+    if takes.since_s is not None:
+        return FromTime(takes.since_s)
+    return Position.of(takes.offset or 0).offset
+
+
+class _Gone(Exception):
+    """What should be in the stream is not: it was older than its retention."""
+
+
+class _Feed:
+    """From the stream to one client."""
+
+    def __init__(self, call: Call[ReadTrajectories], inbox: Inbox[EpisodeEnded]) -> None:
+        self.response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
+        self._call = call
+        self._takes = call.takes
+        self._recordings: Recordings = call.parts.recordings
+        self._inbox = inbox
+        self._next = Position.of(call.takes.offset or 0)
+        self._end: int | None = None
+        self._end_is_known = asyncio.Event()
+        self._n_sent = 0
+
+    async def watch(self) -> None:
+        """Find out where the answer ends: now, or when the run does. Never returns."""
+        self._end = await (self._final_end() if self._takes.follow else self._where())
+        self._end_is_known.set()
+        await asyncio.get_running_loop().create_future()
+
+    async def _final_end(self) -> int:
+        stream = run_events(self._call.run)
+        async with follow(self._call.parts.broker, stream, RunEvent, start="next") as events:
+            if (end := await self._recordings.final_end(self._call.run)) is not None:
+                return end
+            async for claims in events:
+                for claim in claims:
+                    claim.done()
+                if any(is_last(claim.item) for claim in claims):
+                    break
+        return await self._where()
+
+    async def pump(self) -> None:
+        """Send until the end; cut the connection where it can't be reached.
+
+        Raises `Refusal` while nothing was sent yet.
+        """
+        try:
+            await self._pump()
+            await self._begin()
+            await self.response.write_eof()
+        except _Gone as error:
+            if not self.response.prepared:
+                raise _refusal(410, "trajectories_gone", str(error)) from error
+            self._cut_off(error)
+        except (ConnectionResetError, BrokerError, StoreUnavailable) as error:
+            if not self.response.prepared:
+                raise
+            self._cut_off(error)
+
+    def _cut_off(self, error: Exception) -> None:
+        """So that nobody takes a part for all."""
+        log.warning("an answer with trajectories was cut off: %s", error)
+        if self._call.request.transport is not None:
+            self._call.request.transport.abort()
+
+    async def _begin(self) -> None:
+        if not self.response.prepared:
+            await self.response.prepare(self._call.request)
+
+    async def _pump(self) -> None:
+        quiet_s = 0.0
+        while not self._is_done():
+            claims = await self._receive()
+            if claims:
+                quiet_s = 0.0
+                await self._send(claims)
+                continue
+            quiet_s += PING_S
+            if self._end is None or self.response.prepared:
+                await self._begin()
+                await self.response.write(b"\n")
+            if quiet_s >= GONE_S and self._end is not None:
+                raise _Gone(f"the trajectories of {self._call.run} from {self._next} on are gone")
+
+    async def _receive(self) -> Sequence[Claim[EpisodeEnded]]:
+        """The next message; nothing when none came for a while, or the end is known now."""
+        getting = asyncio.ensure_future(anext(self._inbox))
+        knowing = asyncio.ensure_future(self._end_is_known.wait())
+        waiting = {getting} if self._end_is_known.is_set() else {getting, knowing}
+        try:
+            await asyncio.wait(waiting, timeout=PING_S, return_when=asyncio.FIRST_COMPLETED)
+            return getting.result() if getting.done() else ()
+        finally:
+            getting.cancel()
+            knowing.cancel()
+            await asyncio.gather(getting, knowing, return_exceptions=True)
+
+    async def _send(self, claims: Sequence[Claim[EpisodeEnded]]) -> None:
+        offset = claims[0].offset or 0
+        await self._begin()
+        fates = await self._recordings.fates(self._call.run, [claim.item for claim in claims])
+        for place, claim in enumerate(claims):
+            position = Position(offset, place)
+            if position >= self._next and not self._is_done():
+                await self.response.write(_line(position, claim.item, fates))
+                self._n_sent += 1
+            claim.done()
+        self._next = max(self._next, Position(offset + 1))
+
+    def _is_done(self) -> bool:
+        has_enough = self._takes.limit is not None and self._n_sent >= self._takes.limit
+        return has_enough or (self._end is not None and self._next.offset >= self._end)
+
+    async def _where(self) -> int:
+        return await self._recordings.end(self._call.owner, self._call.run)
+
+
+def _line(position: Position, item: EpisodeEnded, fates: Fates) -> bytes:
+    fate = fates.get(item.envelope.episode or "")
+    view = TrajectoryView(
+        offset=int(position),
+        fate=fate.name if fate else None,
+        advantage=fate.advantage if fate else None,
+        trajectory=item,
+    )
+    return view.model_dump_json().encode() + b"\n"
+
+
+def _refusal(status: int, code: str, message: str) -> Refusal:
+    return Refusal(status, Problem(code=code, message=f"{message}."))

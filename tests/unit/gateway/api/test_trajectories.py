@@ -1,0 +1,214 @@
+"""Recorded trajectories over HTTP, as the SDK reads and exports them: complete, in order, resumable."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from functools import partial
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from sqlalchemy import update
+from sqlmodel import Session, col
+from tests.support.factories import make_envelope, make_episode_ended, make_spec
+from tests.support.gateway import Gateway, ended
+
+import warren
+from warren.cli.look import look
+from warren.export import export
+from warren_broker.topology import trajectories
+from warren_gateway.api import trajectories as trajectories_module
+from warren_gateway.store.tables import GroupRow, Run
+from warren_schemas.episode import Completed, EpisodeEnded
+from warren_schemas.ids import EpisodeId, GroupId, RunId, new_message_id
+from warren_schemas.tabular import ParquetFile
+from warren_schemas.wire import MAX_ITEMS, encode
+
+GROUP = GroupId("group_1")
+
+
+@pytest_asyncio.fixture
+async def client(gateway: Gateway) -> AsyncGenerator[warren.Client]:
+    key = gateway.ann.headers["Authorization"].removeprefix("Bearer ")
+    async with warren.connect(gateway.url, key, retry_s=2.0) as client:
+        yield client
+
+
+def items(run: RunId, n: int) -> list[EpisodeEnded]:
+    """Members of one group, whose rewards are their numbers."""
+    return [
+        make_episode_ended(
+            envelope=make_envelope(run=run, episode=EpisodeId(f"{GROUP}.{member}")),
+            spec=make_spec(group=GROUP, member=member),
+            outcome=Completed(reward=float(member)),
+        )
+        for member in range(n)
+    ]
+
+
+async def record(gateway: Gateway, run: RunId, *messages: list[EpisodeEnded]) -> None:
+    for message in messages:
+        await gateway.broker.publish(
+            trajectories(run), encode(message), message_id=new_message_id()
+        )
+
+
+async def has_read(gateway: Gateway, run: RunId, offset: int, state: str = "running") -> None:
+    """What the run's coordinator would have stored."""
+    change = update(Run).where(col(Run.id) == run).values(stream_offset=offset, state=state)
+
+    def apply(session: Session) -> None:
+        session.exec(change)
+
+    await gateway.store.transact(apply)
+
+
+async def test_trajectories_come_once_in_order_and_from_anywhere(
+    gateway: Gateway, client: warren.Client
+) -> None:
+    run = await gateway.submit()
+    played = items(run, 5)
+    await record(gateway, run, played[:2], played[2:3], played[3:])
+    await has_read(gateway, run, 3)
+    handle = await client.run(run)
+
+    views = [view async for view in handle.trajectories()]
+
+    assert [v.trajectory.spec.member for v in views] == [0, 1, 2, 3, 4]
+    assert [v.offset for v in views] == [0, 1, MAX_ITEMS, 2 * MAX_ITEMS, 2 * MAX_ITEMS + 1]
+    for n_seen, view in enumerate(views, start=1):
+        rest = [v.offset async for v in handle.trajectories(from_=view.offset + 1)]
+        assert rest == [v.offset for v in views[n_seen:]]
+    some = [v.offset async for v in handle.trajectories(from_=1, limit=2)]
+    assert some == [1, MAX_ITEMS]
+
+
+async def test_an_answer_ends_where_the_run_has_read(
+    gateway: Gateway, client: warren.Client
+) -> None:
+    run = await gateway.submit()
+    played = items(run, 4)
+    await record(gateway, run, played[:2], played[2:])
+    await has_read(gateway, run, 1)
+    handle = await client.run(run)
+    assert len([view async for view in handle.trajectories()]) == 2
+
+
+async def test_following_ends_with_the_run(gateway: Gateway, client: warren.Client) -> None:
+    run = await gateway.submit()
+    played = items(run, 3)
+    handle = await client.run(run)
+    async with aclosing(handle.trajectories(follow=True)) as views:
+        for index, item in enumerate(played):
+            await record(gateway, run, [item])
+            view = await asyncio.wait_for(anext(views), 30.0)
+            assert view.trajectory.spec.member == index
+        await has_read(gateway, run, 3, "completed")
+        await gateway.tell(run, ended())
+        with pytest.raises(StopAsyncIteration):
+            await asyncio.wait_for(anext(views), 30.0)
+
+
+async def test_what_became_of_each_is_told(gateway: Gateway, client: warren.Client) -> None:
+    run = await gateway.submit()
+    await record(gateway, run, items(run, 3))
+    await has_read(gateway, run, 1)
+
+    def consume(session: Session) -> None:
+        outcomes = [{"fate": "trained", "reward": float(i)} for i in range(3)]
+        session.add(
+            GroupRow(
+                id=GROUP,
+                run_id=run,
+                number=0,
+                purpose="train",
+                environment=0,
+                task_index=0,
+                n_members=3,
+                min_version=0,
+                deadline_s=0.0,
+                is_open=False,
+                attempts=[1, 1, 1],
+                outcomes=outcomes,
+            )
+        )  # fmt: skip
+
+    await gateway.store.transact(consume)
+    views = [view async for view in (await client.run(run)).trajectories()]
+    assert [view.fate for view in views] == ["trained"] * 3
+    assert [round(view.advantage or 0.0, 3) for view in views] == [-1.0, 0.0, 1.0]
+    text = "\n".join(line for line, _ in look(views[2]))
+    assert "reward 2.000, advantage +1.000, 3 tokens by versions 2 to 3, trained" in text
+    assert "[turn 1: reward 0.500, 3 tokens by versions 2 to 3]" in text
+
+
+async def test_trajectories_that_are_gone_are_no_empty_answer(
+    gateway: Gateway, client: warren.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trajectories_module, "PING_S", 0.05)
+    monkeypatch.setattr(trajectories_module, "GONE_S", 0.1)
+    run = await gateway.submit()
+    await has_read(gateway, run, 7, "completed")
+    handle = await client.run(run)
+    with pytest.raises(warren.GatewayError, match="are gone") as refused:
+        _ = [view async for view in handle.trajectories()]
+    assert refused.value.status == 410
+
+
+async def test_nobody_else_sees_them(gateway: Gateway) -> None:
+    run = await gateway.submit()
+    async with gateway.bob.get(f"/v1/runs/{run}/trajectories") as response:
+        assert response.status == 404
+    async with gateway.ann.get(f"/v1/runs/{run}/trajectories?offset=1&since_s=2") as response:
+        assert response.status == 422
+
+
+async def test_a_replay_needs_a_recording_of_ones_own(
+    gateway: Gateway, client: warren.Client
+) -> None:
+    run = await gateway.submit()
+    config = {"model": {"base": "warren/tiny"}, "environments": [{"name": "guess"}]}
+    replay = await client.replay(run, config, from_=128)
+    assert replay.view.config.model_dump()["source"] == {
+        "kind": "recorded", "run": run, "from_offset": 128, "from_s": None,
+    }  # fmt: skip
+    for source, told in (("run_of_nobody", "there is no run"), (replay.id, "is a replay itself")):
+        with pytest.raises(warren.ConfigurationError) as refused:
+            await client.replay(source, config)
+        assert told in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["all.jsonl", "all.parquet"])
+async def test_an_export_holds_every_trajectory(
+    gateway: Gateway, client: warren.Client, tmp_path: Path, name: str
+) -> None:
+    run = await gateway.submit()
+    await record(gateway, run, items(run, 5))
+    await has_read(gateway, run, 1)
+    path = tmp_path / name
+    assert await export((await client.run(run)).trajectories(), path) == 5
+    assert left_in(tmp_path) == [name]
+    rows = read_rows(path)
+    assert [row["reward"] for row in rows] == [0.0, 1.0, 2.0, 3.0, 4.0]
+
+
+def left_in(folder: Path) -> list[str]:
+    return [file.name for file in folder.glob("all*")]
+
+
+def read_rows(path: Path) -> list[dict[str, object]]:
+    if path.suffix == ".parquet":
+        return ParquetFile.read(path)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return [{"reward": line["trajectory"]["outcome"]["reward"]} for line in lines]
+
+
+async def test_an_export_needs_an_ending_that_is_known(tmp_path: Path) -> None:
+    async def nothing() -> AsyncGenerator[warren.TrajectoryView]:
+        return
+        yield
+
+    writing = partial(export, nothing())
+    with pytest.raises(warren.ConfigurationError, match="no ending"):
+        await writing(tmp_path / "all.csv")
