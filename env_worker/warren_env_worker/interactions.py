@@ -29,7 +29,7 @@ from warren_env_worker.host.protocol import Answer
 from warren_env_worker.host.request import Request
 from warren_env_worker.interaction import Interaction, episode_of, misfit, run_of, turn_of
 from warren_env_worker.memory import EndedRuns, FinishedEpisodes
-from warren_env_worker.successor import Successor, Taken, end, follow
+from warren_env_worker.successor import Origin, Successor, Taken, end, follow
 from warren_schemas.episode import Failed, FailureKind, Step
 from warren_schemas.ids import EpisodeId, RunId, WorkerId
 
@@ -129,7 +129,7 @@ class Interactions:
         if refusal is None:
             self._begin(claim)
         else:
-            successor = end(claim.item, refusal, worker=self._worker, started_s=time.time())
+            successor = end(claim.item, refusal, Origin(self._worker, time.time()))
             self._publish(successor, [claim])
 
     def _begin(self, claim: Claim[Taken]) -> None:
@@ -170,7 +170,10 @@ class Interactions:
         taken = interaction.taken
         if self._live.get(episode_of(taken)) is not interaction:
             return  # dropped while the environment was at work
-        successor = follow(taken, answer, worker=self._worker, started_s=interaction.started_s)
+        by = Origin(
+            self._worker, interaction.started_s, self._hosts[taken.spec.environment].description
+        )
+        successor = follow(taken, answer, by)
         claims, interaction.claims = interaction.claims, []
         interaction.successor = successor
         if successor.is_end:
@@ -195,7 +198,7 @@ class Interactions:
         self._notice_room(environment)
 
     def _notice_room(self, environment: str) -> None:
-        if self._n_live[environment] < self._capacity:
+        if self._n_live[environment] < self._capacity and self._hosts[environment].has_room:
             self._room[environment].set()
         else:
             self._room[environment].clear()

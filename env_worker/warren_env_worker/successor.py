@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warren_broker.topology import Address, generate, trajectories
-from warren_env_worker.host.protocol import Answer, Message, Observed, Refused
+from warren_env_worker.host.protocol import Answer, Description, Message, Observed, Refused
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import (
     EpisodeEnded,
@@ -41,25 +41,29 @@ class Successor:
         return isinstance(self.item, EpisodeEnded)
 
 
-def follow(taken: Taken, answer: Answer, *, worker: WorkerId, started_s: float) -> Successor:
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who publishes a successor, and what made it."""
+
+    worker: WorkerId
+    started_s: float
+    environment: Description | None = None
+
+
+def follow(taken: Taken, answer: Answer, by: Origin) -> Successor:
     """What follows from the environment's answer: the policy's turn, or the end."""
     if isinstance(answer, Refused):
         failed = Failed(kind=answer.kind, reason=answer.reason, retryable=answer.is_retryable)
-        return end(taken, failed, worker=worker, started_s=started_s)
+        return end(taken, failed, by)
     transcript = _extended(taken, answer)
     outcome = _outcome(taken, answer, transcript)
     if outcome is None:
-        return _ask_policy(taken, transcript, answer.demonstration, worker)
-    return end(taken, outcome, worker=worker, started_s=started_s, transcript=transcript)
+        return _ask_policy(taken, transcript, answer.demonstration, by.worker)
+    return end(taken, outcome, by, transcript=transcript)
 
 
 def end(
-    taken: Taken,
-    outcome: Outcome,
-    *,
-    worker: WorkerId,
-    started_s: float,
-    transcript: Transcript | None = None,
+    taken: Taken, outcome: Outcome, by: Origin, *, transcript: Transcript | None = None
 ) -> Successor:
     """The end of the episode, with what was said until then."""
     item = EpisodeEnded(
@@ -67,9 +71,11 @@ def end(
         spec=taken.spec,
         transcript=_before(taken) if transcript is None else transcript,
         outcome=outcome,
-        worker=worker,
-        started_s=started_s,
+        worker=by.worker,
+        started_s=by.started_s,
         ended_s=time.time(),
+        environment_version=by.environment.version if by.environment else "",
+        environment_code=by.environment.code if by.environment else "",
     )
     return Successor(trajectories(taken.envelope.run or ""), item)
 

@@ -26,8 +26,9 @@ Host it with `warren env-worker --env my_module:Echo`, try it with `warren.testi
 
 What an environment may rely on, and what it owes:
 
-- Methods run in a process of their own that holds many episodes, one method at a time; they may
-  block, up to `limits`. `async def` methods of different episodes run concurrently.
+- Each episode runs in a process of its own, forked from one that has everything imported; methods
+  may block, up to `limits`. Classes with `async def` methods share a process and run concurrently;
+  `isolation` says otherwise.
 - Chance comes from `ctx.rng` (or `ctx.member_rng`), never from the global `random`: the members of
   a group must start from the same state, and an episode whose worker died is rebuilt elsewhere by
   `reset` and the recorded actions. An environment that can't do this says `replayable = False`.
@@ -41,7 +42,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Generic
+from typing import ClassVar, Generic, Literal
 
 from typing_extensions import TypeVar
 
@@ -52,6 +53,7 @@ __all__ = [
     "ConfigError",
     "Context",
     "Env",
+    "Isolation",
     "Limits",
     "NoDemonstrations",
     "Observation",
@@ -59,6 +61,10 @@ __all__ = [
 ]
 
 TaskT = TypeVar("TaskT", default=None)
+
+Isolation = Literal["process", "shared"]
+"""`process`: each episode in a process of its own, forked from one that has everything imported.
+`shared`: all episodes in one process; a crash costs a rebuild of its neighbours."""
 
 Observation = str | Sequence[ChatMessage]
 """What the policy is shown: a text (one `user` message; empty for none), or chat messages of the
@@ -85,8 +91,15 @@ class Limits:
     """Constructor and `reset`."""
     step_s: float = 30.0
     """`step`, `demonstrate`, `close`."""
+    score_s: float = 60.0
+    """`score`."""
     load_s: float = 300.0
     """`tasks`, once for each process, config and split."""
+    memory_mb: int | None = 2048
+    """What an episode's own process may take beyond what it starts with; over it, `MemoryError`.
+    None is no limit. Without effect where `isolation` is `shared`."""
+    max_episodes: int | None = None
+    """Most live episodes in one env worker; None: as many as the worker holds."""
     observation_chars: int = 200_000
 
 
@@ -101,6 +114,10 @@ class Context:
     """Number of the task in the run, counted from 0 without end."""
     member: int = 0
     """Which episode of its group this is."""
+    tool_format: str | None = None
+    """How the run wants calls of tools written; None: as the environment says."""
+    secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
+    """Values of the secrets that the run names, from the env worker's environment variables."""
 
     @classmethod
     def derive(cls, seed: int, split: str = "train", index: int = 0, member: int = 0) -> "Context":
@@ -120,6 +137,10 @@ class Context:
     def demonstration_rng(self, turn: int) -> random.Random:
         """What `demonstrate` gets at this turn: other numbers for each member and turn."""
         return random.Random(_mix(self.seed, "demonstrate", self.member, turn))
+
+
+Score = float | Mapping[str, float] | None
+"""What `score` gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +170,10 @@ class Env(ABC, Generic[TaskT]):
     limits: ClassVar[Limits] = Limits()
     replayable: ClassVar[bool] = True
     """True if the same seed and actions give the same observations."""
+    isolation: ClassVar[Isolation | None] = None
+    """None: `shared` for a class with `async` methods, else `process`."""
+    context: Context
+    """What `reset` gets as well; set before it."""
 
     def tasks(self, split: str) -> Sequence[TaskT] | None:
         """The tasks of a split, or None for an environment that makes its own from `ctx`.
@@ -163,6 +188,10 @@ class Env(ABC, Generic[TaskT]):
         """Goes before the first observation as a system message. Called after `reset`."""
         return None
 
+    def system_message(self) -> str | None:
+        """The whole system message; for base classes that add to the prompt."""
+        return self.system_prompt()
+
     @abstractmethod
     def reset(self, task: TaskT, ctx: Context) -> Observation | Awaitable[Observation]:
         """The first observation of the episode; must not be empty."""
@@ -173,6 +202,14 @@ class Env(ABC, Generic[TaskT]):
 
         The words are a model's: expect anything, an empty text or one that was cut short too.
         """
+
+    def score(self) -> Score | Awaitable[Score]:
+        """A reward for the episode as a whole, added to that of the last turn; None gives none.
+
+        Called once, after the end or the cut at `max_turns`. A mapping holds named parts: their sum
+        is the reward, and each part is a metric.
+        """
+        return None
 
     def demonstrate(self, rng: random.Random) -> str:
         """A legal action in the present state, for supervised warm-up; must not change the state."""

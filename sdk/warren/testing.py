@@ -9,11 +9,11 @@ assert episode.reward == 1.0
 import asyncio
 import inspect
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from warren.environment import ChatMessage, Context, Env, Observation, StepResult
+from warren.environment import ChatMessage, Context, Env, Observation, Score, StepResult
 
 Policy = Callable[[Sequence[ChatMessage]], str]
 """From all messages so far to the next action."""
@@ -59,8 +59,9 @@ def demonstrator(environment: Env[Any], *, seed: int = 0) -> Policy:
 async def _play(environment: Env[Any], policy: Policy, ctx: Context, max_turns: int) -> Episode:
     tasks: Sequence[object] | None = environment.tasks(ctx.split)
     task = tasks[ctx.index % len(tasks)] if tasks is not None else None
+    environment.context = ctx
     shown = await _result(environment.reset(task, ctx))
-    prompt = environment.system_prompt()
+    prompt = environment.system_message()
     messages = [ChatMessage(role="system", content=prompt)] if prompt is not None else []
     messages += _listed(shown)
     results: list[StepResult] = []
@@ -68,6 +69,8 @@ async def _play(environment: Env[Any], policy: Policy, ctx: Context, max_turns: 
         action = policy(messages)
         results.append(await _result(environment.step(action)))
         messages += [ChatMessage(role="assistant", content=action)]
+        if len(results) == max_turns or _is_last(results[-1]):
+            results[-1] = _with_score(results[-1], await _result(environment.score()))
         messages += _listed(results[-1].observation)
     await _result(environment.close())
     return Episode(tuple(messages), tuple(results))
@@ -75,6 +78,16 @@ async def _play(environment: Env[Any], policy: Policy, ctx: Context, max_turns: 
 
 async def _result(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
+
+
+def _with_score(result: StepResult, score: Score) -> StepResult:
+    if score is None:
+        return result
+    parts = dict(score) if isinstance(score, Mapping) else dict[str, float]()
+    total = sum(score.values()) if isinstance(score, Mapping) else score
+    return replace(
+        result, reward=total + (result.reward or 0.0), metrics={**result.metrics, **parts}
+    )
 
 
 def _is_last(result: StepResult) -> bool:

@@ -21,6 +21,7 @@ class Letters(Env):
     """Well-behaved."""
 
     name = "letters"
+    isolation = "shared"
     limits = Limits(reset_s=2.0, step_s=1.0)
 
     def __init__(self, n_turns: int = 3, letters: str = "abcdefgh") -> None:

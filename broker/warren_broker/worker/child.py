@@ -245,6 +245,10 @@ class Channel:
     def send(self, frame: bytes) -> None:
         self._socket.sendall(_LENGTH.pack(len(frame)) + frame)
 
+    def detach(self) -> socket.socket:
+        """The bare socket, for a loop of one's own; only before anything was received."""
+        return self._socket
+
     def close(self) -> None:
         """Let go of it, in a process that was forked and is not the one to talk."""
         self._file.close()

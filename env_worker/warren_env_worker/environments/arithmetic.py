@@ -29,6 +29,7 @@ class Problem(NamedTuple):
 class Arithmetic(Env[Problem]):
     name = "arithmetic"
     version = "1"
+    isolation = "shared"
 
     def __init__(
         self, path: str = SHIPPED, demonstrations: Literal["right", "random"] = "right"

@@ -16,6 +16,7 @@ from warren.environment import ConfigError, Context, Env, StepResult
 class Guess(Env):
     name = "guess"
     version = "1"
+    isolation = "shared"
 
     def __init__(self, low: int = 0, high: int = 9, guesses: int = 4) -> None:
         """A number from `low` to `high`, both included, and `guesses` tries."""

@@ -5,26 +5,24 @@ and then takes calls until the supervisor goes. Nothing that user code prints ca
 supervisor's channel: standard output is joined to standard error.
 """
 
-import asyncio
 import contextlib
 import gc
-import inspect
 import logging
 import os
 import sys
 from typing import Any
 
-from warren.environment import Env
+from warren.environment import Env, Isolation
 from warren_broker.worker.child import Channel
-from warren_env_worker.host.caller import Caller
+from warren_env_worker.host.catalogue import Catalogue
 from warren_env_worker.host.cell import open_cell
+from warren_env_worker.host.code import code_digest
 from warren_env_worker.host.importing import ImportFailed, import_environment
-from warren_env_worker.host.loops import serve_concurrently, serve_one_by_one
+from warren_env_worker.host.loops import is_async, serve
+from warren_env_worker.host.nursery import Nursery
 from warren_env_worker.host.protocol import Description, Unusable, pack_greeting
-from warren_env_worker.host.stage import Stage
 
 _STDOUT, _STDERR = 1, 2
-_MAY_BE_ASYNC = ("reset", "step", "close")
 
 
 def main() -> None:
@@ -45,24 +43,27 @@ def main() -> None:
 
 def _description(environment: type[Env[Any]]) -> Description:
     limits = environment.limits
-    each_s = (limits.load_s, limits.reset_s, limits.step_s)
+    each_s = (limits.load_s, limits.reset_s, limits.step_s, limits.score_s)
     return Description(
         name=environment.name or environment.__name__.lower(),
         version=environment.version,
+        code=code_digest(environment),
         is_replayable=environment.replayable,
+        max_episodes=limits.max_episodes,
         shortest_s=min(each_s),
         longest_s=max(each_s),
     )
 
 
 def _serve(channel: Channel, cell: str, environment: type[Env[Any]]) -> None:
-    is_async = any(inspect.iscoroutinefunction(getattr(environment, m)) for m in _MAY_BE_ASYNC)
-    stage = Stage(environment, Caller(open_cell(cell), is_async=is_async))
-    if is_async:
-        asyncio.run(serve_concurrently(channel, stage))
+    if _isolation(environment) == "process":
+        Nursery(channel.detach(), open_cell(cell), environment).serve()
     else:
-        # What can't be replayed must not be lost with the answers of its neighbours.
-        serve_one_by_one(channel, stage, sends_at_once=not environment.replayable)
+        serve(channel, open_cell(cell), environment, Catalogue(environment))
+
+
+def _isolation(environment: type[Env[Any]]) -> Isolation:
+    return environment.isolation or ("shared" if is_async(environment) else "process")
 
 
 if __name__ == "__main__":

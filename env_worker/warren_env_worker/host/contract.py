@@ -65,15 +65,26 @@ def step_result(value: object) -> StepResult:
     return value
 
 
-def reward(value: object) -> float | None:
+def reward(value: object, where: str = "step()") -> float | None:
     if value is None:
         return None
     if not isinstance(value, Real):
-        raise _invalid_reward(f"of type {type(value).__name__}; expected a number or None")
+        raise _invalid_reward(where, f"of type {type(value).__name__}; expected a number or None")
     number = _float(value)
     if not math.isfinite(number):
-        raise _invalid_reward(str(number))
+        raise _invalid_reward(where, str(number))
     return number
+
+
+def score(value: object) -> tuple[float, dict[str, float]] | None:
+    """The reward that `score` gave and its parts; None where it gave none."""
+    if not isinstance(value, Mapping):
+        total = reward(value, "score()")
+        return None if total is None else (total, {})
+    given = cast("Mapping[object, object]", value)
+    parts = {_name(k): reward(v, "score()") for k, v in given.items()}
+    known = {name: part for name, part in parts.items() if part is not None}
+    return (sum(known.values()), known) if known else None
 
 
 def metrics(value: object) -> dict[str, float]:
@@ -121,5 +132,5 @@ def _unexpected(where: str, expected: str, value: object, got: str = "") -> Refu
     return error_refusal(f"{where} must return {expected}; it returned {got}")
 
 
-def _invalid_reward(what: str) -> Refusal:
-    return Refusal(FailureKind.INVALID_REWARD, f"step() returned the reward {what}")
+def _invalid_reward(where: str, what: str) -> Refusal:
+    return Refusal(FailureKind.INVALID_REWARD, f"{where} returned the reward {what}")

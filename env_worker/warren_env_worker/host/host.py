@@ -16,6 +16,18 @@ class Host:
         self._n_open = [0] * n_processes
         self._n_slots = 0
 
+    @property
+    def description(self) -> Description | None:
+        """What the children host; None until the first one has said it."""
+        return self._processes[0].description or self._processes[-1].description
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a new episode may begin here."""
+        described = self.description
+        limit = described.max_episodes if described else None
+        return limit is None or sum(self._n_open) < limit
+
     async def run(self) -> None:
         """Until cancelled; the children end with it."""
         async with asyncio.TaskGroup() as group:

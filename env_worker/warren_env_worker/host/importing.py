@@ -4,6 +4,7 @@ import importlib
 from typing import Any, cast
 
 from warren.environment import Env
+from warren.games import environment_of, is_game
 from warren_env_worker.host.refusal import one_line, place
 from warren_schemas.explain import nearest
 
@@ -29,8 +30,13 @@ def import_environment(reference: str) -> type[Env[Any]]:
 
 
 def _environment(found: object, reference: str) -> type[Env[Any]]:
+    if is_game(found):
+        return environment_of(found)
     if not (isinstance(found, type) and issubclass(found, Env)):
-        raise ImportFailed(f"{reference} is no environment: it must be a subclass of warren.Env")
+        raise ImportFailed(
+            f"{reference} is no environment: it must be a subclass of warren.Env, or a"
+            " class with reset, step, get_system_prompt and get_initial_user_message"
+        )
     environment = cast("type[Env[Any]]", found)
     missing: frozenset[str] = getattr(environment, "__abstractmethods__", frozenset())
     if missing:

@@ -5,15 +5,40 @@ crashes can't take the outcome with it.
 """
 
 import asyncio
+import inspect
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from warren.environment import Env
+from warren.tools import has_async_tools
 from warren_broker.worker.child import Channel
 from warren_env_worker.host.answers import Answers, Flusher
+from warren_env_worker.host.caller import Caller
+from warren_env_worker.host.catalogue import Catalogue
+from warren_env_worker.host.cell import Cell
 from warren_env_worker.host.protocol import Call, unpack
 from warren_env_worker.host.stage import Stage, is_last
 
 ResultT = TypeVar("ResultT")
+
+_MAY_BE_ASYNC = ("reset", "step", "score", "close")
+
+
+def is_async(environment: type[Env[Any]]) -> bool:
+    """Whether any of its methods may have to be awaited."""
+    methods = (getattr(environment, name) for name in _MAY_BE_ASYNC)
+    return any(inspect.iscoroutinefunction(m) for m in methods) or has_async_tools(environment)
+
+
+def serve(channel: Channel, cell: Cell, environment: type[Env[Any]], catalogue: Catalogue) -> None:
+    """Take calls, in the way that the class asks for, until the other side goes."""
+    awaits = is_async(environment)
+    stage = Stage(environment, Caller(cell, is_async=awaits), catalogue)
+    if awaits:
+        asyncio.run(serve_concurrently(channel, stage))
+    else:
+        # What can't be replayed must not be lost with the answers of its neighbours.
+        serve_one_by_one(channel, stage, sends_at_once=not environment.replayable)
 
 
 def serve_one_by_one(channel: Channel, stage: Stage, *, sends_at_once: bool) -> None:

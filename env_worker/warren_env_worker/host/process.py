@@ -22,6 +22,7 @@ class EnvironmentProcess:
         self._backlog = Backlog()
         self._wanted = asyncio.Event()
         self._greeting: asyncio.Future[Description] | None = None
+        self.description: Description | None = None
 
     def put(self, entry: Entry) -> None:
         self._backlog.put(entry)
@@ -49,6 +50,7 @@ class EnvironmentProcess:
                 self._judge(death)
 
     def _greet(self, description: Description) -> None:
+        self.description = description
         if self._greeting is not None and not self._greeting.done():
             self._greeting.set_result(description)
 

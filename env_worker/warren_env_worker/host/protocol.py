@@ -29,6 +29,7 @@ class Start:
     config: Config
     seed: int
     member: int
+    max_turns: int
     split: str
     index: int
     order_seed: int
@@ -94,7 +95,11 @@ class Description:
 
     name: str
     version: str
+    code: str
+    """Digest of its source."""
     is_replayable: bool
+    max_episodes: int | None
+    """Most live episodes in one worker; None: as many as the worker holds."""
     shortest_s: float
     """The shortest limit of a call."""
     longest_s: float

@@ -4,6 +4,7 @@ import traceback
 from types import FrameType
 
 from warren.environment import ConfigError, NoDemonstrations
+from warren_env_worker.host.secrets import without_secrets
 from warren_schemas.episode import FailureKind
 
 MAX_REASON_CHARS = 300
@@ -38,7 +39,7 @@ def blame(error: BaseException, package: str) -> Refusal:
 
 def one_line(error: BaseException) -> str:
     """`ValueError: no such move`, cut to a readable length."""
-    text = " ".join(str(error).split()).encode(errors="replace").decode()
+    text = without_secrets(" ".join(str(error).split())).encode(errors="replace").decode()
     name = type(error).__name__
     line = text if isinstance(error, ConfigError | NoDemonstrations) else f"{name}: {text}"
     return line if len(line) <= MAX_REASON_CHARS else line[:MAX_REASON_CHARS] + "…"

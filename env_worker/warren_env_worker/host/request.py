@@ -42,6 +42,7 @@ def start_of(spec: EpisodeSpec) -> Start:
         config=dict(spec.environment_config),
         seed=spec.seed,
         member=spec.member,
+        max_turns=spec.max_turns,
         split=spec.task.split,
         index=spec.task.index,
         order_seed=spec.task.order_seed,

@@ -50,6 +50,7 @@ class Session:
         self.description = description
         self._child = child
         self._cell = cell
+        self._backlog = Backlog()
         self._n_calls = 0
         self._in_flight: dict[int, Request] = {}
         self._held: set[int] = set()
@@ -61,6 +62,7 @@ class Session:
 
     async def run(self, backlog: Backlog) -> Death:
         """Serve the backlog until the child dies."""
+        self._backlog = backlog
         reason = ""
         try:
             async with asyncio.TaskGroup() as group:
@@ -126,7 +128,10 @@ class Session:
             return
         if isinstance(answer, Refused) or answer.is_over:
             self._held.discard(request.slot)
-        request.answer(answer)
+        if isinstance(answer, Refused) and answer.kind is FailureKind.LOST:
+            self._backlog.put(request)  # its own process died between two turns: rebuild it
+        else:
+            request.answer(answer)
 
     async def _watch(self) -> None:
         """Condemn the child when a call is past its deadline, or when nothing moves at all."""

@@ -19,10 +19,10 @@ log = logging.getLogger(__name__)
 
 
 class Stage:
-    def __init__(self, environment: type[Env[Any]], caller: Caller) -> None:
+    def __init__(self, environment: type[Env[Any]], caller: Caller, catalogue: Catalogue) -> None:
         self._limits = environment.limits
         self._package = environment.__module__.partition(".")[0]
-        self._catalogue = Catalogue(environment)
+        self._catalogue = catalogue
         self._caller = caller
         self._episodes: dict[int, LiveEpisode] = {}
 

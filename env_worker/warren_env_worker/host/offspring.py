@@ -1,0 +1,182 @@
+"""One episode's process, forked from the nursery that has everything imported.
+
+It shares nothing with its siblings but memory pages that nobody writes: globals, the global random
+state, the working folder, threads and leaks are its own and end with it.
+
+Invariant: the forked process never returns into the nursery's code; it ends in `os._exit`.
+"""
+
+import contextlib
+import ctypes
+import os
+import random
+import resource
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from warren_broker.worker.child import Channel
+from warren_env_worker.host.cell import Cell, SharedCell
+from warren_env_worker.host.protocol import Call, Start
+
+SEND_S = 5.0
+"""How long a child that waits for its next call may take to read it."""
+MAX_OUTPUT_BYTES = 65_536
+"""Of what an episode prints, so much goes to the log."""
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+_PR_SET_PDEATHSIG = 1
+_MIB = 1024 * 1024
+_STDOUT, _STDERR = 1, 2
+
+Serve = Callable[[Channel, Cell], None]
+"""Takes calls from the channel until it ends."""
+
+
+class Offspring:
+    """The nursery's side of one episode's process."""
+
+    def __init__(self, slot: int, pid: int, talk: socket.socket, output: int, cell: Cell) -> None:
+        self.slot = slot
+        self.pid = pid
+        self.talk = talk
+        self.output = output
+        self.exit = os.pidfd_open(pid)
+        self.cell = cell
+        self.call: Call | None = None
+        """Under way, and not answered."""
+        self.asked_s = 0.0
+        self.sentence: str | None = None
+        """Why it was killed for being late."""
+        self._received = bytearray()
+        self._n_printed = 0
+
+    def ask(self, call: Call, frame: bytes) -> None:
+        """Raises `OSError` if it does not read."""
+        self.call, self.asked_s = call, time.monotonic()
+        self.talk.settimeout(SEND_S)
+        self.talk.sendall(len(frame).to_bytes(4, "little") + frame)
+
+    def hear(self) -> list[bytes]:
+        """The frames that are there. Raises `OSError` when the conversation is over."""
+        self.talk.setblocking(False)
+        try:
+            received = self.talk.recv(_MIB)
+        except BlockingIOError:
+            return []
+        if not received:
+            raise ConnectionResetError("it hung up")
+        self._received += received
+        return list(self._frames())
+
+    def _frames(self) -> list[bytes]:
+        frames: list[bytes] = []
+        while len(self._received) >= 4:
+            n_bytes = int.from_bytes(self._received[:4], "little")
+            if n_bytes > MAX_ANSWER_BYTES:
+                raise ConnectionAbortedError("it sent what is no answer")
+            if len(self._received) < 4 + n_bytes:
+                break
+            frames.append(bytes(self._received[4 : 4 + n_bytes]))
+            del self._received[: 4 + n_bytes]
+        return frames
+
+    def pass_output_on(self) -> bool:
+        """What it printed, to the log, up to a limit; False when nothing more will come."""
+        printed = os.read(self.output, _MIB)
+        room = max(0, MAX_OUTPUT_BYTES - self._n_printed)
+        self._n_printed += len(printed)
+        if room:
+            os.write(_STDERR, printed[:room])
+            if len(printed) > room:
+                os.write(_STDERR, b"\n... more output of this episode is dropped\n")
+        return bool(printed)
+
+    def kill(self) -> None:
+        """It, and whatever it has started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+    def bury(self) -> str:
+        """Reap it and let go of everything; how it ended."""
+        self.kill()
+        _, status = os.waitpid(self.pid, 0)
+        self.talk.close()
+        os.close(self.output)
+        os.close(self.exit)
+        self.cell.close()
+        code = os.waitstatus_to_exitcode(status)
+        if code < 0:
+            return f"its process was killed by {signal.Signals(-code).name}"
+        return f"its process ended with exit code {code}"
+
+
+def fork(slot: int, start: Start, memory_mb: int | None, serve: Serve) -> Offspring:
+    """A process for this episode. Raises `OSError` when none can be had."""
+    cell = SharedCell()
+    ours, theirs = socket.socketpair()
+    output, their_output = os.pipe()
+    try:
+        pid = os.fork()
+    except OSError:
+        for end in (ours, theirs, cell):
+            end.close()
+        os.close(output)
+        os.close(their_output)
+        raise
+    if pid == 0:
+        ours.close()
+        os.close(output)
+        _live(theirs, their_output, cell, start, memory_mb, serve)
+    theirs.close()
+    os.close(their_output)
+    with contextlib.suppress(OSError):  # the child does the same; whoever comes first
+        os.setpgid(pid, pid)
+    return Offspring(slot, pid, ours, output, cell)
+
+
+def _live(
+    talk: socket.socket, output: int, cell: Cell, start: Start, memory_mb: int | None, serve: Serve
+) -> None:
+    """The forked process, from its first line to its last."""
+    code = 1
+    try:
+        with contextlib.suppress(OSError):
+            os.setpgid(0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        os.dup2(output, _STDOUT)
+        os.dup2(output, _STDERR)
+        _seed(start)
+        if memory_mb is not None:
+            _limit_memory(memory_mb)
+        serve(Channel(talk), cell)
+        code = 0
+    except BaseException:  # noqa: BLE001 - nothing may unwind into the nursery
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(BaseException):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _seed(start: Start) -> None:
+    """The global random states, so that code that uses them repeats itself as well."""
+    random.seed(f"{start.seed}/{start.split}/{start.index}")
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(random.getrandbits(32))
+
+
+def _limit_memory(memory_mb: int) -> None:
+    """Let the process take so much memory of its own, beyond what it was forked with."""
+    status = Path("/proc/self/status").read_text()
+    has_kib = int(status.partition("VmData:")[2].split()[0])
+    limit = has_kib * 1024 + memory_mb * _MIB
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))

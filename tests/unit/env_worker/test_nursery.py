@@ -1,0 +1,196 @@
+"""A process for each episode: what user code does there is its own affair."""
+
+import asyncio
+import os
+import random
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.support.crowd import below, resident_mib
+from tests.support.hosting import Player, child_pids, observed, refused
+from tests.support.interacting import spec
+
+from warren_env_worker.host.host import Host
+from warren_env_worker.host.protocol import Observed, Refused
+from warren_schemas.episode import FailureKind
+
+TROUBLE = "warren_env_worker.environments.trouble"
+CRASHED = FailureKind.ENVIRONMENT_CRASHED
+
+
+@asynccontextmanager
+async def hosted(reference: str) -> AsyncGenerator[Host]:
+    host = Host(reference)
+    running = asyncio.create_task(host.run(), name="host")
+    try:
+        await host.start()
+        yield host
+    finally:
+        running.cancel()
+        await asyncio.wait({running})
+
+
+async def begun(host: Host, **config: object) -> Player:
+    player = Player(host, spec("trouble", environment_config=config))
+    await observed(player.reset())
+    return player
+
+
+async def count_becomes(n: int) -> None:
+    """Wait until so many processes are below us."""
+    while len(below()) != n:  # noqa: ASYNC110 - the kernel tells nobody but the parent
+        await asyncio.sleep(0.02)
+
+
+async def test_each_episode_has_a_process_that_ends_with_it() -> None:
+    async with hosted(f"{TROUBLE}:Sleep") as host:
+        players = [await begun(host, turns=1, rate=0.0) for _ in range(3)]
+        assert len(below()) == 4
+        for player in players:
+            assert (await observed(player.step("a"))).is_over
+        await asyncio.wait_for(count_becomes(1), 30)
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "reason"),
+    [
+        ("raise", FailureKind.ENVIRONMENT_ERROR, "RuntimeError: trouble, as asked for"),
+        ("exit", CRASHED, "in step(), its process ended with exit code 7"),
+        ("segfault", CRASHED, "in step(), its process was killed by SIGSEGV"),
+    ],
+)
+async def test_a_crash_costs_its_own_episode_and_nobody_is_rebuilt(
+    how: str, kind: FailureKind, reason: str
+) -> None:
+    async with hosted(f"{TROUBLE}:Crash") as host:
+        bystander = await begun(host, rate=0.0)
+        before = set(below())
+        guilty = await begun(host, rate=1.0, how=how)
+        refusal = await refused(guilty.step("a"))
+        assert refusal.kind is kind
+        assert reason in refusal.reason
+        await observed(bystander.step("a"))
+        assert before <= set(below())
+
+
+async def test_a_hang_is_killed_with_all_that_it_started() -> None:
+    async with hosted(f"{TROUBLE}:Hang") as host:
+        player = await begun(host, rate=1.0)
+        refusal = await refused(player.step("a"))
+        assert refusal.kind is FailureKind.ENVIRONMENT_TIMEOUT
+        assert refusal.reason == "in step(), a call took longer than 1 s"
+        await asyncio.wait_for(count_becomes(1), 30)
+
+
+async def test_memory_is_limited() -> None:
+    async with hosted(f"{TROUBLE}:Leak") as host:
+        player = await begun(host, rate=1.0)
+        refusal = await refused(player.step("a"))
+        assert "MemoryError" in refusal.reason or refusal.kind is CRASHED
+
+
+async def test_what_is_printed_is_cut_and_disturbs_nobody(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    async with hosted(f"{TROUBLE}:Flood") as host:
+        player = await begun(host, rate=1.0, turns=2)
+        await observed(player.step("a"))
+        await observed(player.step("a"))
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    assert "flood flood" in printed.err
+    assert "more output of this episode is dropped" in printed.err
+    assert len(printed.err) < 100_000
+
+
+async def test_an_episode_whose_process_was_killed_between_turns_is_rebuilt() -> None:
+    async with hosted(f"{TROUBLE}:Sleep") as host:
+        player = await begun(host, rate=0.0)
+        await observed(player.step("a"))
+        (nursery,) = child_pids()[:1]
+        for pid in set(below()) - {nursery}:
+            os.kill(pid, 9)
+        await asyncio.wait_for(count_becomes(1), 30)
+        assert (await observed(player.step("a"))).reward is not None
+
+
+async def test_what_shows_something_else_when_rebuilt_is_not_replayable() -> None:
+    async with hosted(f"{TROUBLE}:Nondeterministic") as host:
+        player = await begun(host, rate=0.0)
+        refusal = await refused(player.moved_to(host).step("a"))
+        assert refusal.kind is FailureKind.NOT_REPLAYABLE
+
+
+async def test_a_dropped_episode_is_ended_even_while_it_is_at_work() -> None:
+    async with hosted(f"{TROUBLE}:Hang") as host:
+        player = await begun(host, rate=1.0)
+        step = asyncio.ensure_future(player.step("a"))
+        await asyncio.wait_for(count_becomes(3), 30)
+        host.close(player.slot)
+        await asyncio.wait_for(count_becomes(1), 30)
+        step.cancel()
+
+
+async def test_the_host_says_which_code_it_runs() -> None:
+    async with hosted(f"{TROUBLE}:Sleep") as first, hosted(f"{TROUBLE}:Hang") as second:
+        assert first.description
+        assert second.description
+        assert len(first.description.code) == 16
+        assert first.description.code == second.description.code
+
+
+N_EPISODES = 1000
+N_AT_ONCE = 24
+HOSTILE = ("Crash", "Hang", "Leak", "Flood", "Nondeterministic")
+
+
+@pytest.mark.timeout(600)
+async def test_a_thousand_episodes_with_hostile_ones_among_them() -> None:
+    """Every healthy one ends well, every failure is typed, and nothing is left behind."""
+    rng = random.Random(0)
+    fates: Counter[str] = Counter()
+    async with hosted(f"{TROUBLE}:Sleep") as healthy, asyncio.TaskGroup() as group:
+        bad = [await group_host(group, f"{TROUBLE}:{name}") for name in HOSTILE]
+        await whole(healthy, rate=0.0, turns=1)
+        await asyncio.wait_for(count_becomes(1 + len(HOSTILE)), 60)
+        before = len(below()), resident_mib(child_pids())
+        room = asyncio.Semaphore(N_AT_ONCE)
+
+        async def play(number: int) -> None:
+            async with room:
+                if number % 25:
+                    assert await whole(healthy, turns=2, rate=0.01) == "well"
+                else:
+                    fates[await whole(rng.choice(bad)[0], turns=2, rate=0.7)] += 1
+
+        async with asyncio.TaskGroup() as episodes:
+            for number in range(N_EPISODES):
+                episodes.create_task(play(number))
+        await asyncio.wait_for(count_becomes(1 + len(HOSTILE)), 60)
+        after = len(below()), resident_mib(child_pids())
+        for _, task in bad:
+            task.cancel()
+    assert fates["crashed"] + fates["timeout"] + fates["error"] > 0
+    assert after[0] <= before[0]
+    assert after[1] < before[1] + 64
+
+
+async def group_host(group: asyncio.TaskGroup, reference: str) -> tuple[Host, "asyncio.Task[None]"]:
+    host = Host(reference)
+    task = group.create_task(host.run(), name=reference)
+    await host.start()
+    return host, task
+
+
+async def whole(host: Host, **config: object) -> str:
+    """Play an episode to its end; how it ended."""
+    player = Player(host, spec("trouble", environment_config=config))
+    answer = await player.reset()
+    while isinstance(answer, Observed) and not answer.is_over:
+        answer = await player.step("a")
+    host.close(player.slot)
+    if isinstance(answer, Refused):
+        return answer.kind.value.removeprefix("environment_")
+    return "well"

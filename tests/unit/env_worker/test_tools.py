@@ -1,0 +1,181 @@
+"""Tools: what a policy writes, what is made of it, and what it is told. Parity row 57."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.hosting import Player, observed
+from tests.support.interacting import spec
+from tests.unit.env_worker.test_nursery import hosted
+
+from warren.environment import Context, StepResult
+from warren.testing import play
+from warren.tool_formats import NotACall, parse_calls
+from warren.tools import ToolEnv, ToolFormat, tool
+
+HERMES, XML, CODE = ToolFormat.HERMES, ToolFormat.XML, ToolFormat.CODE
+
+
+class Calculator(ToolEnv):
+    def reset(self, task: None, ctx: Context) -> str:
+        return "2+3?"
+
+    def system_prompt(self) -> str:
+        return "Calculate."
+
+    @tool
+    def add(self, a: int, b: int = 1) -> str:
+        """Adds two numbers."""
+        return str(a + b)
+
+    @tool
+    def python(self, code: str) -> str:
+        """Runs code."""
+        return f"ran {code}"
+
+    @tool
+    def give_up(self) -> StepResult:
+        """Ends it."""
+        return StepResult("too bad", reward=-1.0, done=True)
+
+    @tool
+    async def wait(self) -> str:
+        """Waits."""
+        return "waited"
+
+    def answer(self, words: str) -> StepResult:
+        return StepResult(reward=float("5" in words), done=True)
+
+
+CALLS = {
+    HERMES: '<tool_call>\n{"name": "add", "arguments": {"a": 2, "b": 3}}\n</tool_call>',
+    XML: (
+        "<tool_call>\n<function=add>\n<parameter=a>\n2\n</parameter>\n<parameter=b>3</parameter>\n"
+        "</function>\n</tool_call>"
+    ),
+    CODE: "```python\nprint(2+3)\n```",
+}
+
+
+@pytest.mark.parametrize("form", list(ToolFormat))
+def test_row_57_a_call_is_answered_in_every_format(form: ToolFormat) -> None:
+    class Mine(Calculator):
+        tool_format = form
+
+    said = iter([f"<think>\n```python\n1\n```</think> Let me see. {CALLS[form]}", "It is 5."])
+    if form is CODE:
+        said = iter([f"<think>hm</think>\n{CALLS[form]}\n", "It is 5."])
+    episode = play(Mine(), lambda _: next(said))
+    assert episode.reward == 1.0
+    assert [m.content for m in episode.messages if m.role == "tool"] == [
+        "ran print(2+3)" if form is CODE else "5"
+    ]
+    assert episode.results[-1].metrics == {} | dict.fromkeys(
+        ("tool_errors", "parse_errors"), 0.0
+    ) | {"tool_calls": 1.0}
+
+
+def test_row_57_the_system_prompt_tells_of_the_tools() -> None:
+    message = play(Calculator(), lambda _: "5").messages[0]
+    assert message.role == "system"
+    assert message.content.startswith("Calculate.\n\n# Tools")
+    assert '"name": "add", "description": "Adds two numbers."' in message.content
+    assert '"required": ["a"]' in message.content
+
+
+@pytest.mark.parametrize(
+    ("words", "told", "counted"),
+    [
+        ('<tool_call>{"name": "add", "argum', "the call was cut off", "parse_errors"),
+        ('<tool_call>{"name": add}</tool_call>', "is no JSON object", "parse_errors"),
+        ("<tool_call>[1]</tool_call>", "a call is a JSON object", "parse_errors"),
+        ('<tool_call>{"arguments": {}}</tool_call>', 'lacks its "name"', "parse_errors"),
+        ("<tool_call>" + "[" * 50_000, "cut off", "parse_errors"),
+        ('<tool_call>{"name": "ad"}</tool_call>', "did you mean add?", "tool_errors"),
+        ('<tool_call>{"name": "reset"}</tool_call>', "there is no tool", "tool_errors"),
+        (
+            '<tool_call>{"name": "add", "arguments": {"a": "x"}}</tool_call>',
+            "add: a: ",
+            "tool_errors",
+        ),
+        (
+            '<tool_call>{"name": "add", "arguments": {"a": 1, "c": 2}}</tool_call>',
+            "c: unknown key",
+            "tool_errors",
+        ),
+    ],
+)
+def test_row_57_an_error_goes_back_to_the_model_and_is_counted(
+    words: str, told: str, counted: str
+) -> None:
+    said = iter([words, "5"])
+    episode = play(Calculator(), lambda _: next(said))
+    (answer,) = [m.content for m in episode.messages if m.role == "tool"]
+    assert answer.startswith("Error: ")
+    assert told in answer
+    assert episode.results[-1].metrics[counted] == 1.0
+    assert episode.messages[2].content == words  # what was sampled stays as it was
+    assert episode.reward == 1.0
+
+
+def test_a_string_may_hold_what_looks_like_the_end_of_a_call() -> None:
+    calls = parse_calls(
+        '<tool_call>{"name": "python", "arguments": {"code": "</tool_call>"}}', HERMES
+    )
+    assert not isinstance(calls, NotACall)
+    assert calls[0].arguments == {"code": "</tool_call>"}
+
+
+def test_several_calls_of_one_turn_are_taken_in_order_until_the_end() -> None:
+    words = CALLS[HERMES] + '<tool_call>{"name": "give_up"}</tool_call>' + CALLS[HERMES]
+    episode = play(Calculator(), lambda _: words)
+    assert [m.content for m in episode.messages if m.role == "tool"] == ["5", "too bad"]
+    assert (episode.reward, episode.results[-1].metrics["tool_calls"]) == (-1.0, 2.0)
+
+
+def test_async_tools_are_awaited() -> None:
+    said = iter(['<tool_call>{"name": "wait"}</tool_call>' + CALLS[HERMES], "5"])
+    episode = play(Calculator(), lambda _: next(said))
+    assert [m.content for m in episode.messages if m.role == "tool"] == ["waited", "5"]
+
+
+PIECES = st.lists(
+    st.sampled_from(
+        ["<tool_call>", "</tool_call>", "{", "}", '"name"', ":", '"add"', "<function=add>", "\n```",
+         "```python\n", "<parameter=a>", "</parameter>", "</function>", "</think>", "x", "[", "1"]
+    ),
+    max_size=30,
+)  # fmt: skip
+
+
+@given(words=PIECES.map("".join), form=st.sampled_from(list(ToolFormat)))
+def test_whatever_is_said_is_calls_or_a_sentence(words: str, form: ToolFormat) -> None:
+    parsed = parse_calls(words, form)
+    assert isinstance(parsed, NotACall) or all(call.name for call in parsed)
+
+
+async def test_row_57_the_run_says_which_format() -> None:
+    async with hosted("tests.unit.env_worker.test_tools:Calculator") as host:
+        player = Player(host, spec("calculator", tool_format=XML))
+        first = await observed(player.reset())
+        assert "<function=NAME>" in first.messages[0][1]
+        answer = await observed(player.step(CALLS[XML]))
+        assert answer.messages == [["tool", "5"]]
+
+
+class Scored(Calculator):
+    def score(self) -> dict[str, float]:
+        return {"style": 0.5, "length": -0.25}
+
+
+async def test_a_score_is_added_at_the_end_or_at_the_last_turn() -> None:
+    async with hosted("tests.unit.env_worker.test_tools:Scored") as host:
+        player = Player(host, spec("scored", max_turns=2))
+        await observed(player.reset())
+        await observed(player.step(CALLS[HERMES]))
+        last = await observed(player.step(CALLS[HERMES]))
+        assert (last.reward, last.is_over, last.is_truncated) == (0.25, True, True)
+        assert last.metrics["style"] == 0.5
+
+
+def test_a_score_adds_to_the_reward_of_the_last_turn() -> None:
+    assert play(Scored(), lambda _: "5").reward == 1.25
