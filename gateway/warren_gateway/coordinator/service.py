@@ -53,7 +53,7 @@ class Coordinators:
         self._broker = broker
         self._registry = registry
         self._relay = relay
-        self._gateway = new_id("gateway")
+        self._gateway = store.gateway
         self._holdings: dict[RunId, _Holding] = {}
         self._look = asyncio.Event()
 

@@ -9,14 +9,15 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Coroutine, Iterable, Sequence
+from functools import partial
 
-from sqlalchemy import delete, insert
+from sqlalchemy import delete, func, insert, or_
 from sqlmodel import Session, col, select
 
 from warren_broker.errors import BrokerError, Unroutable
 from warren_broker.port import Broker
 from warren_broker.topology import Address, Stream, Topic, WorkQueue
-from warren_gateway.store.store import Store, StoreUnavailable
+from warren_gateway.store.store import GATEWAY, Store, StoreUnavailable
 from warren_gateway.store.tables import OutboxRow
 from warren_schemas.envelope import Item
 from warren_schemas.ids import new_message_id
@@ -26,7 +27,8 @@ PAGE = 256
 """Messages that the relay takes from the table at a time."""
 RETRY_S = 1.0
 LOOK_S = 5.0
-"""How often a relay looks for what a gateway left behind that died between commit and sending."""
+"""How often a relay looks for what a gateway left behind that died between commit and sending: what
+lies there at two looks in a row."""
 OWNED_BY_WORKERS = ("trainer.", "train.")
 """Queues that come and go with a worker or a lease; what can't be routed to them is obsolete."""
 
@@ -41,6 +43,7 @@ log = logging.getLogger(__name__)
 
 def post(session: Session, address: WorkQueue | Stream | Topic, *items: Item) -> None:
     """Store the items as messages to be sent; they leave after the commit."""
+    gateway = session.info.get(GATEWAY, "")
     kind = next(name for name, cls in _KINDS.items() if isinstance(address, cls))
     rows = [
         {
@@ -48,6 +51,7 @@ def post(session: Session, address: WorkQueue | Stream | Topic, *items: Item) ->
             "address": address.name,
             "body": body,
             "message_id": new_message_id(),
+            "gateway": gateway,
         }
         for body in _messages(items)
     ]
@@ -72,13 +76,21 @@ def _halved(items: Sequence[Item]) -> Iterable[bytes]:
 
 
 class Relay:
-    """Publishes what lies in the outbox, oldest first."""
+    """Publishes what this gateway posted, and what others left behind, oldest first.
+
+    Two gateways may take the same message for left behind, say while the broker is away: twins.
+    """
 
     def __init__(self, store: Store, broker: Broker) -> None:
         self._store = store
         self._broker = broker
         self._posted = asyncio.Event()
         self._posted.set()
+        self._newest_seen = 0
+        """Of all rows, at the last look for what was left behind."""
+        self._orphaned_to = 0
+        """The same at the look before: what of that still lies there was left behind."""
+        self._looked_s = -LOOK_S
 
     def notify(self) -> None:
         """Something was posted and committed."""
@@ -91,6 +103,7 @@ class Relay:
             try:
                 while await self._relay_page():
                     pass
+                await self._look_for_orphans()
             except (BrokerError, StoreUnavailable) as error:
                 log.warning("outbox waits: %s", error)
                 await asyncio.sleep(RETRY_S)
@@ -104,9 +117,17 @@ class Relay:
             pass
         self._posted.clear()
 
+    async def _look_for_orphans(self) -> None:
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._looked_s >= LOOK_S:
+            newest = await self._store.transact(_newest)
+            self._orphaned_to, self._newest_seen = self._newest_seen, newest
+            self._looked_s = now_s
+
     async def _relay_page(self) -> bool:
         """Publish one page; True when there may be more."""
-        rows = await self._store.transact(_page)
+        only = None if self._store.is_private else self._store.gateway
+        rows = await self._store.transact(partial(_page, only, self._orphaned_to))
         by_address: dict[Address, list[OutboxRow]] = defaultdict(list)
         for row in rows:
             by_address[_KINDS[row.address_kind](row.address)].append(row)
@@ -144,8 +165,17 @@ async def _all(publishing: Iterable[Coroutine[None, None, None]]) -> None:
             raise outcome
 
 
-def _page(session: Session) -> list[OutboxRow]:
-    return list(session.exec(select(OutboxRow).order_by(col(OutboxRow.id)).limit(PAGE)))
+def _page(only: str | None, orphaned_to: int, session: Session) -> list[OutboxRow]:
+    """The oldest rows: all, or those of one gateway and what was left behind."""
+    query = select(OutboxRow).order_by(col(OutboxRow.id)).limit(PAGE)
+    if only is not None:
+        ours = or_(col(OutboxRow.gateway) == only, col(OutboxRow.id) <= orphaned_to)
+        query = query.where(ours)
+    return list(session.exec(query))
+
+
+def _newest(session: Session) -> int:
+    return session.exec(select(func.max(col(OutboxRow.id)))).one() or 0
 
 
 def _forget(session: Session, ids: list[int]) -> None:

@@ -17,9 +17,12 @@ from sqlalchemy.exc import InterfaceError, InternalError, OperationalError
 from sqlmodel import Session, create_engine
 
 from warren_gateway.store.migrate import upgrade
+from warren_schemas.ids import new_id
 
 T = TypeVar("T")
 
+GATEWAY = "gateway"
+"""Key of a session's `info`: whose transaction it is."""
 POSTGRES_THREADS = 4
 CONNECT_S = 5
 IDLE_IN_TRANSACTION_S = 5
@@ -34,6 +37,8 @@ class Store:
 
     def __init__(self, engine: Engine, n_threads: int) -> None:
         self._engine = engine
+        self.gateway = new_id("gateway")
+        """Who we are in this store: holder of leases, poster of messages."""
         self.is_private = engine.dialect.name == "sqlite"
         """Whether no other gateway shares it."""
         self._threads = ThreadPoolExecutor(n_threads, thread_name_prefix="store")
@@ -72,7 +77,11 @@ class Store:
             raise StoreUnavailable(str(error.orig)) from error
 
     def _transact(self, work: Callable[[Session], T]) -> T:
-        with Session(self._engine, expire_on_commit=False) as session, session.begin():
+        info = {GATEWAY: self.gateway}
+        with (
+            Session(self._engine, expire_on_commit=False, info=info) as session,
+            session.begin(),
+        ):
             return work(session)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:

@@ -131,3 +131,5 @@ class OutboxRow(SQLModel, table=True):
     address: str
     body: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
     message_id: str
+    gateway: str = ""
+    """Whose transaction posted it, and whose relay sends it."""

@@ -1,0 +1,65 @@
+"""The outbox of gateways that share a store: each sends its own, and what a dead one left behind."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.support.brokers import depth_is
+
+from warren_broker.port import Broker
+from warren_broker.topology import WorkQueue
+from warren_gateway.store import outbox
+from warren_gateway.store.outbox import Relay, post
+from warren_gateway.store.store import Store
+from warren_schemas.control import RunEnded
+from warren_schemas.envelope import Envelope
+from warren_schemas.ids import ModelId, RunId
+
+THEIRS, OURS = WorkQueue("theirs"), WorkQueue("ours")
+ITEM = RunEnded(envelope=Envelope(), ended_run=RunId("run_1"), model=ModelId("model_1"))
+
+
+@asynccontextmanager
+async def relaying(store: Store, broker: Broker) -> AsyncGenerator[Relay]:
+    relay = Relay(store, broker)
+    task = asyncio.create_task(relay.run(), name="relay")
+    try:
+        yield relay
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+@pytest.fixture
+async def stores(private_postgres: str) -> AsyncGenerator[tuple[Store, Store]]:
+    dead, alive = await Store.open(private_postgres), await Store.open(private_postgres)
+    yield dead, alive
+    await dead.close()
+    await alive.close()
+
+
+async def test_a_gateway_leaves_the_messages_of_others_to_them(
+    stores: tuple[Store, Store], broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "LOOK_S", 3600.0)
+    theirs, ours = stores
+    await broker.declare(THEIRS, OURS)
+    await theirs.transact(lambda session: post(session, THEIRS, ITEM))
+    await ours.transact(lambda session: post(session, OURS, ITEM))
+    async with relaying(ours, broker):
+        await depth_is(broker, OURS, 1)
+        assert await broker.depth(THEIRS) == 0
+    async with relaying(theirs, broker):
+        await depth_is(broker, THEIRS, 1)
+
+
+async def test_what_a_dead_gateway_left_behind_is_sent_by_another(
+    stores: tuple[Store, Store], broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "LOOK_S", 0.1)
+    dead, alive = stores
+    await broker.declare(THEIRS)
+    await dead.transact(lambda session: post(session, THEIRS, ITEM))
+    async with relaying(alive, broker):
+        await depth_is(broker, THEIRS, 1)
