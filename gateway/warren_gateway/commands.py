@@ -23,6 +23,7 @@ def gateway(
     port: int = PORT,
     home: Annotated[Path | None, Parameter(env_var="WARREN_HOME")] = None,
     runs_dir: Path | None = None,
+    archive: Annotated[str | None, Parameter(env_var="WARREN_ARCHIVE_URL")] = None,
 ) -> None:
     """Serve the HTTP API and drive the runs.
 
@@ -48,13 +49,22 @@ def gateway(
         Folder of the API key, the SQLite file and the runs; `~/.warren` if not given.
     runs_dir
         Folder of the TensorBoard files; `runs` in the home folder if not given.
+    archive
+        Folder or fsspec URL where runs with `retention.archive` keep their trajectories.
     """
     if broker is None:
         _fail(
             "the gateway needs a broker",
             "Give --broker amqp://host or set WARREN_BROKER_URL; `warren up` runs without one.",
         )
-    given = {"home": home, "runs_dir": runs_dir, "store_url": store, "host": host, "port": port}
+    given = {
+        "home": home,
+        "runs_dir": runs_dir,
+        "archive_url": archive,
+        "store_url": store,
+        "host": host,
+        "port": port,
+    }
     _run(broker, _settings({name: value for name, value in given.items() if value is not None}))
 
 

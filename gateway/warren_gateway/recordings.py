@@ -1,5 +1,6 @@
 """The recordings of runs: which may be replayed, how far they reach, what became of each episode."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,12 +9,18 @@ import numpy as np
 from sqlmodel import Session, col, select
 
 from warren_gateway.coordinator.advantages import advantages
+from warren_gateway.position import Position
 from warren_gateway.runs import NoSuchRun
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import GroupRow, Run
 from warren_schemas.config import TrainConfig
 from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import RunState
+from warren_schemas.http import TrajectoryView
+from warren_schemas.ids import RunId
+
+LATELY_S = 7 * 24 * 3600.0
+"""A run that ended earlier is not looked at again after a restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +37,17 @@ Fates = dict[str, Fate]
 """By episode."""
 
 
+def trajectory_view(position: Position, item: EpisodeEnded, fates: Fates) -> TrajectoryView:
+    """What stands at this position of a recording, and what became of it."""
+    fate = fates.get(item.envelope.episode or "")
+    return TrajectoryView(
+        offset=int(position),
+        fate=fate.name if fate else None,
+        advantage=fate.advantage if fate else None,
+        trajectory=item,
+    )
+
+
 class Recordings:
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -44,6 +62,19 @@ class Recordings:
     async def final_end(self, run: str) -> int | None:
         """The same of a run that has ended; None while it goes on."""
         return await self._store.transact(lambda session: _final_end(session, run))
+
+    async def progress(self, run: str) -> tuple[int, bool]:
+        """How far the run has read its stream, and whether it is over."""
+        return await self._store.transact(lambda session: _progress(session, run))
+
+    async def config(self, run: str) -> TrainConfig:
+        return await self._store.transact(
+            lambda session: _config(session.get_one(Run, run)),
+        )
+
+    async def to_archive(self) -> list[RunId]:
+        """Runs whose trajectories may lack in the archive: those that go on or ended lately."""
+        return await self._store.transact(_to_archive)
 
     async def fates(self, run: str, items: Sequence[EpisodeEnded]) -> Fates:
         """What became of these episodes, as far as it is decided."""
@@ -63,8 +94,24 @@ def _final_end(session: Session, run: str) -> int | None:
     return row.stream_offset if RunState(row.state).is_final else None
 
 
+def _progress(session: Session, run: str) -> tuple[int, bool]:
+    row = session.get_one(Run, run)
+    return row.stream_offset, RunState(row.state).is_final
+
+
+def _to_archive(session: Session) -> list[RunId]:
+    since_s = time.time() - LATELY_S
+    is_recent = col(Run.ended_s).is_(None) | (col(Run.ended_s) > since_s)
+    rows = list(session.exec(select(Run).where(is_recent)))
+    return [RunId(row.id) for row in rows if _config(row).retention.archive is not None]
+
+
+def _config(row: Run) -> TrainConfig:
+    return TrainConfig.model_validate(row.config)
+
+
 def _fates(session: Session, run: str, groups: set[Any]) -> Fates:
-    config = TrainConfig.model_validate(session.get_one(Run, run).config)
+    config = _config(session.get_one(Run, run))
     query = select(GroupRow).where(col(GroupRow.run_id) == run, col(GroupRow.id).in_(groups))
     fates: Fates = {}
     for row in session.exec(query):

@@ -18,6 +18,7 @@ from warren_broker.port import Broker
 from warren_broker.topology import DEAD, POLICIES, RUNS, WORKERS
 from warren_gateway.api.app import build_app
 from warren_gateway.api.parts import Parts
+from warren_gateway.archive.service import Archive
 from warren_gateway.auth import ApiKeys
 from warren_gateway.coordinator.service import Coordinators
 from warren_gateway.first_key import ensure_key
@@ -74,14 +75,16 @@ async def _serve(
     relay = Relay(store, broker)
     metrics = Metrics(store, broker, settings.runs_dir)
     coordinators = Coordinators(store, broker, registry, relay, driving=metrics.notify)
-    followers = (coordinators, metrics)
+    recordings = Recordings(store)
+    archive = Archive(recordings, broker, settings.archive_url)
+    followers = (coordinators, metrics, archive)
     runs = Runs(store, broker, relay, runs_dir=settings.runs_dir, followers=followers)
     parts = Parts(
         broker=broker,
         registry=registry,
         runs=runs,
         keys=keys,
-        recordings=Recordings(store),
+        recordings=recordings,
         store_probe=Probe(partial(answers_store, store)),
         broker_probe=Probe(partial(answers_broker, broker)),
     )
@@ -90,6 +93,7 @@ async def _serve(
         tasks.create_task(relay.run(), name="relay")
         tasks.create_task(coordinators.run(), name="coordinators")
         tasks.create_task(metrics.run(), name="metrics")
+        tasks.create_task(archive.run(), name="archive")
         log.info("gateway listens at http://%s:%d", settings.host, settings.port)
         ready.set()
         try:

@@ -49,6 +49,8 @@ class GatewaySettings(Frozen):
     """SQLAlchemy URL; a bare `postgresql://` uses psycopg."""
     runs_dir: Folder = _in_home("runs")
     """TensorBoard files and metrics of each run, in a folder named after it."""
+    archive_url: str = _in_home("archive", "file://")
+    """fsspec URL of the folder where trajectories are archived, for runs that ask for it."""
     host: str = HOST
     """Address to listen at; `0.0.0.0` for every interface."""
     port: Annotated[int, Field(ge=1, le=65535)] = PORT

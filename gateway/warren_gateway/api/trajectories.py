@@ -24,14 +24,14 @@ from warren_gateway.api.events import is_last, until_first
 from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call
 from warren_gateway.position import Position
-from warren_gateway.recordings import Fates, Recordings
+from warren_gateway.recordings import Recordings, trajectory_view
 from warren_gateway.store.store import StoreUnavailable
 from warren_gateway.streams import recording
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeFloat, NonNegativeInt, PositiveInt
 from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import RunEvent
-from warren_schemas.http import Problem, TrajectoryView
+from warren_schemas.http import Problem
 
 PING_S = 10.0
 GONE_S = 30.0
@@ -171,7 +171,8 @@ class _Feed:
         for place, claim in enumerate(claims):
             position = Position(offset, place)
             if position >= self._next and not self._is_done():
-                await self.response.write(_line(position, claim.item, fates))
+                view = trajectory_view(position, claim.item, fates)
+                await self.response.write(view.model_dump_json().encode() + b"\n")
                 self._n_sent += 1
             claim.done()
         self._next = max(self._next, Position(offset + 1))
@@ -182,17 +183,6 @@ class _Feed:
 
     async def _where(self) -> int:
         return await self._recordings.end(self._call.owner, self._call.run)
-
-
-def _line(position: Position, item: EpisodeEnded, fates: Fates) -> bytes:
-    fate = fates.get(item.envelope.episode or "")
-    view = TrajectoryView(
-        offset=int(position),
-        fate=fate.name if fate else None,
-        advantage=fate.advantage if fate else None,
-        trajectory=item,
-    )
-    return view.model_dump_json().encode() + b"\n"
 
 
 def _refusal(status: int, code: str, message: str) -> Refusal:

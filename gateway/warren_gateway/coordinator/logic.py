@@ -66,7 +66,6 @@ def decide(memory: Memory, alive: Alive) -> None:
         return ending.end(memory, RunState.CANCELLED, "cancelled by its owner")
     if leases.is_hopeless(memory):
         return ending.end(memory, RunState.FAILED, _hopeless_reason(memory))
-    memory.hears_workers = bool(alive(None))
     if (reason := memory.source.failure(memory)) is not None:
         return ending.end(memory, RunState.FAILED, reason)
     for group in episodes.expire(memory):

@@ -80,8 +80,6 @@ class Memory:
     queue_depths: dict[str, float] = field(default_factory=dict[str, float])
     """Messages that wait in the run's queues, as metrics."""
     is_cancel_requested: bool = False
-    hears_workers: bool = True
-    """Some worker is heard; when none is, the broker may be away."""
     is_broker_away: bool = False
     """It gave no answer lately, so that no worker can be heard."""
     change: Change = field(default_factory=Change)

@@ -21,7 +21,7 @@ from warren_broker.port import FromTime, StreamStart
 from warren_broker.topology import Stream
 from warren_gateway.coordinator.groups import Group
 from warren_gateway.position import Position
-from warren_schemas.config import TrainConfig
+from warren_schemas.config import Quorum, TrainConfig
 from warren_schemas.episode import EpisodeEnded, EpisodePurpose
 from warren_schemas.ids import GroupId, RunId
 
@@ -35,8 +35,8 @@ class Terms:
 
     group_sizes: Mapping[str, int]
     """By name of the environment."""
-    attempts: Mapping[str, int]
-    """The same of how often an episode is tried."""
+    attempts: Mapping[tuple[str, EpisodePurpose], int]
+    """How often an episode is tried, by environment and purpose."""
     most_open: int
 
     @classmethod
@@ -46,8 +46,9 @@ class Terms:
         return cls(
             group_sizes={e.name: e.group_size or algorithm.group_size for e in config.environments},
             attempts={
-                e.name: e.episode_attempts or config.limits.episode_attempts
+                (e.name, purpose): e.episode_attempts or _attempts(config, purpose)
                 for e in config.environments
+                for purpose in EpisodePurpose
             },
             most_open=4 * in_the_air + SLACK,
         )
@@ -107,7 +108,7 @@ class Recording:
         if group is None or not _is_news(group, item):
             return None
         group.attempts[item.spec.member] = item.envelope.attempt
-        max_attempts = self.terms.attempts[item.spec.environment]
+        max_attempts = self.terms.attempts[item.spec.environment, item.spec.purpose]
         group.take(item, position.offset, max_attempts=max_attempts)
         if not group.is_complete:
             return None
@@ -135,6 +136,13 @@ class Recording:
             del self.open[group.id]
             self.closed.add(group.id)
         return given_up
+
+
+def _attempts(config: TrainConfig, purpose: EpisodePurpose) -> int:
+    """What a run tries unless an environment says otherwise; see `group_policy`."""
+    is_quorum = isinstance(config.algorithm.groups, Quorum)
+    once = is_quorum and purpose is EpisodePurpose.TRAIN
+    return 1 if once else config.limits.episode_attempts
 
 
 def _begin(item: EpisodeEnded, n_members: int) -> Group:

@@ -137,6 +137,7 @@ class Recorded:
         self._heard_s = memory.now_s
         completed, given_up = self.recording.take(items, offset)
         for group in completed:
+            group.environment = _environment(memory, group)
             if is_usable(memory, group):
                 self._later.append(group)
             else:
@@ -208,7 +209,7 @@ class Recorded:
 
     def failure(self, memory: "Memory") -> str | None:
         is_waiting = self.wants_more(memory) and self.recording.end_offset is not None
-        if not is_waiting or not memory.hears_workers:
+        if not is_waiting or memory.is_broker_away:
             self._heard_s = memory.now_s
         if memory.now_s - self._heard_s <= SILENCE_S:
             return None
@@ -220,6 +221,13 @@ class Recorded:
     def next_check_s(self, memory: "Memory") -> float:
         is_waiting = self.wants_more(memory) and self.recording.end_offset is not None
         return self._heard_s + SILENCE_S + 1.0 if is_waiting else math.inf
+
+
+def _environment(memory: "Memory", group: Group) -> int:
+    """Which of the replay's environments has the group's name; its rules for groups count."""
+    names = [environment.name for environment in memory.config.environments]
+    recorded = next((item.spec.environment for item in group.ended.values()), "")
+    return names.index(recorded) if recorded in names else 0
 
 
 IsUsable = Callable[["Memory", Group], bool]

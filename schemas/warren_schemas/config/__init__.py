@@ -53,6 +53,7 @@ from warren_schemas.config.phases import (
     WarmupConfig,
 )
 from warren_schemas.config.retention import (
+    ArchiveFormat,
     RetentionConfig,
 )
 from warren_schemas.config.rewards import (
@@ -80,6 +81,7 @@ __all__ = [
     "AdvantageKind",
     "AlgorithmConfig",
     "AllMembers",
+    "ArchiveFormat",
     "CheckpointConfig",
     "CrossEntropyLoss",
     "EnvironmentConfig",

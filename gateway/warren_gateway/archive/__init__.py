@@ -1,0 +1,1 @@
+"""The archive: trajectories as files, for what should outlive its stream."""

@@ -1,0 +1,143 @@
+"""The archive: every trajectory once, whole files, and the same ones whoever writes them."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from sqlalchemy import update
+from sqlmodel import Session, col
+from tests.support.factories import make_envelope, make_episode_ended, make_spec
+from tests.support.gateway import CONFIG, Gateway, ended, step
+
+from warren_broker.topology import trajectories
+from warren_gateway.archive import folder as folder_module
+from warren_gateway.archive import keeper as keeper_module
+from warren_gateway.archive.folder import COMPLETE
+from warren_gateway.archive.service import Archive
+from warren_gateway.store.tables import Run
+from warren_schemas.ids import RunId, new_message_id
+from warren_schemas.tabular import ParquetFile
+from warren_schemas.wire import encode
+
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of four messages."""
+    monkeypatch.setattr(folder_module, "PART_MESSAGES", 4)
+    monkeypatch.setattr(keeper_module, "PART_MESSAGES", 4)
+
+
+@asynccontextmanager
+async def archiving(gateway: Gateway, folder: Path, *runs: RunId) -> AsyncGenerator[None]:
+    archive = Archive(gateway.parts.recordings, gateway.broker, folder.as_uri())
+    for run in runs:
+        archive.notify(run)
+    task = asyncio.create_task(archive.run())
+    yield
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def submitted(gateway: Gateway, form: Literal["jsonl", "parquet"]) -> RunId:
+    return await gateway.submit(config={**CONFIG, "retention": {"archive": form}})
+
+
+async def record(gateway: Gateway, run: RunId, numbers: range) -> None:
+    """One message of two trajectories for each number; the run has read them all."""
+    for number in numbers:
+        items = [
+            make_episode_ended(
+                envelope=make_envelope(run=run), spec=make_spec(member=member, seed=number)
+            )
+            for member in range(2)
+        ]
+        await gateway.broker.publish(trajectories(run), encode(items), message_id=new_message_id())
+    await has_read(gateway, run, numbers.stop)
+
+
+async def has_read(gateway: Gateway, run: RunId, offset: int, state: str = "running") -> None:
+    change = update(Run).where(col(Run.id) == run).values(stream_offset=offset, state=state)
+
+    def apply(session: Session) -> None:
+        session.exec(change)
+
+    await gateway.store.transact(apply)
+    await gateway.tell(run, ended() if state == "completed" else step(1))
+
+
+async def complete(folder: Path, run: RunId) -> None:
+    """Return when the run's archive is; nothing tells of a file."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not (folder / run / COMPLETE).exists():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+def seeds_in(folder: Path, run: RunId) -> dict[str, list[int]]:
+    """Which messages each file holds."""
+    arrow: Any = import_module("pyarrow")
+    found: dict[str, list[int]] = {}
+    for path in sorted((folder / run).glob("[0-9]*")):
+        if path.suffix == ".parquet":
+            found[path.name] = [int(str(row["seed"])) for row in ParquetFile.read(path)]
+        else:
+            with arrow.input_stream(str(path), compression="zstd") as file:
+                lines = file.read().splitlines()
+            found[path.name] = [json.loads(line)["trajectory"]["spec"]["seed"] for line in lines]
+    return found
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+async def test_every_trajectory_is_archived_once(
+    gateway: Gateway, tmp_path: Path, form: Literal["jsonl", "parquet"]
+) -> None:
+    run = await submitted(gateway, form)
+    folder = tmp_path / "archive"
+    async with archiving(gateway, folder, run):
+        await record(gateway, run, range(6))
+        await record(gateway, run, range(6, 10))
+        await has_read(gateway, run, 10, "completed")
+        await complete(folder, run)
+    ending = "parquet" if form == "parquet" else "jsonl.zst"
+    assert seeds_in(folder, run) == {
+        f"{first:012d}.{ending}": [n for n in range(first, min(first + 4, 10)) for _ in range(2)]
+        for first in (0, 4, 8)
+    }
+
+
+async def test_an_archivist_that_starts_over_goes_on_behind_what_is_there(
+    gateway: Gateway, tmp_path: Path
+) -> None:
+    run = await submitted(gateway, "jsonl")
+    folder, whole = tmp_path / "archive", tmp_path / "whole"
+    await record(gateway, run, range(5))
+    await has_read(gateway, run, 5)
+    first_part = folder / run / f"{0:012d}.jsonl.zst"
+    async with archiving(gateway, folder, run), asyncio.timeout(PATIENCE_S):
+        while not first_part.exists():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    before = first_part.stat().st_mtime_ns
+    await record(gateway, run, range(5, 9))
+    await has_read(gateway, run, 9, "completed")
+    async with archiving(gateway, folder):  # finds the run by itself
+        await complete(folder, run)
+    async with archiving(gateway, whole, run):
+        await complete(whole, run)
+    assert seeds_in(folder, run) == seeds_in(whole, run)
+    assert first_part.stat().st_mtime_ns == before
+
+
+async def test_a_run_that_does_not_ask_is_not_archived(gateway: Gateway, tmp_path: Path) -> None:
+    asks, not_ = await submitted(gateway, "jsonl"), await gateway.submit()
+    for run in (asks, not_):
+        await record(gateway, run, range(2))
+        await has_read(gateway, run, 2, "completed")
+    async with archiving(gateway, tmp_path / "archive", not_, asks):
+        await complete(tmp_path / "archive", asks)
+    assert not (tmp_path / "archive" / not_).exists()
