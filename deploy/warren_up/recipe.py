@@ -20,7 +20,7 @@ from warren_schemas.config import (
     WarmupConfig,
 )
 
-STEPS = 640
+STEPS = 800
 LEARNING_RATE = 1.5e-3
 
 
