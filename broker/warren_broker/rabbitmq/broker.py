@@ -17,7 +17,6 @@ from warren_broker.errors import (
     BrokerClosed,
     BrokerError,
     BrokerUnavailable,
-    InvalidBrokerUrl,
     Unroutable,
 )
 from warren_broker.port import DeadLetter, StreamStart
@@ -34,12 +33,12 @@ from warren_broker.rabbitmq.republisher import Republisher
 from warren_broker.rabbitmq.stream_reader import StreamReader
 from warren_broker.rabbitmq.topic_subscriber import TopicSubscriber
 from warren_broker.rabbitmq.topology import SETTLE_S, Topology, settle_in
+from warren_broker.rabbitmq.url import checked, named
 from warren_broker.rabbitmq.windows import SMALL, Windows
 from warren_broker.topology import Address, Home, Stream, Topic, WorkQueue
 
 HEARTBEAT_S = 60
 OPEN_S = 10.0
-DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671}
 ATTACH_S = 90.0
 
 ConsumerT = TypeVar("ConsumerT", QueueConsumer, StreamReader, TopicSubscriber)
@@ -65,8 +64,8 @@ async def open_rabbitmq(
     the age at which a new queue counts as safe from a crash of the server.
     Raises `BrokerUnavailable` when there is no connection within `open_s`, `InvalidBrokerUrl`.
     """
-    checked = _checked(url, heartbeat_s)
-    broker = RabbitBroker(checked, name, prefix, confirm_s=confirm_s, settle_s=settle_s)
+    address = checked(url, heartbeat_s)
+    broker = RabbitBroker(address, name, prefix, confirm_s=confirm_s, settle_s=settle_s)
     try:
         await broker.start(open_s)
         yield broker
@@ -86,10 +85,10 @@ class RabbitBroker:
         self._name = name
         self._entities = Entities(prefix)
         self._sending = Link(
-            _named(url, f"{name} publishes"),
+            named(url, f"{name} publishes"),
             description=self.description,
         )
-        self._receiving = Link(_named(url, f"{name} consumes"), description=self.description)
+        self._receiving = Link(named(url, f"{name} consumes"), description=self.description)
         self._topology = Topology(self._receiving, self._entities, settle_s=settle_s)
         self._publishers = Publishers(self._sending, confirm_s=confirm_s)
         queues = self._publishers.for_queues
@@ -288,17 +287,3 @@ def _ended(
     if error is not None:
         log.error("a consumer broke", exc_info=error)
         consumer.end(BrokerError(f"the consumer broke: {error!r}"))
-
-
-def _checked(url: str, heartbeat_s: int) -> URL:
-    """The URL with its defaults filled in. Raises `InvalidBrokerUrl` if it can't be one."""
-    parsed = URL(url)
-    if parsed.scheme not in DEFAULT_PORTS or not parsed.host:
-        raise InvalidBrokerUrl("a RabbitMQ URL looks like amqp://user:password@host:5672/vhost")
-    parsed = parsed.with_port(parsed.port or DEFAULT_PORTS[parsed.scheme])
-    return parsed.update_query({"heartbeat": str(heartbeat_s), **parsed.query})
-
-
-def _named(url: URL, name: str) -> URL:
-    """What the server shows as the connection's name."""
-    return url.update_query({"name": name})
