@@ -4,7 +4,7 @@ hermes   <tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>       Her
 xml      <tool_call><function=add><parameter=a>1</parameter></function></tool_call>   Qwen3-Coder
 code     a fenced block whose language names the tool
 
-Only what follows the last `</think>` counts. Invariant: whatever the words, parsing ends, in time
+Only what is said aloud counts, not what stands in `<think>`. Invariant: whatever the words, parsing ends, in time
 linear in their length, with calls or with a sentence that can be said to the policy.
 """
 
@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from warren.speech import spoken
 from warren_schemas.config import ToolFormat
 
 MAX_CALLS = 32
@@ -67,11 +68,10 @@ class _Misfit(ValueError):
 
 def parse_calls(words: str, form: ToolFormat) -> list[Call] | NotACall:
     """The calls in a policy's words, in their order; empty where there are none."""
-    spoken = words.rpartition("</think>")[2]
     read = {ToolFormat.HERMES: _hermes, ToolFormat.XML: _xml, ToolFormat.CODE: _code}[form]
     calls: list[Call] = []
     try:
-        for call in read(spoken):
+        for call in read(spoken(words)):
             if len(calls) == MAX_CALLS:
                 return NotACall(f"more than {MAX_CALLS} calls in one turn")
             calls.append(call)

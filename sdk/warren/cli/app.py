@@ -42,6 +42,12 @@ For example:
     warren dead-letters republish LETTER
 """
 
+_ENVIRONMENTS_HELP = """Write environments of your own.
+
+For example:
+    warren env check my_module:MyEnv
+"""
+
 
 def build() -> App:
     """The whole tree. Commands return their exit code."""
@@ -65,6 +71,7 @@ def build() -> App:
     _add(app, "queues", "warren.cli.cluster:queues", _SYSTEM)
     app.command(_dead_letters())
     _add(app, "doctor", "warren.cli.doctor:doctor", _SYSTEM)
+    app.command(_environments())
     for name, plugin in plugins().items():
         _add(app, name, plugin.value, _PROGRAMS)
     return app
@@ -100,6 +107,15 @@ def _dead_letters() -> App:
     for name in ("ls", "show", "republish", "drop"):
         _add(letters, name, f"warren.cli.dead_letters:{name}", _SYSTEM)
     return letters
+
+
+def _environments() -> App:
+    """Run by the package of the env worker, which a laptop may lack."""
+    environments = App(
+        name="env", help=_ENVIRONMENTS_HELP, help_format="plaintext", group=_PROGRAMS
+    )
+    _add(environments, "check", "warren_env_worker.check.command:check", _PROGRAMS)
+    return environments
 
 
 def _add(app: App, name: str, target: str, group: Group) -> None:

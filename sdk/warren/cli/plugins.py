@@ -8,6 +8,8 @@ from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, m
 
 GROUP = "warren.commands"
 DISTRIBUTION = "warren-rl"
+EXTRAS = {"env": "env"}
+"""Commands of ours that another part runs, and its extra."""
 
 
 def plugins() -> dict[str, EntryPoint]:
@@ -20,6 +22,8 @@ def plugins() -> dict[str, EntryPoint]:
 
 def install_command(command: str) -> str | None:
     """What installs the packages that a command needs; None where it is not from a plugin."""
+    if command in EXTRAS:
+        return f"pip install '{DISTRIBUTION}[{EXTRAS[command]}]'"
     point = plugins().get(command)
     if point is None:
         return None

@@ -1,0 +1,1 @@
+"""`warren env check`: does an environment keep what `warren.environment` asks of it?"""

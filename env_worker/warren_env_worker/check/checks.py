@@ -1,0 +1,174 @@
+"""The checks themselves: each plays some episodes and says what it found.
+
+- the same seed shows the same, whatever the state of the global random generators
+- the global random state is left alone
+- what it demonstrates scores best, and no junk raises or scores better
+- what it shows does not hold the answer
+- every call is within its limits, with room to spare
+- memory stays flat over many episodes
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from warren_env_worker.check.finding import Finding, bad, good, unknown
+from warren_env_worker.check.probe import (
+    Played,
+    Probe,
+    can_demonstrate,
+    demonstrated,
+    saying,
+    shuffle_global_chance,
+)
+from warren_env_worker.host.refusal import Refusal
+
+N_TASKS = 6
+N_FOR_MEMORY = 50
+MAX_GROWTH_MIB = 32.0
+ROOM = 0.5
+"""A call that takes more of its limit than this is too slow for a busy machine."""
+MIN_LEAK_CHARS = 3
+
+JUNK = (
+    "", " ", "junk", "None", "nan", "-1", "0" * 5000, "{" * 2000, "\x00\x07", "ü🎲\u202e", "</think>",
+    "<tool_call>", "```python\n", "[1, 2", "' OR 1=1 --", "\\boxed{", "9" * 400 + "!",
+)  # fmt: skip
+
+Check = Callable[[Probe, str], Finding]
+
+
+def run_checks(probe: Probe) -> Iterator[Finding]:
+    """One finding for each check, in their order; the others are left out if it can't be played."""
+    try:
+        probe.play(0, saying(JUNK[2:3]))
+    except Refusal as refusal:
+        yield bad("it can be played", refusal.reason)
+        return
+    yield good("it can be played")
+    for what, check in CHECKS:
+        try:
+            yield check(probe, what)
+        except Refusal as refusal:
+            yield bad(what, refusal.reason)
+
+
+def _repeats(probe: Probe, what: str) -> Finding:
+    if not probe.environment.replayable:
+        return unknown(what, "it says replayable = False")
+    for index in range(N_TASKS):
+        shuffle_global_chance(1)
+        first = _played(probe, index)
+        shuffle_global_chance(2)
+        again = probe.play(index, saying(first.actions))
+        if first.digests != again.digests or first.reward != again.reward:
+            turn = _first_difference(first, again)
+            return bad(what, f"task {index} differs at {turn}; take all chance from ctx.rng")
+    return good(what, f"{N_TASKS} tasks, played twice")
+
+
+def _first_difference(first: Played, again: Played) -> str:
+    pairs = zip(first.digests, again.digests, strict=False)
+    turn = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
+    if turn is None:
+        return "its reward or its length"
+    return "its reset" if turn == 0 else f"turn {turn}"
+
+
+def _global_chance(probe: Probe, what: str) -> Finding:
+    shuffle_global_chance(3)
+    before = random.getstate()
+    _played(probe, 0)
+    if random.getstate() != before:
+        return bad(what, "it draws from the global `random`; take ctx.rng instead")
+    return good(what)
+
+
+def _scores(probe: Probe, what: str) -> Finding:
+    """Also that junk does not raise: a refusal is reported by the caller."""
+    junk = [_junk(probe, index, words) for index in range(2) for words in JUNK]
+    rewards = [played.reward for played in junk if played.reward is not None]
+    if not can_demonstrate(probe.environment):
+        return unknown(what, f"{len(junk)} junk answers did not raise; it has no demonstrate()")
+    best = [probe.play(index, demonstrated).reward or 0.0 for index in range(N_TASKS)]
+    mean = sum(best) / len(best)
+    highest = max(rewards, default=float("-inf"))
+    if rewards and sum(rewards) / len(rewards) >= mean:
+        return bad(what, f"junk scores {highest:g} at best, demonstrations {mean:.3g} on average")
+    return good(what, f"demonstrations {mean:.3g} on average, junk {highest:g} at best")
+
+
+def _junk(probe: Probe, index: int, words: str) -> Played:
+    try:
+        return probe.play(index, saying([words]))
+    except Refusal as refusal:
+        raise Refusal(
+            refusal.kind, f"the answer {words[:20]!r} makes it fail: {refusal.reason}"
+        ) from refusal
+
+
+def _leak(probe: Probe, what: str) -> Finding:
+    """The right answer of a task of one turn, found word for word in what is shown."""
+    if not can_demonstrate(probe.environment):
+        return unknown(what, "it has no demonstrate() to compare with")
+    n_leaks = n_seen = 0
+    for index in range(N_TASKS):
+        played = probe.play(index, demonstrated)
+        answer = played.actions[0]
+        if len(played.actions) == 1 and len(answer) >= MIN_LEAK_CHARS:
+            n_seen += 1
+            n_leaks += answer in played.shown[0]
+    if n_leaks and n_leaks == n_seen:
+        return bad(what, f"the demonstrated answer stands in all of {n_seen} first observations")
+    return (
+        good(what)
+        if n_seen
+        else unknown(what, "its answers are too short to tell, or of many turns")
+    )
+
+
+def _limits(probe: Probe, what: str) -> Finding:
+    limits = probe.environment.limits
+    allowed = {"reset()": limits.reset_s, "step()": limits.step_s, "score()": limits.score_s}
+    taken = dict.fromkeys(allowed, 0.0)
+    for index in range(N_TASKS):
+        seen = _played(probe, index).longest_s
+        taken = {where: max(taken[where], seen.get(where, 0.0)) for where in taken}
+    slow = [where for where in taken if taken[where] > ROOM * allowed[where]]
+    told = ", ".join(f"{where} {1000 * taken[where]:.3g} ms" for where in taken)
+    if slow:
+        return bad(what, f"{told}; less than half of the limit of {slow[0]} is left")
+    return good(what, f"at most {told}")
+
+
+def _memory(probe: Probe, what: str) -> Finding:
+    for index in range(N_TASKS):
+        _played(probe, index)
+    before = _resident_mib()
+    for index in range(N_FOR_MEMORY):
+        _played(probe, index % N_TASKS)
+    grown = _resident_mib() - before
+    told = f"{grown:+.1f} MiB over {N_FOR_MEMORY} episodes"
+    return bad(what, f"{told}; something is kept") if grown > MAX_GROWTH_MIB else good(what, told)
+
+
+def _played(probe: Probe, index: int) -> Played:
+    """An episode by the environment's own actions, or by some that may make sense."""
+    if can_demonstrate(probe.environment):
+        return probe.play(index, demonstrated)
+    return probe.play(index, saying(["1", "a", "yes"]))
+
+
+def _resident_mib() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096 / 1024**2
+
+
+CHECKS: tuple[tuple[str, Check], ...] = (
+    ("the same seed shows the same", _repeats),
+    ("the global random state is left alone", _global_chance),
+    ("demonstrations beat junk, and junk does no harm", _scores),
+    ("what it shows holds no answer", _leak),
+    ("calls are well within their limits", _limits),
+    ("memory stays flat", _memory),
+)

@@ -1,0 +1,53 @@
+"""The examples: one turn or several, with data or without. Parity row 37."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from warren.configs import read_config
+from warren.testing import demonstrator, play
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+@pytest.fixture(scope="module")
+def examples() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("environments", EXAMPLES / "environments.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "reward", "n_turns"),
+    [
+        ("Reverse", ["x"], 0.0, 1),
+        ("Capitals", ["It is Paris."], 1.0, 1),
+        ("Capitals", ["It is Rome."], 0.0, 1),
+        ("Nim", ["4"], -1.0, 1),
+        ("Tutor", ["Rome", "Lyon", "Paris"], 1 / 3, 3),
+        ("Tutor", ["Rome", "Lyon", "Nice"], 0.0, 3),
+    ],
+)
+def test_row_37_single_and_multi_turn_with_data_and_without(
+    examples: ModuleType, name: str, words: list[str], reward: float, n_turns: int
+) -> None:
+    said = iter(words)
+    episode = play(getattr(examples, name)(), lambda _: next(said))
+    assert (episode.reward, len(episode.results)) == (pytest.approx(reward), n_turns)
+
+
+@pytest.mark.parametrize("name", ["Reverse", "Capitals", "Nim", "Tutor"])
+def test_their_demonstrations_are_legal(examples: ModuleType, name: str) -> None:
+    environment = getattr(examples, name)()
+    assert play(environment, demonstrator(environment)).reward >= -1.0
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.name)
+def test_their_configs_are_valid(path: Path) -> None:
+    if path.name != "capitals.yaml":
+        assert read_config(path).environments
