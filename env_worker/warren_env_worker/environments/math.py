@@ -13,6 +13,9 @@ from pathlib import Path
 
 from warren.environment import ChatMessage, Context, Env, Limits, StepResult
 from warren_env_worker.environments.questions import Question, read_questions
+from warren_env_worker.rewards.composition import Composition
+from warren_env_worker.rewards.scored import Scored
+from warren_env_worker.rewards.settings import Reward
 from warren_env_worker.verifier.extraction import AnswerForm
 from warren_env_worker.verifier.verdict import Verdict
 from warren_env_worker.verifier.verifier import verify
@@ -37,17 +40,21 @@ class Math(Env[Question]):
         answer_form: AnswerForm = AnswerForm.AUTO,
         instruction: str | None = None,
         system_prompt: str | None = None,
+        rewards: tuple[Reward, ...] = (),
     ) -> None:
         """`path` of a file; `{split}` in it stands for the split.
 
         `instruction` goes after the question. By default it asks for the answer's form, unless the
         file has prompts of whole messages; an empty text leaves it out. `system_prompt` goes before
-        the question, and before the system message of the file if it has one.
+        the question, and before the system message of the file if it has one. `rewards` are
+        the parts of the reward; none means the verifier's alone.
         """
         self.path = path
         self.answer_form = answer_form
         self.instruction = instruction
         self.preface = system_prompt
+        self.rewards = Composition(rewards) if rewards else None
+        self.said: list[ChatMessage] = []
 
     def tasks(self, split: str) -> Sequence[Question]:
         return read_questions(Path(self.path.replace("{split}", split)))
@@ -63,10 +70,23 @@ class Math(Env[Question]):
         return "\n\n".join([self.preface, *given] if self.preface else given) or None
 
     async def step(self, action: str) -> StepResult:
+        self.said.append(ChatMessage(role="assistant", content=action))
+        return await self.finish(action)
+
+    async def finish(self, action: str) -> StepResult:
+        """The end of the episode, with the answer in these words."""
         verdict = await verify(self.question.gold, action, self.answer_form)
-        return StepResult(
-            reward=float(verdict is Verdict.EQUAL), done=True, metrics=metrics_of(verdict)
-        )
+        reward, metrics = float(verdict is Verdict.EQUAL), metrics_of(verdict)
+        if self.rewards is not None:
+            scored = self._scored(action, reward, metrics)
+            reward, parts = await self.rewards.score(scored)
+            metrics.update(parts)
+        return StepResult(reward=reward, done=True, metrics=metrics)
+
+    def _scored(self, action: str, reward: float, metrics: dict[str, float]) -> Scored:
+        question = self.question
+        messages = (*question.prompt, *self.said)
+        return Scored(messages, action, question.gold, reward, question.data_source, metrics)
 
     def _instructed(self, content: str) -> str:
         instruction = self.instruction

@@ -9,12 +9,14 @@ held against the right answer by the verifier. A sandbox that fails fails the ep
 """
 
 import os
+from dataclasses import replace
 from functools import cache
 
 from warren.environment import ChatMessage, ConfigError, Limits, StepResult
 from warren_env_worker.backstage import backstage
 from warren_env_worker.environments.calls import Call, CallForm, Misformed, find_call
 from warren_env_worker.environments.math import Math
+from warren_env_worker.rewards.settings import Reward
 from warren_env_worker.sandbox.opening import Sandboxes
 from warren_env_worker.sandbox.port import CellResult, CellStatus, Sandbox
 from warren_env_worker.sandbox.settings import SandboxSettings
@@ -65,6 +67,7 @@ class MathPython(Math):
         answer_form: AnswerForm = AnswerForm.AUTO,
         instruction: str | None = None,
         system_prompt: str | None = None,
+        rewards: tuple[Reward, ...] = (),
         call_form: CallForm = CallForm.JSON,
         max_calls: int = 8,
         sandbox: SandboxSettings | None = None,
@@ -73,7 +76,7 @@ class MathPython(Math):
 
         `system_prompt` replaces the text that explains the tool.
         """
-        super().__init__(path, answer_form, instruction, system_prompt)
+        super().__init__(path, answer_form, instruction, system_prompt, rewards)
         if system_prompt is None:
             is_stateless = sandbox is not None and sandbox.tier == "http"
             self.preface = f"{PROMPTS[call_form]}\n{_FORGETS if is_stateless else _KEEPS}"
@@ -86,17 +89,17 @@ class MathPython(Math):
         self.counts = {"calls": 0.0, "misformed_calls": 0.0, "failed_calls": 0.0}
 
     async def step(self, action: str) -> StepResult:
+        self.said.append(ChatMessage(role="assistant", content=action))
         call = find_call(action, self.call_form)
         if call is None or self.n_calls_left == 0:
-            result = await super().step(action)
-            return StepResult(
-                reward=result.reward, done=True, metrics={**result.metrics, **self.counts}
-            )
+            result = await self.finish(action)
+            return replace(result, metrics={**result.metrics, **self.counts})
         self.n_calls_left -= 1
         if isinstance(call, Misformed):
             self.counts["misformed_calls"] += 1
-            return StepResult(self._told(call.reason), metrics=self.counts)
-        return StepResult(self._told(await self._output(call)), metrics=self.counts)
+        told = self._told(call.reason if isinstance(call, Misformed) else await self._output(call))
+        self.said.append(told)
+        return StepResult([told], metrics=self.counts)
 
     async def close(self) -> None:
         if self.sandbox is not None:
@@ -118,12 +121,12 @@ class MathPython(Math):
         printed = result.output.rstrip("\n")
         return "\n".join(part for part in (printed, note) if part) or "[it printed nothing]"
 
-    def _told(self, text: str) -> list[ChatMessage]:
+    def _told(self, text: str) -> ChatMessage:
         if self.n_calls_left == 0:
             text += "\n[this was the last call; give your answer now]"
         if self.call_form is CallForm.FENCE:
-            return [ChatMessage(role="user", content=f"```output\n{text}\n```")]
-        return [ChatMessage(role="tool", content=text)]
+            return ChatMessage(role="user", content=f"```output\n{text}\n```")
+        return ChatMessage(role="tool", content=text)
 
 
 @cache

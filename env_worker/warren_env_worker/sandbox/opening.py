@@ -73,13 +73,13 @@ class Sandboxes:
             await sandbox.start()
         return sandbox
 
-    async def run(self, sandbox: Sandbox, code: str) -> CellResult:
-        """Run a cell when its turn comes: its time limit should not be others' work.
+    async def run(self, sandbox: Sandbox, code: str, limit_s: float | None = None) -> CellResult:
+        """Run a cell when its turn comes: its time limit should not be used up by others.
 
-        Raises `SandboxFailed`.
+        `limit_s` is that of the settings unless given. Raises `SandboxFailed`.
         """
         async with self._running:
-            return await sandbox.run(code, self._settings.limits.cell_s)
+            return await sandbox.run(code, limit_s or self._settings.limits.cell_s)
 
     async def _chosen(self) -> str:
         asked = self._settings.tier

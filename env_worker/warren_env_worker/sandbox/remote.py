@@ -5,6 +5,7 @@ pauses, and then it is `SandboxFailed`, never a result.
 """
 
 import asyncio
+import os
 from collections.abc import Mapping
 from typing import cast
 
@@ -27,9 +28,11 @@ class RemoteSandbox:
         assert settings.url is not None  # the settings see to that
         self._url = settings.url.rstrip("/").removesuffix("/run_code") + "/run_code"
         self._limits = settings.limits
+        self._key_variable = settings.key_variable
 
     async def start(self) -> None:
-        """Nothing to do."""
+        """Nothing to start. Raises `SandboxFailed` if the key is not there."""
+        self._headers()
 
     async def run(self, code: str, limit_s: float) -> CellResult:
         """Run a cell. Raises `SandboxFailed`."""
@@ -42,7 +45,7 @@ class RemoteSandbox:
         }
         reason = ""
         async with aiohttp.ClientSession(
-            timeout=aiohttp.ClientTimeout(total=limit_s + GRACE_S)
+            headers=self._headers(), timeout=aiohttp.ClientTimeout(total=limit_s + GRACE_S)
         ) as session:
             for number in range(N_TRIES):
                 if number:
@@ -55,6 +58,14 @@ class RemoteSandbox:
 
     async def close(self) -> None:
         """Nothing to do."""
+
+    def _headers(self) -> dict[str, str]:
+        if self._key_variable is None:
+            return {}
+        key = os.environ.get(self._key_variable)
+        if not key:
+            raise SandboxFailed(f"the environment variable {self._key_variable} is not set")
+        return {"Authorization": f"Bearer {key}"}
 
     def _result(self, reply: Mapping[str, object]) -> CellResult:
         fields = cast("Mapping[str, object]", reply.get("run_result") or {})

@@ -31,6 +31,8 @@ class SandboxSettings(Frozen):
     """`auto` takes the first of bubblewrap, landlock and monty that works here."""
     url: str | None = None
     """Of a service that speaks SandboxFusion's `/run_code`; for the tier http."""
+    key_variable: str | None = None
+    """Environment variable with the key of that service, sent as `Authorization: Bearer <key>`."""
     python: str | None = None
     """The interpreter within; None: this one if it lies below /usr, else /usr/bin/python3."""
     libraries: str | None = None
@@ -41,4 +43,6 @@ class SandboxSettings(Frozen):
     def _addressed(self) -> Self:
         if (self.tier == "http") != (self.url is not None):
             raise ValueError("url: needed for the tier http, and for no other")
+        if self.key_variable is not None and self.url is None:
+            raise ValueError("key_variable: goes with a url")
         return self

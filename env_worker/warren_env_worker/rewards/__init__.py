@@ -1,0 +1,8 @@
+"""Rewards of the user's own: functions and services, added up with weights.
+
+scored       what there is to be rewarded: an episode that has ended
+settings     the parts of a reward, as they stand in an environment's config
+function     a Python function by its import path
+service      an HTTP endpoint, asked for many episodes at once
+composition  the weighted sum, and what each part gave
+"""

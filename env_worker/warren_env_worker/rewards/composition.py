@@ -1,0 +1,76 @@
+"""The reward: the sum of its parts, each times its weight.
+
+Invariant: it is the sum of all parts or none: when one fails, so does the whole.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cache
+
+from warren_env_worker.backstage import backstage
+from warren_env_worker.rewards.function import RewardFunction
+from warren_env_worker.rewards.scored import Scored
+from warren_env_worker.rewards.service import RewardService
+from warren_env_worker.rewards.settings import FunctionReward, OwnReward, Reward, ServiceReward
+
+Score = Callable[[Scored], Awaitable[float]]
+
+
+class Composition:
+    def __init__(self, parts: Sequence[Reward]) -> None:
+        """Raises `ConfigError` for functions that are not there."""
+        self._parts = [
+            (_name(part, n), part.weight, _score_of(part)) for n, part in enumerate(parts)
+        ]
+
+    async def score(self, scored: Scored) -> tuple[float, dict[str, float]]:
+        """The reward, and what each part gave before its weight. Raises `RewardFailed`."""
+        values = await asyncio.gather(*(score(scored) for _, _, score in self._parts))
+        total = sum(
+            weight * value for (_, weight, _), value in zip(self._parts, values, strict=True)
+        )
+        names = (f"reward/{name}" for name, _, _ in self._parts)
+        return total, dict(zip(names, values, strict=True))
+
+
+def _name(part: Reward, number: int) -> str:
+    if part.name is not None:
+        return part.name
+    if isinstance(part, OwnReward):
+        return "own"
+    return (
+        part.function.partition(":")[2] if isinstance(part, FunctionReward) else f"service{number}"
+    )
+
+
+def _score_of(part: Reward) -> Score:
+    if isinstance(part, OwnReward):
+        return _own
+    if isinstance(part, FunctionReward):
+        return _function(part.function)
+    settings = part.model_dump_json()
+
+    async def ask(scored: Scored) -> float:
+        return await backstage().call(_asked(os.getpid(), settings, scored))
+
+    return ask
+
+
+async def _own(scored: Scored) -> float:
+    return scored.own_reward
+
+
+@cache
+def _function(path: str) -> RewardFunction:
+    return RewardFunction(path)
+
+
+async def _asked(process: int, settings: str, scored: Scored) -> float:
+    return await _service(process, settings).score(scored)
+
+
+@cache
+def _service(process: int, settings: str) -> RewardService:
+    """Shared by the episodes of this process, so that their requests go together."""
+    return RewardService(ServiceReward.model_validate_json(settings))

@@ -1,0 +1,44 @@
+"""The parts of a reward, as they stand in an environment's config."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from warren_schemas.base import Frozen
+from warren_schemas.config.numbers import PositiveFloat, PositiveInt
+
+
+class _Part(Frozen):
+    weight: float = 1.0
+    """The sum of all parts, each times its weight, is the reward."""
+    name: str | None = None
+    """What its metric is called: `reward/<name>`."""
+
+
+class OwnReward(_Part):
+    """What the environment itself gives."""
+
+    kind: Literal["own"] = "own"
+
+
+class FunctionReward(_Part):
+    kind: Literal["function"] = "function"
+    function: Annotated[str, Field(pattern=r"^[\w.]+:[\w.]+$")]
+    """`module:function`; the module must be importable where the env worker runs."""
+
+
+class ServiceReward(_Part):
+    kind: Literal["service"] = "service"
+    url: Annotated[str, Field(pattern=r"^https?://")]
+    key_variable: str | None = None
+    """Environment variable of the env worker with a key, sent as `Authorization: Bearer <key>`."""
+    batch: PositiveInt = 64
+    """Most episodes of one request."""
+    in_flight: PositiveInt = 8
+    """Most requests at the same time."""
+    tries: PositiveInt = 4
+    timeout_s: PositiveFloat = 60.0
+    """Of one try."""
+
+
+Reward = Annotated[OwnReward | FunctionReward | ServiceReward, Field(discriminator="kind")]

@@ -1,0 +1,90 @@
+"""`warren sandbox`: runs code for others, over HTTP.
+
+Invariant: importing this module loads nothing heavy; `warren --help` reads it.
+"""
+
+from typing import Literal
+
+from warren.errors import ConfigurationError
+
+
+def sandbox(
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    tier: Literal["auto", "bubblewrap", "landlock", "monty"] = "auto",
+    libraries: str | None = None,
+    cell_s: float = 10.0,
+    memory_mib: int = 512,
+) -> None:
+    """Serve SandboxFusion's `/run_code` with the sandboxes of this machine.
+
+    Set WARREN_SANDBOX_KEY to serve only requests with `Authorization: Bearer <key>`; without it,
+    keep to an address that nobody else reaches.
+
+    For example:
+        warren sandbox --port 8080
+        warren sandbox --tier bubblewrap --libraries /opt/lib --cell-s 30
+
+    Parameters
+    ----------
+    host
+        Address to listen at.
+    port
+        Port to listen at.
+    tier
+        Which kind of sandbox; `auto` takes the strongest that works here.
+    libraries
+        A folder made by `pip install --target`, whose packages code may import.
+    cell_s
+        How long code may run, whatever a request asks for.
+    memory_mib
+        How much memory it may use.
+    """
+    import asyncio
+    import logging
+
+    from warren_broker.worker.lifecycle import until_stopped
+
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+    )
+    limits = {"cell_s": cell_s, "memory_mib": memory_mib}
+    given: dict[str, object] = {"tier": tier, "libraries": libraries, "limits": limits}
+    try:
+        asyncio.run(until_stopped(_serve(host, port, given)))
+    except OSError as error:
+        raise ConfigurationError(f"Nothing can listen at {host}:{port}: {error}") from error
+
+
+async def _serve(host: str, port: int, given: dict[str, object]) -> None:
+    import asyncio
+    import logging
+    import os
+
+    from aiohttp import web
+    from pydantic import ValidationError
+
+    from warren_env_worker.sandbox.opening import Sandboxes
+    from warren_env_worker.sandbox.port import SandboxFailed
+    from warren_env_worker.sandbox.server import make_app
+    from warren_env_worker.sandbox.settings import SandboxSettings
+    from warren_schemas.explain import explain
+
+    try:
+        settings = SandboxSettings.model_validate(given)
+        sandboxes = Sandboxes(settings)
+        await (await sandboxes.open()).close()
+    except ValidationError as error:
+        raise ConfigurationError("These settings won't do", details=explain(error)) from error
+    except SandboxFailed as error:
+        raise ConfigurationError(str(error)) from error
+    key = os.environ.get("WARREN_SANDBOX_KEY") or None
+    runner = web.AppRunner(make_app(sandboxes, settings.limits, key=key))
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+        logging.getLogger(__name__).info("serving /run_code at http://%s:%d", host, port)
+        await asyncio.get_running_loop().create_future()
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,199 @@
+"""Rewards of the user's own: functions, services, weights, and failures that are no zeros."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from pydantic import ValidationError
+
+from warren.environment import ChatMessage, ConfigError
+from warren.testing import play
+from warren_env_worker.environments.math import Math
+from warren_env_worker.host.config import ConfigSchema
+from warren_env_worker.rewards import service
+from warren_env_worker.rewards.composition import Composition
+from warren_env_worker.rewards.function import RewardFunction
+from warren_env_worker.rewards.scored import RewardFailed, Scored
+from warren_env_worker.rewards.service import RewardService
+from warren_env_worker.rewards.settings import FunctionReward, OwnReward, ServiceReward
+
+HERE = "tests.unit.env_worker.rewards.functions"
+SCORED = Scored((ChatMessage(role="user", content="?"),), "four words of mine", "42", 1.0, "gsm8k")
+
+
+@pytest.mark.parametrize(
+    ("name", "reward"),
+    [
+        ("brevity", -4.0),
+        ("patient", 1.0),
+        ("compute_score", 2.0),
+        ("greedy", 3.0),
+        ("Judge.whole", 7),
+    ],
+)
+async def test_functions_take_what_they_name(name: str, reward: float) -> None:
+    assert await RewardFunction(f"{HERE}:{name}")(SCORED) == reward
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("raises", r"ZeroDivisionError: .*functions\.py:\d+"),
+        ("gives_nan", "expected a finite number"),
+        ("gives_text", "expected a finite number"),
+        ("gives_none", "expected a finite number"),
+    ],
+)
+async def test_functions_that_fail_give_no_reward(name: str, reason: str) -> None:
+    with pytest.raises(RewardFailed, match=reason):
+        await RewardFunction(f"{HERE}:{name}")(SCORED)
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        (f"{HERE}:nothing", "there is no reward function"),
+        ("no_such_module:f", "there is no reward function"),
+        (f"{HERE}:NUMBER", "is no function"),
+        (f"{HERE}:asks_for_more", "asks for temperature; a reward function may take response, "),
+    ],
+)
+def test_functions_that_will_not_do(path: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        RewardFunction(path)
+
+
+async def test_parts_are_added_up_with_their_weights() -> None:
+    parts = (OwnReward(), FunctionReward(function=f"{HERE}:brevity", weight=0.1, name="short"))
+    total, metrics = await Composition(parts).score(SCORED)
+    assert total == pytest.approx(0.6)
+    assert metrics == {"reward/own": 1.0, "reward/short": -4.0}
+    with pytest.raises(RewardFailed):
+        await Composition((*parts, FunctionReward(function=f"{HERE}:raises"))).score(SCORED)
+
+
+def test_in_an_environment_by_its_config(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(json.dumps({"question": "What is 6*7?", "answer": "#### 42"}))
+    config: dict[str, object] = {
+        "path": str(path),
+        "rewards": [
+            {"kind": "own", "weight": 2},
+            {"kind": "function", "function": f"{HERE}:greedy"},
+        ],
+    }
+    arguments = ConfigSchema(Math).check(config)
+    episode = play(Math(**arguments), lambda _: r"\boxed{42}")  # pyright: ignore[reportArgumentType]
+    assert episode.reward == 4.0
+    assert episode.results[-1].metrics["reward/greedy"] == 2.0
+
+
+def test_configs_that_will_not_do() -> None:
+    for wrong in (
+        {"url": "ftp://x"},
+        {"url": "http://x", "tries": 0},
+        {"url": "http://x", "key": "k"},
+    ):
+        with pytest.raises(ValidationError):
+            ServiceReward.model_validate(wrong)
+    with pytest.raises(ValidationError):
+        FunctionReward.model_validate({"function": "no path"})
+
+
+class Judge:
+    """A service whose next answers are given; it remembers what it was asked."""
+
+    def __init__(self, *answers: Callable[[int], web.Response]) -> None:
+        self.answers = list(answers)
+        self.sizes: list[int] = []
+        self.keys: list[str | None] = []
+
+    async def answer(self, request: web.Request) -> web.Response:
+        n_episodes = len((await request.json())["episodes"])
+        self.sizes.append(n_episodes)
+        self.keys.append(request.headers.get("Authorization"))
+        return (self.answers.pop(0) if self.answers else good)(n_episodes)
+
+
+def good(n_episodes: int) -> web.Response:
+    return web.json_response({"rewards": [0.5] * n_episodes})
+
+
+def status(number: int) -> Callable[[int], web.Response]:
+    return lambda _: web.Response(status=number, headers={"Retry-After": "0"})
+
+
+def saying(text: str) -> Callable[[int], web.Response]:
+    return lambda _: web.Response(text=text)
+
+
+def served(judge: Judge) -> TestServer:
+    app = web.Application()
+    app.router.add_post("/", judge.answer)
+    return TestServer(app)
+
+
+async def test_episodes_that_end_together_go_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_KEY", "secret")
+    judge = Judge()
+    async with served(judge) as server:
+        url = str(server.make_url("/"))
+        client = RewardService(ServiceReward(url=url, batch=64, key_variable="JUDGE_KEY"))
+        rewards = await asyncio.gather(*(client.score(SCORED) for _ in range(100)))
+    assert rewards == [0.5] * 100
+    assert sorted(judge.sizes) == [36, 64]
+    assert set(judge.keys) == {"Bearer secret"}
+
+
+async def test_busy_services_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "FIRST_PAUSE_S", 0.01)
+    judge = Judge(status(429), status(503), good)
+    async with served(judge) as server:
+        client = RewardService(ServiceReward(url=str(server.make_url("/")), tries=3))
+        assert await client.score(SCORED) == 0.5
+        judge.answers = [status(500)] * 3
+        with pytest.raises(RewardFailed, match="failed 3 times: status 500"):
+            await client.score(SCORED)
+        assert await client.score(SCORED) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (status(404), "answered with status 404"),
+        (saying("hello"), "did not answer"),
+        (saying("[1]"), "did not answer"),
+        (saying('{"rewards": 1}'), "did not answer with 1 rewards"),
+        (saying('{"rewards": []}'), "did not answer with 1 rewards"),
+        (saying('{"rewards": [null]}'), "expected a finite number"),
+        (saying('{"rewards": [NaN]}'), "expected a finite number"),
+    ],
+)
+async def test_wrong_answers_are_failures(
+    answer: Callable[[int], web.Response], reason: str
+) -> None:
+    async with served(Judge(answer)) as server:
+        with pytest.raises(RewardFailed, match=reason):
+            await RewardService(ServiceReward(url=str(server.make_url("/")))).score(SCORED)
+
+
+async def test_one_that_cannot_be_scored_does_not_hurt_the_others() -> None:
+    judge = Judge(saying('{"rewards": [1.0, null]}'))
+    async with served(judge) as server:
+        client = RewardService(ServiceReward(url=str(server.make_url("/"))))
+        first, second = await asyncio.gather(
+            client.score(SCORED), client.score(SCORED), return_exceptions=True
+        )
+    assert first == 1.0
+    assert isinstance(second, RewardFailed)
+
+
+async def test_a_key_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JUDGE_KEY", raising=False)
+    client = RewardService(ServiceReward(url="http://localhost:1", key_variable="JUDGE_KEY"))
+    with pytest.raises(RewardFailed, match="JUDGE_KEY is not set"):
+        await client.score(SCORED)
