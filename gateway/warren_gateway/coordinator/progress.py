@@ -81,5 +81,7 @@ class Progress(BaseModel):
     """Of a replay: where to read on in the recording."""
     recent_rewards: list[float] = Field(default_factory=list[float])
     """Mean reward of the newest batches, for `limits.stop_at_reward`."""
+    environment_totals: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """Sums over the episodes that were trained on, by environment; see `environment_statistics`."""
     reward_before: float | None = None
     reward_after: float | None = None

@@ -34,7 +34,6 @@ def batch_metrics(groups: Sequence[Group]) -> dict[str, float]:
     return {
         **_rewards(groups, [outcome.reward for _, outcome in pairs]),
         **_sequences([item for item, _ in pairs]),
-        **_environment_metrics(pairs),
     }
 
 
@@ -100,20 +99,3 @@ def recorded_versions(groups: Sequence[Group]) -> dict[str, float]:
         "replay/version_mean": float(np.mean(versions)),
         "replay/version_min": float(min(versions)),
     }
-
-
-def _environment_metrics(
-    pairs: Sequence[tuple[EpisodeEnded, Completed]],
-) -> dict[str, float]:
-    """Mean of each metric that environments report, under `env/`; per environment if several."""
-    by_environment: dict[str, list[Completed]] = defaultdict(list)
-    for item, outcome in pairs:
-        by_environment[item.spec.environment].append(outcome)
-    tags: dict[str, float] = {}
-    for name, outcomes in by_environment.items():
-        prefix = "env" if len(by_environment) == 1 else f"env/{name}"
-        if len(by_environment) > 1:
-            tags[f"reward/env/{name}"] = float(np.mean([o.reward for o in outcomes]))
-        for metric, total in environment_sums(outcomes).items():
-            tags[f"{prefix}/{metric}"] = total / len(outcomes)
-    return tags

@@ -12,6 +12,7 @@ from warren_gateway.coordinator import evaluation
 from warren_gateway.coordinator.admission import n_groups_wanted
 from warren_gateway.coordinator.advantages import advantages
 from warren_gateway.coordinator.batches import Datum
+from warren_gateway.coordinator.environment_statistics import environment_metrics
 from warren_gateway.coordinator.groups import Group
 from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.schedule import learning_rate
@@ -63,7 +64,11 @@ def _take_step(memory: Memory) -> None:
     config, progress = memory.config, memory.progress
     n_groups = config.algorithm.groups_per_step
     groups, memory.ready[:n_groups] = memory.ready[:n_groups], []
-    metrics = {**batch_metrics(groups), **memory.source.metrics(memory, groups)}
+    metrics = {
+        **batch_metrics(groups),
+        **environment_metrics(memory, groups),
+        **memory.source.metrics(memory, groups),
+    }
     data = step_data(groups, config.algorithm)
     progress.max_staleness_seen = max(
         progress.max_staleness_seen, int(metrics.get("stale/lag_max", 0))

@@ -7,7 +7,7 @@ from tests.unit.coordinator.world import World, config
 
 from warren_schemas.config import Sampling
 from warren_schemas.episode import EpisodePurpose, EpisodeSpec
-from warren_schemas.events import RunState
+from warren_schemas.events import RunState, StepCompleted
 from warren_schemas.training import ForwardBackward
 
 TWO = {
@@ -135,3 +135,21 @@ def test_an_evaluation_keeps_its_own_temperature() -> None:
     assert purposes == {EpisodePurpose.EVALUATE}
     assert {item.spec.sampling.temperature for item in world.episodes} == {0.0}
     assert {item.spec.task.split for item in world.episodes} == {"train", "test"}
+
+
+def test_row_39_statistics_of_each_environment_by_step_and_in_total() -> None:
+    """They survive coordinators that start over in the middle."""
+    world = World(config(**TWO), random.Random(4))
+    world.drive(0.02)
+    steps = [e.body.metrics for e in world.events if isinstance(e.body, StepCompleted)]
+    for name in ("guess", "other"):
+        assert any(f"env/{name}/exact" in step for step in steps)
+    last = steps[-1]
+    marks = {int(item.transcript.tokens.ids_T[0]): item for item in world.stream}
+    assert last["env_total/guess/turns"] == 1.0
+    assert last["env_total/guess/exact"] == 1.0
+    n_episodes = sum(last[f"env_total/{name}/episodes"] for name in ("guess", "other"))
+    assert n_episodes >= len(world.trained_episodes)
+    trained = [marks[mark].outcome for mark in world.trained_episodes]
+    assert trained
+    assert -1.0 <= last["env_total/guess/reward"] <= 1.0
