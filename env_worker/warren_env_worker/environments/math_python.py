@@ -9,18 +9,21 @@ held against the right answer by the verifier. A sandbox that fails fails the ep
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
-from warren.environment import ChatMessage, ConfigError, Limits, StepResult
+from warren.environment import ChatMessage, ConfigError, Context, Limits, StepResult
+from warren.tool_formats import NotACall, Tool, parse_calls, tools_prompt
 from warren_env_worker.backstage import backstage
-from warren_env_worker.environments.calls import Call, CallForm, Misformed, find_call
 from warren_env_worker.environments.math import Math
+from warren_env_worker.environments.questions import Question
 from warren_env_worker.rewards.settings import Reward
 from warren_env_worker.sandbox.opening import Sandboxes
 from warren_env_worker.sandbox.port import CellResult, CellStatus, Sandbox
 from warren_env_worker.sandbox.settings import SandboxSettings
 from warren_env_worker.verifier.extraction import AnswerForm
+from warren_schemas.config import ToolFormat
 
 NOTES = {
     CellStatus.OK: "",
@@ -36,22 +39,11 @@ NOTES = {
 KEPT = " Variables from before this call are kept."
 _STOPPED = set(CellStatus) - {CellStatus.OK, CellStatus.ERROR, CellStatus.LOST}
 
-_TOOL = (
-    '{"type": "function", "function": {"name": "python", "description": "Run Python code and see'
-    ' what it prints.", "parameters": {"type": "object", "properties": {"code": {"type": "string"}},'
-    ' "required": ["code"]}}}'
+_TOOL = Tool(
+    "python",
+    "Run Python code and see what it prints.",
+    {"type": "object", "properties": {"code": {"type": "string"}}, "required": ["code"]},
 )
-PROMPTS = {
-    CallForm.JSON: "You may call a tool before you answer. Its signature:\n<tools>\n"
-    + _TOOL
-    + "\n</tools>\nTo call it, end your turn with:\n<tool_call>\n"
-    '{"name": "python", "arguments": {"code": "print(6 * 7)"}}\n</tool_call>',
-    CallForm.XML: "You may run Python code before you answer. To do so, end your turn with:\n"
-    "<tool_call>\n<function=python>\n<parameter=code>\nprint(6 * 7)\n</parameter>\n</function>\n"
-    "</tool_call>",
-    CallForm.FENCE: "You may run Python code before you answer. To do so, end your turn with:\n"
-    "```python\nprint(6 * 7)\n```",
-}
 _KEEPS = "Variables are kept from call to call."
 _FORGETS = "Each call starts afresh, without the variables of earlier ones."
 
@@ -68,36 +60,42 @@ class MathPython(Math):
         instruction: str | None = None,
         system_prompt: str | None = None,
         rewards: tuple[Reward, ...] = (),
-        call_form: CallForm = CallForm.JSON,
+        tool_format: ToolFormat = ToolFormat.HERMES,
         max_calls: int = 8,
         sandbox: SandboxSettings | None = None,
     ) -> None:
-        """As in `math`; besides, the form of calls, how many there may be, and the sandbox.
-
-        `system_prompt` replaces the text that explains the tool.
+        """As in `math`; besides, how calls are written (unless the run says it), how many there may be, and
+        the sandbox.
         """
         super().__init__(path, answer_form, instruction, system_prompt, rewards)
-        if system_prompt is None:
-            is_stateless = sandbox is not None and sandbox.tier == "http"
-            self.preface = f"{PROMPTS[call_form]}\n{_FORGETS if is_stateless else _KEEPS}"
         if max_calls < 1:
             raise ConfigError(f"max_calls must be at least 1, not {max_calls}")
-        self.call_form = call_form
+        self.form = tool_format
         self.n_calls_left = max_calls
         self.settings = sandbox or SandboxSettings()
         self.sandbox: Sandbox | None = None
         self.counts = {"calls": 0.0, "misformed_calls": 0.0, "failed_calls": 0.0}
 
+    async def reset(self, task: Question, ctx: Context) -> Sequence[ChatMessage]:
+        self.form = ToolFormat(ctx.tool_format or self.form)
+        return await super().reset(task, ctx)
+
+    def system_prompt(self) -> str:
+        keeps = _FORGETS if self.settings.tier == "http" else _KEEPS
+        given = super().system_prompt()
+        explained = f"{tools_prompt([_TOOL], self.form)}\n\n{keeps}"
+        return f"{given}\n\n{explained}" if given else explained
+
     async def step(self, action: str) -> StepResult:
         self.said.append(ChatMessage(role="assistant", content=action))
-        call = find_call(action, self.call_form)
-        if call is None or self.n_calls_left == 0:
+        code = _code_in(action, self.form)
+        if code is None or self.n_calls_left == 0:
             result = await self.finish(action)
             return replace(result, metrics={**result.metrics, **self.counts})
         self.n_calls_left -= 1
-        if isinstance(call, Misformed):
+        if isinstance(code, NotACall):
             self.counts["misformed_calls"] += 1
-        told = self._told(call.reason if isinstance(call, Misformed) else await self._output(call))
+        told = self._told(code.reason if isinstance(code, NotACall) else await self._output(code))
         self.said.append(told)
         return StepResult([told], metrics=self.counts)
 
@@ -105,11 +103,11 @@ class MathPython(Math):
         if self.sandbox is not None:
             await backstage().call(self.sandbox.close())
 
-    async def _output(self, call: Call) -> str:
+    async def _output(self, code: str) -> str:
         sandboxes = sandboxes_of(os.getpid(), self.settings.model_dump_json())
         if self.sandbox is None:
             self.sandbox = await backstage().call(sandboxes.open())
-        result = await backstage().call(sandboxes.run(self.sandbox, call.code))
+        result = await backstage().call(sandboxes.run(self.sandbox, code))
         self.counts["calls"] += 1
         self.counts["failed_calls"] += result.status is not CellStatus.OK
         return self._in_words(result, keeps_state=self.sandbox.keeps_state)
@@ -124,9 +122,23 @@ class MathPython(Math):
     def _told(self, text: str) -> ChatMessage:
         if self.n_calls_left == 0:
             text += "\n[this was the last call; give your answer now]"
-        if self.call_form is CallForm.FENCE:
+        if self.form is ToolFormat.CODE:
             return ChatMessage(role="user", content=f"```output\n{text}\n```")
         return ChatMessage(role="tool", content=text)
+
+
+def _code_in(words: str, form: ToolFormat) -> str | NotACall | None:
+    """The code of the first call; None for words without one. A fence of another language is none."""
+    calls = parse_calls(words, form)
+    if isinstance(calls, NotACall):
+        return calls
+    call = next((c for c in calls if form is not ToolFormat.CODE or c.name == _TOOL.name), None)
+    if call is None:
+        return None
+    if call.name != _TOOL.name:
+        return NotACall(f"there is no tool {call.name!r}; the only one is {_TOOL.name}")
+    code = call.arguments.get("code") if call.text is None else call.text
+    return code if isinstance(code, str) else NotACall("python needs the argument code, a text")
 
 
 @cache
