@@ -3,6 +3,7 @@
 PYTHON    ?= python3
 PIP_FLAGS ?=
 SEED      ?= 1
+FAULTS    ?= 1000
 ARGS      ?=
 VLLM      ?= $(if $(filter Linux-x86_64,$(shell uname -sm | tr ' ' -)),yes)
 
@@ -14,7 +15,7 @@ BENCHMARKS := codec transport sampler episodes
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format golden bench
+.PHONY: help install demo test chaos check format golden bench
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +36,9 @@ demo: install  ## Teach a tiny model a game, from nothing, in a few minutes (SEE
 
 test: install  ## Run the tests; they start private RabbitMQ and PostgreSQL servers (ARGS="-k codec")
 	$(BIN)/python -m pytest $(ARGS)
+
+chaos: install  ## Break things for long: FAULTS=1000 faults under load, then the ledger (SEED=1)
+	$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED)
 
 check: install  ## Lint, formatting, types and import layers
 	$(BIN)/ruff check

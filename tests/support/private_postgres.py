@@ -1,5 +1,6 @@
 """A PostgreSQL server of our own: its own port and folder, trusted logins from loopback only."""
 
+import contextlib
 import glob
 import os
 import secrets
@@ -22,7 +23,7 @@ from tests.support.processes import (
     wait_until,
 )
 
-BOOT_DEADLINE_S = 60.0
+BOOT_DEADLINE_S = 300.0
 STOP_GRACE_S = 20.0
 USER = "warren"
 
@@ -53,11 +54,21 @@ class PrivatePostgres:
 
     def start(self) -> None:
         """Return when it answers."""
+        self.spawn()
+        self.wait_until_ready()
+
+    def spawn(self) -> None:
+        """Boot without waiting. Call from the main thread: the server dies with its spawner."""
         command = [str(self._programs / "postgres"), "-D", str(self._data), "-p", str(self.port)]
         command += ["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]
-        log_path = self.folder / "console.log"
+        log_path = self._log_path
         self._process = spawn(command, log_path=log_path, folder=self.folder, user=self._user)
-        wait_until(self._is_ready, self.process, deadline_s=BOOT_DEADLINE_S, log_path=log_path)
+
+    def wait_until_ready(self) -> None:
+        """Return when it answers; blocks, so use a thread in a test."""
+        wait_until(
+            self._is_ready, self.process, deadline_s=BOOT_DEADLINE_S, log_path=self._log_path
+        )
 
     def new_database(self) -> str:
         """An empty database; its URL for SQLAlchemy with the psycopg 3 driver."""
@@ -79,11 +90,28 @@ class PrivatePostgres:
         kill_and_wait(workers)
         self._process = None
 
+    def pause(self) -> None:
+        """Stop the world: connections stay open and nobody answers."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, signum: signal.Signals) -> None:
+        """Each backend is in a session of its own."""
+        for pid in (self.process.pid, *children(self.process.pid)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signum)
+
     def close(self) -> None:
         """Kill what runs and forget the data."""
         if self._process is not None:
             self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def _log_path(self) -> Path:
+        return self.folder / "console.log"
 
     @property
     def _data(self) -> Path:

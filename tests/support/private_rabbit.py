@@ -17,12 +17,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 from tests.support.processes import end, free_port, signal_group, spawn, wait_until
+from typing_extensions import TypedDict
 
 AMQP_HEADER = b"AMQP\x00\x00\x09\x01"
-BOOT_DEADLINE_S = 90.0
+BOOT_DEADLINE_S = 300.0
 STOP_GRACE_S = 30.0
 _LOOPBACK_ONLY = "-kernel inet_dist_use_interface {127,0,0,1} -start_epmd false"
+
+
+class _QueueRow(TypedDict):
+    name: str
+    messages: int
 
 
 class PrivateRabbit:
@@ -92,6 +99,16 @@ class PrivateRabbit:
 
     def resume(self) -> None:
         signal_group(self.process, signal.SIGCONT)
+
+    def queues(self) -> dict[str, int]:
+        """Every queue, stream and home at the node, and how many messages it holds."""
+        ctl = str(Path(self._server).with_name("rabbitmqctl"))
+        command = [ctl, "--quiet", "list_queues", "name", "messages", "--formatter", "json"]
+        done = subprocess.run(
+            command, capture_output=True, check=True, env=self._environment(), cwd=self.folder
+        )
+        rows = TypeAdapter(list[_QueueRow]).validate_json(done.stdout)
+        return {row["name"]: row["messages"] for row in rows}
 
     def close(self) -> None:
         """Kill what runs and forget the data."""

@@ -113,7 +113,7 @@ def test_in_a_quorum_a_deadline_is_a_failure() -> None:
     assert here.memory.progress.n_consumed_steps == 1
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     policy=st.sampled_from([{"kind": "all"}, {"kind": "quorum"}, {"kind": "retry"}]),

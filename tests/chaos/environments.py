@@ -1,0 +1,46 @@
+"""The environment of chaos runs: a walk that waits at every step and can be rebuilt anywhere."""
+
+import asyncio
+import hashlib
+import math
+
+from warren.environment import Context, Env, Limits, StepResult
+
+
+class Walk(Env):
+    """Shows a digest of all that was said so far; the reward comes at the end.
+
+    A step takes `step_s` in the median; with `spread` above 0 its time is log-normal, drawn from the
+    member's own numbers. The reward is 1 if the last action is `good`, else a chance of the digest.
+    """
+
+    name = "walk"
+    limits = Limits(reset_s=60.0, step_s=60.0)
+
+    def __init__(self, n_turns: int = 4, step_s: float = 0.1, spread: float = 0.0) -> None:
+        self.n_turns = n_turns
+        self.step_s = step_s
+        self.spread = spread
+        self.n_taken = 0
+
+    async def reset(self, task: None, ctx: Context) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
+        self.ctx = ctx
+        self.state = hashlib.blake2b(str(ctx.seed).encode(), digest_size=8)
+        await asyncio.sleep(0)
+        return self.state.hexdigest()
+
+    async def step(self, action: str) -> StepResult:  # pyright: ignore[reportIncompatibleMethodOverride]
+        await asyncio.sleep(self.step_s * math.exp(self.spread * self.ctx.member_rng.gauss(0, 1)))
+        self.n_taken += 1
+        self.state.update(action.encode())
+        digest = self.state.hexdigest()
+        done = self.n_taken >= self.n_turns
+        reward = 1.0 if action == "good" else int(digest[:4], 16) / 0xFFFF / 2
+        return StepResult(observation=digest, reward=reward if done else None, done=done)
+
+
+class Unrepeatable(Walk):
+    """The same, but it says that it can't be rebuilt."""
+
+    name = "unrepeatable"
+    replayable = False
