@@ -70,9 +70,10 @@ class Run:
             reconnect_s=reconnect_s,
             on_connection=on_connection,
         )
-        async for event in reader.read():
-            self._newest = max(event.offset, self._newest or 0)
-            yield event
+        async with contextlib.aclosing(reader.read()) as events:
+            async for event in events:
+                self._newest = max(event.offset, self._newest or 0)
+                yield event
 
     async def trajectories(
         self,

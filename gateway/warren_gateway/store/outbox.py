@@ -1,7 +1,8 @@
 """The outbox: what must be sent is stored in the transaction that made it true.
 
-Invariants: a posted message reaches the broker at least once, in the order of posting for each
-address; it leaves the table only after the broker has confirmed it. A broker that is away costs
+Invariants: a posted message reaches the broker at least once; it leaves the table only after the
+broker has confirmed it. Messages to one address leave in the order of posting: those of one gateway
+always, and to a stream, where the order stays, also those of several. A broker that is away costs
 time and nothing else.
 """
 
@@ -11,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Coroutine, Iterable, Sequence
 from functools import partial
 
-from sqlalchemy import delete, func, insert, or_
+from sqlalchemy import and_, delete, exists, func, insert, or_
+from sqlalchemy.orm import aliased
 from sqlmodel import Session, col, select
 
 from warren_broker.errors import BrokerError, Unroutable
@@ -26,6 +28,8 @@ from warren_schemas.wire import MAX_BATCH_BYTES, MAX_ITEMS, encode
 PAGE = 256
 """Messages that the relay takes from the table at a time."""
 RETRY_S = 1.0
+TURN_S = 0.2
+"""How long a message waits for its turn when another gateway has an older one for the stream."""
 LOOK_S = 5.0
 """How often a relay looks for what a gateway left behind that died between commit and sending: what
 lies there at two looks in a row."""
@@ -127,7 +131,10 @@ class Relay:
     async def _relay_page(self) -> bool:
         """Publish one page; True when there may be more."""
         only = None if self._store.is_private else self._store.gateway
-        rows = await self._store.transact(partial(_page, only, self._orphaned_to))
+        page = await self._store.transact(partial(_page, only, self._orphaned_to))
+        rows = [row for row, is_early in page if not is_early]
+        if len(rows) < len(page):
+            asyncio.get_running_loop().call_later(TURN_S, self._posted.set)
         by_address: dict[Address, list[OutboxRow]] = defaultdict(list)
         for row in rows:
             by_address[_KINDS[row.address_kind](row.address)].append(row)
@@ -137,7 +144,7 @@ class Relay:
         finally:
             if sent:
                 await self._store.transact(lambda session: _forget(session, sent))
-        return len(rows) == PAGE
+        return bool(rows) and len(page) == PAGE
 
     async def _publish(self, address: Address, rows: list[OutboxRow], sent: list[int]) -> None:
         for row in rows:
@@ -165,13 +172,29 @@ async def _all(publishing: Iterable[Coroutine[None, None, None]]) -> None:
             raise outcome
 
 
-def _page(only: str | None, orphaned_to: int, session: Session) -> list[OutboxRow]:
-    """The oldest rows: all, or those of one gateway and what was left behind."""
-    query = select(OutboxRow).order_by(col(OutboxRow.id)).limit(PAGE)
-    if only is not None:
-        ours = or_(col(OutboxRow.gateway) == only, col(OutboxRow.id) <= orphaned_to)
-        query = query.where(ours)
-    return list(session.exec(query))
+def _page(only: str | None, orphaned_to: int, session: Session) -> list[tuple[OutboxRow, bool]]:
+    """The oldest rows, all or those of one gateway and what was left behind; True for each that
+    has to wait until another gateway has sent something older to the same stream."""
+    if only is None:
+        rows = session.exec(select(OutboxRow).order_by(col(OutboxRow.id)).limit(PAGE))
+        return [(row, False) for row in rows]
+    older = aliased(OutboxRow)
+    is_early = and_(
+        col(OutboxRow.address_kind) == "stream",
+        exists().where(
+            col(older.address) == OutboxRow.address,
+            col(older.id) < OutboxRow.id,
+            col(older.id) > orphaned_to,
+            col(older.gateway) != only,
+        ),
+    )
+    query = (
+        select(OutboxRow, is_early)
+        .where(or_(col(OutboxRow.gateway) == only, col(OutboxRow.id) <= orphaned_to))
+        .order_by(col(OutboxRow.id))
+        .limit(PAGE)
+    )
+    return [(row, bool(early)) for row, early in session.exec(query)]
 
 
 def _newest(session: Session) -> int:

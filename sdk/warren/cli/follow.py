@@ -6,6 +6,7 @@ Invariant: letting go never touches the run; whoever lets go is told how to come
 import asyncio
 import math
 import signal
+from contextlib import aclosing
 from dataclasses import replace
 
 from warren.cli import codes
@@ -79,9 +80,10 @@ class _Watcher:
     async def read_events(self) -> None:
         self._view.show(self.progress)
         events = self._run.events(reconnect_s=math.inf, on_connection=self._on_connection)
-        async for event in events:
-            self.progress = self.progress.after(event)
-            self._view.show(self.progress, event)
+        async with aclosing(events):  # at once, also where showing fails: a reader may leave
+            async for event in events:
+                self.progress = self.progress.after(event)
+                self._view.show(self.progress, event)
 
     async def poll_queues(self) -> None:
         while self._view.wants_queues:
