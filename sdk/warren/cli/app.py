@@ -42,6 +42,12 @@ For example:
     warren dead-letters republish LETTER
 """
 
+_DATA_HELP = """Bring data into the layout that environments read.
+
+For example:
+    warren data prepare gsm8k-train.parquet --out data/gsm8k --holdout 0.05
+"""
+
 _ENVIRONMENTS_HELP = """Write environments of your own.
 
 For example:
@@ -72,6 +78,7 @@ def build() -> App:
     app.command(_dead_letters())
     _add(app, "doctor", "warren.cli.doctor:doctor", _SYSTEM)
     app.command(_environments())
+    app.command(_data())
     for name, plugin in plugins().items():
         _add(app, name, plugin.value, _PROGRAMS)
     return app
@@ -116,6 +123,12 @@ def _environments() -> App:
     )
     _add(environments, "check", "warren_env_worker.check.command:check", _PROGRAMS)
     return environments
+
+
+def _data() -> App:
+    data = App(name="data", help=_DATA_HELP, help_format="plaintext", group=_PROGRAMS)
+    _add(data, "prepare", "warren_env_worker.data.command:prepare", _PROGRAMS)
+    return data
 
 
 def _add(app: App, name: str, target: str, group: Group) -> None:

@@ -1,0 +1,1 @@
+"""`warren data prepare`: files of questions, in whatever layout, to one layout."""
