@@ -21,6 +21,7 @@ from typing import cast
 from torch import nn
 from vllm import SamplingParams
 from vllm.engine.arg_utils import EngineArgs
+from vllm.exceptions import VLLMValidationError
 from vllm.lora.request import LoRARequest
 from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead
 from vllm.outputs import CompletionOutput
@@ -217,7 +218,7 @@ class VllmEngine:
         for row in self._sets.due():
             try:
                 self._start(row)
-            except ValueError as error:  # vLLM's own limits, for example of the temperature
+            except (ValueError, VLLMValidationError) as error:  # limits of its own
                 del self._running[row.request.id]
                 answers.append(_refused(row, f"vLLM refuses this request: {error}"))
 
