@@ -1,0 +1,38 @@
+"""Puzzles of Reasoning Gym: refused in sentences without the package, scored with it."""
+
+from importlib.util import find_spec
+
+import pytest
+
+from warren.environment import ConfigError
+from warren.testing import demonstrator, play
+from warren_env_worker.environments.reasoning_gym import UNFIT, ReasoningGym
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::SyntaxWarning")
+
+HAS_IT = find_spec("reasoning_gym") is not None
+
+
+@pytest.mark.parametrize("dataset", sorted(UNFIT))
+def test_unfit_datasets_are_refused_with_the_reason(dataset: str) -> None:
+    with pytest.raises(ConfigError, match="can't be trained on"):
+        ReasoningGym(dataset)
+
+
+@pytest.mark.skipif(HAS_IT, reason="the package is there")
+def test_without_the_package_it_says_what_to_install() -> None:
+    with pytest.raises(ConfigError, match="install the package reasoning-gym"):
+        play(ReasoningGym("basic_arithmetic"), lambda _: "1")
+
+
+@pytest.mark.skipif(not HAS_IT, reason="needs reasoning-gym, an extra")
+@pytest.mark.parametrize("dataset", ["basic_arithmetic", "chain_sum", "number_sorting", "sudoku"])
+def test_the_right_answer_scores_1_and_junk_less(dataset: str) -> None:
+    environment = ReasoningGym(dataset)
+    first = play(environment, demonstrator(environment), seed=1)
+    assert first.reward == 1.0
+    again = play(ReasoningGym(dataset), lambda _: "<think><answer>1</answer></think> junk", seed=1)
+    assert again.messages[:2] == first.messages[:2]
+    assert again.reward < 1.0
+    other = play(ReasoningGym(dataset), lambda _: "", seed=1, split="test")
+    assert other.messages[1] != first.messages[1]
