@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from sqlmodel import Session, col, select
 
-from warren_gateway.coordinator.advantages import advantages
+from warren_gateway.coordinator.advantages import OF_BATCH, advantages
 from warren_gateway.position import Position
 from warren_gateway.runs import NoSuchRun
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import GroupRow, Run
-from warren_schemas.config import TrainConfig
+from warren_schemas.config import EpisodeCredit, TrainConfig
 from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import RunState
 from warren_schemas.http import TrajectoryView
@@ -123,7 +123,10 @@ def _of_group(row: GroupRow, config: TrainConfig) -> Fates:
     outcomes = row.outcomes or []
     rewarded = [member for member, outcome in enumerate(outcomes) if "reward" in outcome]
     rewards_G = np.array([outcomes[member]["reward"] for member in rewarded], np.float64)
-    advantages_G = advantages(rewards_G, config.algorithm.advantage)
+    kind = config.algorithm.advantage
+    is_by_group = kind not in OF_BATCH and isinstance(config.algorithm.credit, EpisodeCredit)
+    # What compares with a whole batch, or by turn, can't be told from one group's rewards.
+    advantages_G = advantages([rewards_G], kind)[0] if is_by_group else None
     by_member: dict[int, float] = {}
     if advantages_G is not None:
         by_member = dict(zip(rewarded, map(float, advantages_G), strict=True))

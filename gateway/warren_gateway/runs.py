@@ -21,6 +21,7 @@ from sqlmodel import Session, col, select
 from warren_broker.errors import BrokerError
 from warren_broker.port import Broker
 from warren_broker.topology import Stream, run_events
+from warren_gateway.checkpoints import require_checkpoint
 from warren_gateway.probe import within
 from warren_gateway.sources import require_source
 from warren_gateway.store.outbox import Relay, post
@@ -94,7 +95,7 @@ class Runs:
         """The run, and whether it is new.
 
         A broker that is away doesn't matter: the run waits for it. Raises `KeyReused`,
-        `UnusableSource`, `StoreUnavailable`.
+        `UnusableSource`, `UnusableCheckpoint`, `StoreUnavailable`.
         """
         known = await self._known(owner, body)
         if known is not None:
@@ -184,21 +185,23 @@ def _new_row(owner: str, body: SubmitRun) -> Run:
 
 
 def _insert(run: Run, config: TrainConfig, session: Session) -> None:
+    checkpoint_url = require_checkpoint(session, run.owner, config)
     session.add(run)
     session.flush()
-    session.add(_model_row(run, config))
+    session.add(_model_row(run, config, checkpoint_url))
     queued = StateChanged(state=RunState.QUEUED)
     envelope = Envelope(run=RunId(run.id))
     post(session, run_events(run.id), RunEvent(envelope=envelope, at_s=run.created_s, body=queued))
 
 
-def _model_row(run: Run, config: TrainConfig) -> Model:
+def _model_row(run: Run, config: TrainConfig, checkpoint_url: str | None) -> Model:
     spec = ModelSpec(base_model=config.model.base, update=config.model.update, seed=config.seed)
     return Model(
         id=new_model_id(),
         run_id=run.id,
         base_model=spec.base_model,
         spec=spec.model_dump(mode="json"),
+        checkpoint_url=checkpoint_url,
     )
 
 

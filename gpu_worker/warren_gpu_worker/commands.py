@@ -29,6 +29,10 @@ def gpu_worker(
     threads: int = 1,
     max_batch: int = 256,
     seed: int = 0,
+    max_models: int = 16,
+    micro_batch_tokens: int = 16_384,
+    checkpoint_activations: Annotated[bool, Parameter(negative=())] = False,
+    adapter: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     log_dir: str | None = None,
 ) -> None:
     """Sample from base models and train policies on them.
@@ -68,6 +72,16 @@ def gpu_worker(
         Most sequences that are sampled at once.
     seed
         Of the sampler's random numbers.
+    max_models
+        Most LoRA models that are trained at once; one whose weights are all trained has the worker
+        to itself.
+    micro_batch_tokens
+        Most tokens of one forward pass of the trainer: fewer need less memory.
+    checkpoint_activations
+        Train with less memory and a third more work, by computing activations twice.
+    adapter
+        An adapter that training may start with, NAME=FOLDER (or its URL), in peft's format; may be
+        given several times.
     log_dir
         Folder for the output of the child processes; it comes with the worker's own if not given.
     """
@@ -86,6 +100,10 @@ def gpu_worker(
         "n_threads": threads,
         "max_batch": max_batch,
         "seed": seed,
+        "max_models": max_models,
+        "micro_batch_tokens": micro_batch_tokens,
+        "checkpoint_activations": checkpoint_activations,
+        "adapters": _adapters(adapter),
         "log_dir": log_dir,
     }
     _run(broker, _settings(given | ({"checkpoint_url": checkpoints} if checkpoints else {})))
@@ -101,6 +119,17 @@ def _base_models(choices: tuple[str, ...]) -> dict[str, str]:
         return resolve_base_models(choices, warren_home() / "models")
     except (UnknownBaseModel, OSError) as error:
         _fail(str(error))
+
+
+def _adapters(choices: tuple[str, ...]) -> dict[str, str]:
+    """Name -> folder or URL."""
+    given: dict[str, str] = {}
+    for choice in choices:
+        name, _, folder = choice.partition("=")
+        if not name or not folder:
+            _fail(f"--adapter {choice} is not NAME=FOLDER")
+        given[name] = folder
+    return given
 
 
 def _settings(given: dict[str, object]) -> "GpuWorkerSettings":

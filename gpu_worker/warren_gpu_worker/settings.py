@@ -60,10 +60,16 @@ class GpuWorkerSettings(Frozen):
     """Most sequences that one sampler decodes at once."""
     max_batch_tokens: PositiveInt = 262_144
     """Most cached tokens at once, padding included."""
-    max_models: PositiveInt = 4
-    """Most models that the trainer holds at once."""
+    max_models: PositiveInt = 16
+    """Most LoRA models that the trainer holds at once; a full-parameter one has it to itself."""
+    resident_models: PositiveInt = 8
+    """LoRA models that stay in memory; those that were idle for longest are parked on disk."""
     micro_batch_tokens: PositiveInt = 16_384
     """Most tokens, padding included, of one forward pass of the trainer."""
+    checkpoint_activations: bool = False
+    """Compute activations again in the backward pass: less memory, a third more work."""
+    adapters: dict[str, str] = Field(default_factory=dict)
+    """Adapters that training may start with: name -> folder in peft's format, or its fsspec URL."""
     policy_memory_bytes: PositiveInt = 8 * 1024**3
     """Weights of policies kept loaded beside the base model; the least recently used one goes."""
     hang_s: PositiveFloat = 300.0

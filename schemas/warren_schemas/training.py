@@ -7,11 +7,20 @@ an epoch; ops travel on `train.<model>.<epoch>`, and answers of an older epoch a
 
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from warren_schemas.arrays import Lengths, Logprobs, Mask, TokenIds, Weights
 from warren_schemas.base import Frozen
-from warren_schemas.config import Loss, NonNegativeFloat, NonNegativeInt, PositiveFloat, Update
+from warren_schemas.config import (
+    CrossEntropyLoss,
+    FullUpdate,
+    KlPenalty,
+    Loss,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    Update,
+)
 from warren_schemas.envelope import Item
 from warren_schemas.ids import ModelId
 
@@ -48,15 +57,39 @@ class TokenBatch(Frozen):
         return self
 
 
-class ForwardBackward(Frozen):
-    """Add the gradient of the loss, summed over masked tokens, to the model's gradient."""
+class _LossOp(Frozen):
+    """A loss, summed over masked tokens. Coefficients count for each token of that sum."""
 
-    kind: Literal["forward_backward"] = "forward_backward"
     loss: Loss
     batch: TokenBatch
     temperature: PositiveFloat = 1.0
     """Logits are divided by this first: the temperature that the tokens were sampled with."""
     return_logprobs: bool = False
+    kl: KlPenalty | None = None
+    """Penalty for leaving the reference: what `KeepReference` kept, or LoRA's base."""
+    entropy_coefficient: NonNegativeFloat = 0.0
+    """What one nat of entropy is worth."""
+    tis_cap: PositiveFloat | None = None
+    """Weigh each token by min(p_trainer / p_sampler, this) and take the loss against the trainer's
+    own logprobs (truncated importance sampling)."""
+
+    @model_validator(mode="after")
+    def _has_sampler(self) -> Self:
+        if self.tis_cap is not None and isinstance(self.loss, CrossEntropyLoss):
+            raise ValueError("tis_cap corrects for the sampler, which cross_entropy ignores")
+        return self
+
+
+class Forward(_LossOp):
+    """Compute a loss and logprobs, and change nothing."""
+
+    kind: Literal["forward"] = "forward"
+
+
+class ForwardBackward(_LossOp):
+    """Add the gradient of the loss to the model's gradient."""
+
+    kind: Literal["forward_backward"] = "forward_backward"
 
 
 class OptimStep(Frozen):
@@ -86,10 +119,30 @@ class SaveState(Frozen):
     keep_last: Annotated[int, Field(ge=2)] | None = None
     """Keep this many checkpoints, this one and those whose names sort just before it; None keeps
     all. At least 2: until the answer is known, the one before may still be needed."""
+    note: dict[str, JsonValue] | None = None
+    """Kept with the checkpoint, for whoever goes on from it."""
+
+
+class LoadState(Frozen):
+    """Go on from a checkpoint: its weights, and its optimizer or a fresh one.
+
+    The gradient so far is dropped. The policy version rises by one: these are other weights.
+    """
+
+    kind: Literal["load_state"] = "load_state"
+    url: str
+    optimizer: bool = True
+
+
+class KeepReference(Frozen):
+    """Keep the current weights as the reference of KL penalties."""
+
+    kind: Literal["keep_reference"] = "keep_reference"
 
 
 OpBody = Annotated[
-    ForwardBackward | OptimStep | PublishPolicy | SaveState, Field(discriminator="kind")
+    Forward | ForwardBackward | OptimStep | PublishPolicy | SaveState | LoadState | KeepReference,
+    Field(discriminator="kind"),
 ]
 
 
@@ -99,6 +152,11 @@ class ModelSpec(Frozen):
     base_model: str
     update: Update
     seed: NonNegativeInt = 0
+
+
+def is_full(spec: ModelSpec) -> bool:
+    """All weights are trained, so a worker can hold no other model beside it."""
+    return isinstance(spec.update, FullUpdate)
 
 
 class Op(Item):
@@ -129,6 +187,8 @@ class OpDone(Frozen):
     logprobs_N: Logprobs | None = None
     """The trainer's logprobs of the batch's tokens, 0 for each first token, if asked for."""
     policy: Policy | None = None
+    note: dict[str, JsonValue] | None = None
+    """Of an opening from another model's checkpoint: what its `SaveState` said."""
     checkpoint_url: str | None = None
 
 
@@ -137,6 +197,8 @@ class OpFailed(Frozen):
 
     status: Literal["failed"] = "failed"
     reason: str
+    elsewhere: bool = False
+    """Another trainer may well do it: this one has no room for the model."""
 
 
 OpOutcome = Annotated[OpDone | OpFailed, Field(discriminator="status")]
@@ -167,6 +229,8 @@ class OpenModel(Item):
     spec: ModelSpec
     checkpoint_url: str | None = None
     next_op: Annotated[int, Field(ge=1)] = 1
+    owner: str = ""
+    """Owners share a worker fairly, whatever number of models and ops each has."""
 
 
 class CloseModel(Item):

@@ -121,6 +121,8 @@ class SimulatedTrainer:
                 return OpDone(version=model.version, checkpoint_url=str(path))
             case ForwardBackward():
                 return OpDone(version=model.version, metrics={"loss:sum": 0.5})
+            case _:
+                return OpDone(version=model.version)
 
 
 def main() -> None:

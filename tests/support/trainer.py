@@ -41,10 +41,17 @@ def tiny_base(folder: Path) -> Path:
 
 
 def engine_for(
-    base_folder: Path, checkpoints: Path | str, *, micro_batch_tokens: int = 16_384
+    base_folder: Path,
+    checkpoints: Path | str,
+    *,
+    micro_batch_tokens: int = 16_384,
+    dtype: str = "float32",
 ) -> Engine:
     config = EngineConfig(
-        {BASE: str(base_folder)}, str(checkpoints), micro_batch_tokens=micro_batch_tokens
+        {BASE: str(base_folder)},
+        str(checkpoints),
+        dtype=dtype,
+        micro_batch_tokens=micro_batch_tokens,
     )
     return Engine(config)
 

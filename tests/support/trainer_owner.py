@@ -32,8 +32,10 @@ PATIENCE_S = 60.0
 class Owner:
     """Hears everything; `until` waits for what a test needs to see."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, model: ModelId = MODEL, worker: WorkerId = WORKER) -> None:
         self.broker = broker
+        self.model = model
+        self.worker = worker
         self.courier = Courier(broker)
         self.heartbeats: list[Heartbeat] = []
         self.policies: list[PolicyPublished] = []
@@ -48,10 +50,10 @@ class Owner:
         self, spec: ModelSpec, epoch: int, *, next_op: int = 1, checkpoint_url: str | None = None
     ) -> None:
         await self.courier.send(
-            trainer(WORKER),
+            trainer(self.worker),
             OpenModel(
                 envelope=Envelope(),
-                model=MODEL,
+                model=self.model,
                 epoch=epoch,
                 spec=spec,
                 next_op=next_op,
@@ -67,16 +69,16 @@ class Owner:
 
     async def close(self, epoch: int) -> None:
         await self.courier.send(
-            trainer(WORKER), CloseModel(envelope=Envelope(), model=MODEL, epoch=epoch)
+            trainer(self.worker), CloseModel(envelope=Envelope(), model=self.model, epoch=epoch)
         )
 
     async def send(self, epoch: int, ops: Iterable[tuple[int, OpBody]]) -> None:
         items = [
-            Op(envelope=Envelope(), model=MODEL, epoch=epoch, number=number, body=body)
+            Op(envelope=Envelope(), model=self.model, epoch=epoch, number=number, body=body)
             for number, body in ops
         ]
-        await self.broker.declare(train(MODEL, epoch))
-        await self.courier.send(train(MODEL, epoch), *items)
+        await self.broker.declare(train(self.model, epoch))
+        await self.courier.send(train(self.model, epoch), *items)
 
     def outcomes(self, epoch: int) -> dict[int, OpOutcome]:
         return {r.number: r.outcome for r in self.results if r.epoch == epoch}
@@ -95,14 +97,16 @@ class Owner:
         """What the last heartbeat lists."""
         return self.heartbeats[-1].models if self.heartbeats else None
 
-    async def until_held(self, *epochs: int, model: ModelId = MODEL) -> None:
-        expected = tuple(HeldModel(model=model, epoch=epoch) for epoch in epochs)
+    async def until_held(self, *epochs: int) -> None:
+        expected = tuple(HeldModel(model=self.model, epoch=epoch) for epoch in epochs)
         await self.until(lambda: self.held() == expected)
 
     async def note(self, items: list[Heartbeat] | list[PolicyPublished] | list[OpResult]) -> None:
         async with self._heard:
             for item in items:
                 match item:
+                    case Heartbeat() if item.worker != self.worker:
+                        pass
                     case Heartbeat():
                         self.heartbeats.append(item)
                     case PolicyPublished():
@@ -113,13 +117,15 @@ class Owner:
 
 
 @asynccontextmanager
-async def owner_of(broker: Broker) -> AsyncGenerator[Owner]:
+async def owner_of(
+    broker: Broker, model: ModelId = MODEL, worker: WorkerId = WORKER
+) -> AsyncGenerator[Owner]:
     """An owner that listens while the context lasts."""
-    owner = Owner(broker)
+    owner = Owner(broker, model, worker)
     async with (
         listen(broker, WORKERS, Heartbeat) as beats,
         listen(broker, POLICIES, PolicyPublished) as policies,
-        receive(broker, results(MODEL), OpResult, prefetch=64) as answers,
+        receive(broker, results(model), OpResult, prefetch=64) as answers,
         asyncio.TaskGroup() as tasks,
     ):
 
@@ -148,9 +154,11 @@ async def owner_of(broker: Broker) -> AsyncGenerator[Owner]:
 
 
 @asynccontextmanager
-async def serving(broker: Broker, settings: GpuWorkerSettings) -> AsyncGenerator[None]:
+async def serving(
+    broker: Broker, settings: GpuWorkerSettings, worker: WorkerId = WORKER
+) -> AsyncGenerator[None]:
     """A trainer on this broker, cancelled at the end; it must leave within 5 s."""
-    task = asyncio.create_task(serve_trainer(broker, settings, worker=WORKER))
+    task = asyncio.create_task(serve_trainer(broker, settings, worker=worker))
     try:
         yield
     finally:

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from aiohttp import web
 
 from warren_broker.errors import BrokerError
+from warren_gateway.checkpoints import UnusableCheckpoint
 from warren_gateway.runs import KeyReused, NoSuchRun, RunHasEnded
 from warren_gateway.sources import UnusableSource
 from warren_gateway.store.store import StoreUnavailable
@@ -45,7 +46,7 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
     except web.HTTPException as error:
         return _answer(_of_aiohttp(request, error))
     except (
-        BrokerError, KeyReused, NoSuchRun, RunHasEnded, StoreUnavailable, UnusableSource,
+        BrokerError, KeyReused, NoSuchRun, RunHasEnded, StoreUnavailable, UnusableCheckpoint, UnusableSource,
     ) as error:  # fmt: skip
         return _answer(_of_ours(error))
     except Exception:
@@ -88,6 +89,14 @@ def _of_ours(error: Exception) -> Refusal:
             code="invalid_config",
             message="The config has 1 mistake.",
             details=(f"source.run: {error}",),
+            hint="GET /v1/runs lists your runs.",
+        )
+        return Refusal(422, problem)
+    if isinstance(error, UnusableCheckpoint):
+        problem = Problem(
+            code="invalid_config",
+            message="The config has 1 mistake.",
+            details=(f"resume_from: {error}",),
             hint="GET /v1/runs lists your runs.",
         )
         return Refusal(422, problem)

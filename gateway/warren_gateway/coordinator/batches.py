@@ -19,10 +19,10 @@ BYTES_PER_TOKEN = 13
 
 @dataclass(frozen=True, slots=True)
 class Datum:
-    """One sequence and the weight that all of its sampled tokens get."""
+    """One sequence and the weight of each of its tokens, 0 where none was sampled."""
 
     tokens: Tokens
-    weight: float
+    weights_T: NDArray[np.float32]
     temperature: float = 1.0
     """With which its tokens were sampled."""
 
@@ -57,12 +57,10 @@ def _parts(data: Iterable[Datum]) -> Iterable[list[Datum]]:
 def _token_batch(data: list[Datum]) -> TokenBatch:
     lengths_B = np.array([len(d.tokens) for d in data], np.int32)
     mask_N = np.concatenate([d.tokens.mask_T for d in data])
-    weights_B = np.array([d.weight for d in data], np.float32)
-    weights_N: NDArray[np.float32] = np.repeat(weights_B, lengths_B) * mask_N
     return TokenBatch(
         ids_N=np.concatenate([d.tokens.ids_T for d in data]),
         lengths_B=lengths_B,
         mask_N=mask_N,
         logprobs_N=np.concatenate([d.tokens.logprobs_T for d in data]),
-        weights_N=weights_N.astype(np.float32),
+        weights_N=np.concatenate([d.weights_T for d in data]),
     )

@@ -42,7 +42,8 @@ def admit(
     for group in memory.groups.values():
         in_flight[group.environment] += group.n_missing
     for n_started in range(n_groups):
-        environment = _next_environment(memory, purpose)
+        again = _task_again(memory, purpose)
+        environment = again[1] if again else _next_environment(memory, purpose)
         size = n_members or group_size(memory, environment)
         if not _has_room(memory, in_flight, environment, size):
             return n_started
@@ -240,10 +241,19 @@ def _next_environment(memory: Memory, purpose: EpisodePurpose) -> int:
 
 
 def _take_task(memory: Memory, purpose: EpisodePurpose, environment: int) -> int:
+    if (again := _task_again(memory, purpose)) is not None:
+        memory.progress.tasks_again.remove(again)
+        return again[2]
     cursors, key = memory.progress.task_cursors, _cursor(purpose, environment)
     index = cursors.get(key, 0)
     cursors[key] = index + 1
     return index
+
+
+def _task_again(memory: Memory, purpose: EpisodePurpose) -> tuple[str, int, int] | None:
+    """A task that was in the air when the checkpoint was made that this run resumes from."""
+    waiting = memory.progress.tasks_again
+    return next((task for task in waiting if task[0] == purpose.value), None)
 
 
 def rewind_tasks(memory: Memory, purpose: EpisodePurpose) -> None:

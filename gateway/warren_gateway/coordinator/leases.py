@@ -13,7 +13,7 @@ from warren_gateway.coordinator.memory import Lease, Memory
 from warren_schemas.control import Heartbeat, HeldModel
 from warren_schemas.envelope import Envelope
 from warren_schemas.ids import WorkerId
-from warren_schemas.training import CloseModel, OpenModel
+from warren_schemas.training import CloseModel, OpenModel, is_full
 
 SILENCE_S = 10.0
 """A holder that nobody has heard of for this long has lost the lease."""
@@ -49,8 +49,10 @@ def revoke(memory: Memory) -> bool:
 
 
 def choose(memory: Memory, trainers: Sequence[Heartbeat]) -> WorkerId | None:
-    """The trainer with most room that offers the base model."""
-    able = [t for t in trainers if memory.spec.base_model in t.offers and t.in_flight < t.capacity]
+    """The trainer with most room that offers the base model; a full model needs an empty one."""
+    offering = [t for t in trainers if memory.spec.base_model in t.offers]
+    alone = is_full(memory.spec)
+    able = [t for t in offering if t.in_flight < (1 if alone else t.capacity)]
     return min(able, key=lambda t: (t.in_flight / t.capacity, t.worker)).worker if able else None
 
 
@@ -80,8 +82,15 @@ def grant(memory: Memory, worker: WorkerId) -> None:
         spec=memory.spec,
         checkpoint_url=memory.checkpoint_url,
         next_op=memory.checkpoint_op + 1,
+        owner=memory.owner,
     )
     memory.change.send(trainer(worker), item)
+
+
+def declined(memory: Memory) -> None:
+    """The holder had no room after all; that says nothing about the model."""
+    memory.progress.n_grants_in_vain -= 1
+    revoke(memory)
 
 
 def is_hopeless(memory: Memory) -> bool:

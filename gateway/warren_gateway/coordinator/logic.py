@@ -13,6 +13,7 @@ from warren_gateway.coordinator import (
     group_policy,
     leases,
     oplog,
+    resuming,
     steps,
     training,
     waiting,
@@ -25,7 +26,7 @@ from warren_gateway.coordinator.waiting import Alive
 from warren_schemas.control import WorkerRole
 from warren_schemas.episode import EpisodeEnded, EpisodePurpose, Failed
 from warren_schemas.events import Phase, RunState, StateChanged
-from warren_schemas.training import OpDone, OpFailed, OpResult
+from warren_schemas.training import KeepReference, OpDone, OpFailed, OpResult
 
 
 def absorb_ending(memory: Memory, item: EpisodeEnded, offset: int) -> None:
@@ -110,6 +111,10 @@ def _hopeless_reason(memory: Memory) -> str:
 def _absorb_opening(memory: Memory, result: OpResult) -> None:
     if isinstance(result.outcome, OpDone):
         leases.opened(memory)
+        if memory.last_op == 0:
+            resuming.begin(memory, result.outcome)
+    elif result.outcome.elsewhere:
+        leases.declined(memory)
     else:
         ending.end(memory, RunState.FAILED, f"the model can't be opened: {result.outcome.reason}")
 
@@ -152,7 +157,7 @@ def _advance(memory: Memory) -> bool:
     """Do what this stage allows; True when the next stage began."""
     match memory.stage.phase:
         case Phase.OPENING:
-            is_done = memory.lease.is_opened
+            is_done = resuming.is_ready(memory)
         case Phase.WARMUP:
             is_done = _advance_warmup(memory)
         case Phase.EVALUATION:
@@ -224,6 +229,7 @@ def _next_stage(memory: Memory) -> None:
     progress = memory.progress
     progress.stage += 1
     progress.n_admitted = progress.n_consumed_steps = progress.n_published_steps = 0
+    resuming.skip_done(memory)
     _enter(memory)
 
 
@@ -238,5 +244,8 @@ def _enter(memory: Memory) -> None:
         memory.change.run["n_steps"] = stage.n_steps
     memory.emit(StateChanged(state=memory.state, phase=stage.phase))
     memory.source.enter(memory)
+    is_training = stage.phase is Phase.TRAINING
+    if is_training and memory.config.algorithm.kl and not memory.progress.has_reference:
+        oplog.append(memory, KeepReference())
     if stage.phase is Phase.EVALUATION and memory.config.evaluation and stage.when:
         evaluation.start(memory, memory.config.evaluation, stage.when)

@@ -40,6 +40,7 @@ class Lease:
 @dataclass(slots=True)
 class Memory:
     run: RunId
+    owner: str
     model: ModelId
     config: TrainConfig
     spec: ModelSpec
@@ -146,6 +147,7 @@ def remember(
     """The memory of a coordinator that takes the run up."""
     memory = Memory(
         run=RunId(run.id),
+        owner=run.owner,
         model=ModelId(model.id),
         config=TrainConfig.model_validate(run.config),
         spec=ModelSpec.model_validate(model.spec),

@@ -79,6 +79,16 @@ class Progress(BaseModel):
     is_final_checkpoint_issued: bool = False
     recording_offset: int | None = None
     """Of a replay: where to read on in the recording."""
+    n_trained_steps: int = 0
+    """Batches of reinforcement learning that were consumed, also before a resumption."""
+    start_op: int = 0
+    """The op that publishes what the model starts with; 0 where the base model is that."""
+    tasks_again: list[tuple[str, int, int]] = Field(default_factory=list[tuple[str, int, int]])
+    """Purpose, environment and index of tasks that a resumed run had in the air."""
+    resumed_stage: int | None = None
+    resumed_step: int = 0
+    has_reference: bool = False
+    """The resumed checkpoint holds the reference of KL penalties."""
     recent_rewards: list[float] = Field(default_factory=list[float])
     """Mean reward of the newest batches, for `limits.stop_at_reward`."""
     environment_totals: dict[str, dict[str, float]] = Field(default_factory=dict)

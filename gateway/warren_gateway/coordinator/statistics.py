@@ -18,6 +18,8 @@ TRAINER_TAGS = {
     "ratio:max": "policy/ratio_max",
     "kl_k3:mean": "policy/kl_k3",
     "clip_frac:mean": "policy/clip_frac",
+    "kl_reference:mean": "policy/kl_reference",
+    "tis_truncated:mean": "policy/tis_truncated_frac",
     "ess:mean": "policy/ess_frac",
     "entropy:mean": "policy/entropy",
     "grad_norm": "policy/grad_norm",
@@ -46,19 +48,21 @@ def environment_sums(outcomes: Sequence[Completed]) -> dict[str, float]:
 
 
 def trainer_metrics(answers: Sequence[dict[str, float]]) -> dict[str, float]:
-    """One step's answers as tags: sums added up, maxima of maxima, everything else averaged."""
+    """One step's answers as tags: sums added up, maxima of maxima, means weighted by tokens."""
     values: dict[str, list[float]] = defaultdict(list)
+    weights: dict[str, list[float]] = defaultdict(list)
     for answer in answers:
         for name, value in answer.items():
             if name in TRAINER_TAGS:
                 values[name].append(value)
-    return {TRAINER_TAGS[name]: _reduce(name, seen) for name, seen in values.items()}
+                weights[name].append(answer.get("tokens:sum", 1.0))
+    return {TRAINER_TAGS[name]: _reduce(name, values[name], weights[name]) for name in values}
 
 
-def _reduce(name: str, values: list[float]) -> float:
+def _reduce(name: str, values: list[float], weights: list[float]) -> float:
     if name.endswith(":sum"):
         return float(sum(values))
-    return max(values) if name.endswith(":max") else float(np.mean(values))
+    return max(values) if name.endswith(":max") else float(np.average(values, weights=weights))
 
 
 def _rewards(groups: Sequence[Group], rewards: list[float]) -> dict[str, float]:
@@ -70,6 +74,7 @@ def _rewards(groups: Sequence[Group], rewards: list[float]) -> dict[str, float]:
         "reward/min": float(rewards_B.min()),
         "reward/max": float(rewards_B.max()),
         "group/all_same_frac": float(np.mean(same)),
+        "group/all_same": float(sum(same)),
     }
 
 

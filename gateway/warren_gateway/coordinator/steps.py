@@ -4,14 +4,16 @@ Invariant: a step counts as published when every op of it is answered; steps are
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from warren_gateway.coordinator.batches import Datum, by_temperature, token_batches
 from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.oplog import append
 from warren_gateway.coordinator.progress import PendingStep
+from warren_gateway.coordinator.resuming import landmark
 from warren_gateway.coordinator.statistics import trainer_metrics
-from warren_schemas.config import Loss
-from warren_schemas.events import StepCompleted
+from warren_schemas.config import AlgorithmConfig, DroLoss, KlPenalty, Loss
+from warren_schemas.events import Phase, StepCompleted
 from warren_schemas.training import (
     ForwardBackward,
     OpDone,
@@ -22,10 +24,30 @@ from warren_schemas.training import (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """What a step minimizes; coefficients as the trainer takes them, for each token of the sum."""
+
+    loss: Loss
+    kl: KlPenalty | None = None
+    entropy_coefficient: float = 0.0
+    tis_cap: float | None = None
+
+
+def objective(algorithm: AlgorithmConfig, divisor: int) -> Objective:
+    """The run's loss and penalties, divided by what the weights were divided by."""
+    loss, kl = algorithm.loss, algorithm.kl
+    if isinstance(loss, DroLoss):
+        loss = DroLoss(beta=loss.beta / divisor)
+    if kl is not None:
+        kl = kl.model_copy(update={"coefficient": kl.coefficient / divisor})
+    return Objective(loss, kl, algorithm.entropy_coefficient / divisor, algorithm.tis_cap)
+
+
 def take_step(
     memory: Memory,
     data: Sequence[Datum],
-    loss: Loss,
+    objective: Objective,
     *,
     learning_rate: float,
     publish: bool,
@@ -34,13 +56,15 @@ def take_step(
     """Append the ops of one step; a step without data has none and changes no version."""
     first_op = memory.last_op + 1
     if data:
-        _append_update(memory, data, loss, learning_rate)
+        _append_update(memory, data, objective, learning_rate)
         metrics = {**metrics, "policy/learning_rate": learning_rate}
         if publish:
             append(memory, PublishPolicy())
-        if memory.progress.version_issued % memory.config.checkpoint.every_steps == 0:
-            checkpoint(memory)
     memory.progress.n_consumed_steps += 1
+    if memory.stage.phase is Phase.TRAINING:
+        memory.progress.n_trained_steps = memory.progress.n_consumed_steps
+    if data and memory.progress.version_issued % memory.config.checkpoint.every_steps == 0:
+        checkpoint(memory)
     memory.progress.pending.append(
         PendingStep(
             step=memory.progress.n_consumed_steps,
@@ -56,13 +80,24 @@ def checkpoint(memory: Memory) -> int:
     """Append a checkpoint of the state so far; the number of its op."""
     name = f"step-{memory.progress.version_issued:06d}"
     keep_last = memory.config.checkpoint.keep_last
-    return append(memory, SaveState(name=name, keep_last=keep_last))
+    note = landmark(memory) if memory.source.is_live else None  # a replay is begun anew
+    return append(memory, SaveState(name=name, keep_last=keep_last, note=note))
 
 
-def _append_update(memory: Memory, data: Sequence[Datum], loss: Loss, learning_rate: float) -> None:
+def _append_update(
+    memory: Memory, data: Sequence[Datum], objective: Objective, learning_rate: float
+) -> None:
     for temperature, part in by_temperature(data).items():
         for batch in token_batches(part):
-            append(memory, ForwardBackward(loss=loss, batch=batch, temperature=temperature))
+            op = ForwardBackward(
+                loss=objective.loss,
+                batch=batch,
+                temperature=temperature,
+                kl=objective.kl,
+                entropy_coefficient=objective.entropy_coefficient,
+                tis_cap=objective.tis_cap,
+            )
+            append(memory, op)
     optimizer = memory.config.optimizer
     append(
         memory,

@@ -10,15 +10,15 @@ import numpy as np
 
 from warren_gateway.coordinator import evaluation
 from warren_gateway.coordinator.admission import n_groups_wanted
-from warren_gateway.coordinator.advantages import advantages
 from warren_gateway.coordinator.batches import Datum
+from warren_gateway.coordinator.credit import credited, n_inseparable
 from warren_gateway.coordinator.environment_statistics import environment_metrics
 from warren_gateway.coordinator.groups import Group
 from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.schedule import learning_rate
 from warren_gateway.coordinator.statistics import batch_metrics
-from warren_gateway.coordinator.steps import take_step
-from warren_schemas.config import AlgorithmConfig
+from warren_gateway.coordinator.steps import objective, take_step
+from warren_schemas.config import AlgorithmConfig, TurnCredit
 from warren_schemas.episode import EpisodePurpose
 
 REWARD_WINDOW = 16
@@ -69,42 +69,32 @@ def _take_step(memory: Memory) -> None:
         **environment_metrics(memory, groups),
         **memory.source.metrics(memory, groups),
     }
-    data = step_data(groups, config.algorithm)
+    data, divisor = step_data(groups, config.algorithm)
+    if isinstance(config.algorithm.credit, TurnCredit):
+        metrics["group/unclear_turns"] = float(n_inseparable(groups))
     progress.max_staleness_seen = max(
         progress.max_staleness_seen, int(metrics.get("stale/lag_max", 0))
     )
     progress.recent_rewards = [*progress.recent_rewards, metrics["reward/mean"]][-REWARD_WINDOW:]
+    progress.n_updates += bool(data)
+    for group in groups:
+        memory.source.close(memory, group, "trained")
     take_step(
         memory,
         data,
-        config.algorithm.loss,
+        objective(config.algorithm, divisor),
         learning_rate=learning_rate(
             config.optimizer, progress.n_consumed_steps, memory.stage.n_steps
         ),
         publish=True,
         metrics=metrics,
     )
-    progress.n_updates += bool(data)
-    for group in groups:
-        memory.source.close(memory, group, "trained")
 
 
-def step_data(groups: list[Group], algorithm: AlgorithmConfig) -> list[Datum]:
-    """The trajectories that carry a signal, each with its normalized advantage."""
-    pairs = [pair for group in groups for pair in _advantages(group, algorithm)]
-    n_tokens = sum(datum.tokens.n_sampled for datum in pairs)
-    divisor = {"tokens": n_tokens, "episodes": len(pairs), "none": 1}[algorithm.normalize]
-    return [replace(datum, weight=datum.weight / max(1, divisor)) for datum in pairs]
-
-
-def _advantages(group: Group, algorithm: AlgorithmConfig) -> list[Datum]:
-    completed = group.completed
-    rewards_G = np.array([outcome.reward for _, outcome in completed])
-    advantages_G = advantages(rewards_G, algorithm.advantage)
-    if advantages_G is None:
-        return []
-    return [
-        Datum(item.transcript.tokens, float(advantage), item.spec.sampling.temperature)
-        for (item, _), advantage in zip(completed, advantages_G, strict=True)
-        if item.transcript.tokens.n_sampled
-    ]
+def step_data(groups: list[Group], algorithm: AlgorithmConfig) -> tuple[list[Datum], int]:
+    """The trajectories that carry a signal, their weights normalized, and what by."""
+    data = credited(groups, algorithm)
+    n_tokens = sum(datum.tokens.n_sampled for datum in data)
+    divisor = {"tokens": n_tokens, "episodes": len(data), "none": 1}[algorithm.normalize]
+    share = np.float32(1.0 / max(1, divisor))
+    return [replace(datum, weights_T=datum.weights_T * share) for datum in data], max(1, divisor)

@@ -4,9 +4,11 @@ The learning rate rises over the first 20 steps and falls linearly to a tenth; t
 negative log-likelihood of the demonstrated tokens.
 """
 
+import numpy as np
+
 from warren_gateway.coordinator.batches import Datum
 from warren_gateway.coordinator.memory import Memory
-from warren_gateway.coordinator.steps import take_step
+from warren_gateway.coordinator.steps import Objective, take_step
 from warren_schemas.config import CrossEntropyLoss, WarmupConfig
 from warren_schemas.episode import EpisodePurpose
 
@@ -34,16 +36,18 @@ def _take_step(memory: Memory, warmup: WarmupConfig) -> None:
     groups = memory.ready[: warmup.episodes_per_step]
     del memory.ready[: warmup.episodes_per_step]
     items = [item for group in groups for item, _ in group.completed]
-    n_tokens = sum(item.transcript.tokens.n_sampled for item in items)
-    data = [Datum(item.transcript.tokens, 1.0 / max(1, n_tokens)) for item in items]
+    sequences = [item.transcript.tokens for item in items]
+    n_tokens = sum(tokens.n_sampled for tokens in sequences)
+    share = np.float32(1.0 / max(1, n_tokens))
+    data = [Datum(tokens, tokens.mask_T * share) for tokens in sequences]
     rate = min(1.0, (step + 1) / RISE_STEPS) * max(FLOOR, 1 - step / warmup.steps)
+    for group in groups:
+        memory.source.close(memory, group, "trained")
     take_step(
         memory,
         data if n_tokens else [],
-        CrossEntropyLoss(),
+        Objective(CrossEntropyLoss()),
         learning_rate=warmup.learning_rate * rate,
         publish=_steps_left(memory, warmup) == 1,
         metrics={},
     )
-    for group in groups:
-        memory.source.close(memory, group, "trained")

@@ -8,21 +8,7 @@ normalizes nothing: whoever makes the batch has put the normalization into the w
 outside the mask has no influence, whatever stands there.
 """
 
-from warren_gpu_worker.losses.cross_entropy import cross_entropy
-from warren_gpu_worker.losses.importance_sampling import importance_sampling
-from warren_gpu_worker.losses.ppo import ppo
+from warren_gpu_worker.losses.objective import Objective, compute_objective
 from warren_gpu_worker.losses.value import LossValue, TokenTensors
-from warren_schemas.config import CrossEntropyLoss, ImportanceSamplingLoss, Loss, PpoLoss
 
-__all__ = ["LossValue", "TokenTensors", "compute_loss"]
-
-
-def compute_loss(tokens: TokenTensors, loss: Loss) -> LossValue:
-    """The loss that the config names."""
-    match loss:
-        case CrossEntropyLoss():
-            return cross_entropy(tokens)
-        case ImportanceSamplingLoss():
-            return importance_sampling(tokens)
-        case PpoLoss():
-            return ppo(tokens, loss.clip_low, loss.clip_high)
+__all__ = ["LossValue", "Objective", "TokenTensors", "compute_objective"]

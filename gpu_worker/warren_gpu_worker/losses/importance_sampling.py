@@ -1,6 +1,6 @@
 """Unclipped importance-weighted policy gradient."""
 
-from warren_gpu_worker.losses.ratio import masked_ratio, ratio_diagnostics
+from warren_gpu_worker.losses.ratio import masked_ratio
 from warren_gpu_worker.losses.value import LossValue, TokenTensors
 
 
@@ -10,5 +10,4 @@ def importance_sampling(tokens: TokenTensors) -> LossValue:
     Tinker's `importance_sampling`; the surrogate of Kakade and Langford 2002 by token.
     """
     ratio = masked_ratio(tokens)
-    loss = -(ratio.ratio_BT * ratio.weights_BT).sum()
-    return LossValue(loss, ratio_diagnostics(tokens.mask_BT, ratio))
+    return LossValue(-(ratio.ratio_BT * ratio.weights_BT).sum(), {})

@@ -1,8 +1,9 @@
 """Clipped surrogate."""
 
 import torch
+from torch import Tensor
 
-from warren_gpu_worker.losses.ratio import masked_ratio, ratio_diagnostics
+from warren_gpu_worker.losses.ratio import masked_ratio
 from warren_gpu_worker.losses.value import LossValue, TokenTensors
 
 
@@ -16,8 +17,14 @@ def ppo(tokens: TokenTensors, clip_low: float, clip_high: float) -> LossValue:
     ratio_BT, weights_BT = ratio.ratio_BT, ratio.weights_BT
     clipped_BT = ratio_BT.clamp(clip_low, clip_high)
     loss = -torch.minimum(ratio_BT * weights_BT, clipped_BT * weights_BT).sum()
+    return LossValue(loss, lost_to_clipping(ratio_BT, weights_BT, clip_low, clip_high))
+
+
+def lost_to_clipping(
+    ratio_BT: Tensor, weights_BT: Tensor, clip_low: float, clip_high: float
+) -> dict[str, Tensor]:
+    """How many tokens have no gradient because the clip has the smaller value."""
     without_gradient_BT = ((ratio_BT > clip_high) & (weights_BT > 0)) | (
         (ratio_BT < clip_low) & (weights_BT < 0)
     )
-    diagnostics = ratio_diagnostics(tokens.mask_BT, ratio)
-    return LossValue(loss, {**diagnostics, "clip_frac:sum": without_gradient_BT.sum()})
+    return {"clip_frac:sum": without_gradient_BT.sum()}

@@ -10,8 +10,9 @@ from warren_gpu_worker.losses.value import TokenTensors
 
 @dataclass(frozen=True, slots=True)
 class MaskedRatio:
-    """Ratio 1 and weight 0 outside the mask, so that sums need no mask any more."""
+    """Ratio 1, logprob 0 and weight 0 outside the mask, so that sums need no mask any more."""
 
+    logprobs_BT: Tensor
     log_ratio_BT: Tensor
     ratio_BT: Tensor
     weights_BT: Tensor
@@ -19,20 +20,22 @@ class MaskedRatio:
 
 def masked_ratio(tokens: TokenTensors) -> MaskedRatio:
     """p_trainer / p_sampler of every token."""
-    difference_BT = tokens.logprobs_BT - tokens.sampler_logprobs_BT
-    log_ratio_BT = torch.where(tokens.mask_BT, difference_BT, 0.0)
+    logprobs_BT = torch.where(tokens.mask_BT, tokens.logprobs_BT, 0.0)
+    sampler_BT = torch.where(tokens.mask_BT, tokens.sampler_logprobs_BT, 0.0)
     weights_BT = torch.where(tokens.mask_BT, tokens.weights_BT, 0.0)
-    return MaskedRatio(log_ratio_BT, log_ratio_BT.exp(), weights_BT)
+    log_ratio_BT = logprobs_BT - sampler_BT
+    return MaskedRatio(logprobs_BT, log_ratio_BT, log_ratio_BT.exp(), weights_BT)
 
 
 @torch.no_grad()
-def ratio_diagnostics(mask_BT: Tensor, ratio: MaskedRatio) -> dict[str, Tensor]:
+def ratio_diagnostics(tokens: TokenTensors) -> dict[str, Tensor]:
     """Sums over masked tokens.
 
     kl_k3 estimates KL(sampler || trainer) by r - 1 - log r (Schulman 2020, k3): never negative, and
     the first to jump when a run is about to collapse.
     """
-    ratio_M = ratio.ratio_BT[mask_BT].double()  # so that squares don't overflow
+    ratio = masked_ratio(tokens)
+    ratio_M = ratio.ratio_BT[tokens.mask_BT].double()  # so that squares don't overflow
     kl_k3_BT = ratio.ratio_BT - 1 - ratio.log_ratio_BT
     return {
         "ratio:sum": ratio_M.sum(),

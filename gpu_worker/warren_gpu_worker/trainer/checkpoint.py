@@ -4,10 +4,11 @@ A checkpoint is a sealed folder (see `sealed_folder`), written through to the di
 
 model.safetensors, config.json (full) or      the policy files, so that transformers and peft can
 adapter_model.safetensors, adapter_config.json          load a checkpoint as well
-optimizer.safetensors                         `<parameter>/<step, exp_avg, exp_avg_sq or gradient>`
+optimizer.safetensors           `<parameter>/<step, exp_avg, exp_avg_sq, gradient or reference>`
 state.json                                    `SavedState`
 
-The gradient is there when ops of the window were applied before the save. Random numbers need no
+The gradient is there when ops of the window were applied before the save, the reference when one
+was kept. Random numbers need no
 state of their own: those of an op are a function of the model's seed and the op's number.
 
 Layout: <checkpoint_url>/<model>/states/<name>/ and <checkpoint_url>/<model>/policies/v<version>/.
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import (
     load_file,  # pyright: ignore[reportUnknownVariableType]
@@ -43,7 +44,8 @@ from warren_schemas.ids import ModelId
 from warren_schemas.training import ModelSpec
 
 _STATE, _OPTIMIZER = "state.json", "optimizer.safetensors"
-_GRADIENT = "gradient"
+_GRADIENT, _REFERENCE = "gradient", "reference"
+_NOT_ADOPTED = (f"/{_GRADIENT}", f"/{_REFERENCE}")
 
 
 class CheckpointError(Exception):
@@ -60,6 +62,7 @@ class SavedState(Frozen):
     last_op: NonNegativeInt
     n_backward: NonNegativeInt
     window_failure: str | None
+    note: dict[str, JsonValue] | None = None
 
 
 def states_url(checkpoint_url: str, model: ModelId) -> str:
@@ -70,7 +73,9 @@ def policies_url(checkpoint_url: str, model: ModelId) -> str:
     return join_url(checkpoint_url, model, "policies")
 
 
-def save_checkpoint(url: str, model_id: ModelId, model: TrainableModel) -> int:
+def save_checkpoint(
+    url: str, model_id: ModelId, model: TrainableModel, note: dict[str, JsonValue] | None = None
+) -> int:
     """Write the model's whole state to `url`; the size in bytes. Raises `OSError`."""
     state = SavedState(
         model=model_id,
@@ -79,6 +84,7 @@ def save_checkpoint(url: str, model_id: ModelId, model: TrainableModel) -> int:
         last_op=model.last_op,
         n_backward=model.n_backward,
         window_failure=model.window_failure,
+        note=note,
     )
 
     def write(folder: Path) -> None:
@@ -96,26 +102,54 @@ def forget_older(states: str, newest: str, *, keep_last: int) -> None:
         delete_folder(join_url(states, name))
 
 
-def load_checkpoint(url: str, model_id: ModelId, model: TrainableModel) -> None:
-    """Put the state at `url` into a model that was just made from its spec.
+def load_checkpoint(
+    url: str, model_id: ModelId, model: TrainableModel
+) -> dict[str, JsonValue] | None:
+    """Put the state at `url` into a model that was just made from its spec; the checkpoint's note.
 
     A checkpoint of the same model also gives the number of the last op; one of another model is a
     starting point, so ops count from 1. Raises `CheckpointError`, `OSError`.
     """
+    state, weights, optimizer = _read(url, model)
+    _restore_weights(model, weights)
+    _restore_optimizer(model, optimizer)
+    model.version = state.version
+    model.last_op = state.last_op if state.model == model_id else 0
+    model.n_backward = state.n_backward
+    model.window_failure = state.window_failure
+    return state.note
+
+
+def adopt_checkpoint(url: str, model: TrainableModel, *, optimizer: bool) -> None:
+    """Give a model that is under training the weights at `url`, and its optimizer or a fresh one.
+
+    It keeps its own op numbers and its reference, and begins a new window and a new version.
+    Raises `CheckpointError`, `OSError`; then nothing has changed.
+    """
+    _, weights, saved = _read(url, model)
+    _restore_weights(model, weights)
+    model.drop_gradient()
+    model.optimizer.state.clear()
+    if optimizer:
+        moments = {k: v for k, v in saved.items() if not k.endswith(_NOT_ADOPTED)}
+        _restore_optimizer(model, moments)
+    model.version += 1
+
+
+def _read(
+    url: str, model: TrainableModel
+) -> tuple[SavedState, dict[str, Tensor], dict[str, Tensor]]:
+    """State, weights and the optimizer's tensors, found fitting."""
     try:
         with open_folder(url) as folder:
             state = _read_state(url, folder)
             _check_spec(url, state.spec, model.spec)
             weights = read_policy_files(url, folder).tensors
             optimizer = load_file(folder / _OPTIMIZER)
-            _check_weights(url, model, weights)
-            _restore(model, weights, optimizer)
     except (FolderUnreadable, SafetensorError) as error:
         raise CheckpointError(f"checkpoint {error}") from error
-    model.version = state.version
-    model.last_op = state.last_op if state.model == model_id else 0
-    model.n_backward = state.n_backward
-    model.window_failure = state.window_failure
+    _check_weights(url, model, weights)
+    return state, weights, optimizer
 
 
 def _read_state(url: str, folder: Path) -> SavedState:
@@ -153,20 +187,25 @@ def _optimizer_tensors(model: TrainableModel) -> dict[str, Tensor]:
             tensors[f"{name}/{key}"] = value.contiguous()
         if parameter.grad is not None:
             tensors[f"{name}/{_GRADIENT}"] = parameter.grad.contiguous()
+    for name, tensor in (model.reference or {}).items():
+        tensors[f"{name}/{_REFERENCE}"] = tensor
     return tensors
 
 
 @torch.no_grad()
-def _restore(
-    model: TrainableModel, weights: dict[str, Tensor], optimizer: dict[str, Tensor]
-) -> None:
+def _restore_weights(model: TrainableModel, weights: dict[str, Tensor]) -> None:
     for name, own in model.policy.tensors.items():
         own.copy_(weights[name])
-    for key, value in optimizer.items():
+
+
+def _restore_optimizer(model: TrainableModel, tensors: dict[str, Tensor]) -> None:
+    for key, value in tensors.items():
         name, _, part = key.rpartition("/")
         parameter = model.parameters[name]
         own = torch.empty_like(value, device=parameter.device).copy_(value)
         if part == _GRADIENT:
             parameter.grad = own
+        elif part == _REFERENCE:
+            model.reference = {**(model.reference or {}), name: own}
         else:
             model.optimizer.state[parameter][part] = own

@@ -13,7 +13,8 @@ Invariants:
 import logging
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import cast
 
 import torch
 from transformers import PreTrainedModel
@@ -21,27 +22,35 @@ from transformers import PreTrainedModel
 from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.sealed_folder import join_url, sweep
 from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.trainer.activations import checkpoint_activations
 from warren_gpu_worker.trainer.checkpoint import (
     CheckpointError,
+    adopt_checkpoint,
     forget_older,
     load_checkpoint,
     policies_url,
     save_checkpoint,
     states_url,
 )
-from warren_gpu_worker.trainer.gradient import OpError, add_gradient
+from warren_gpu_worker.trainer.errors import OpError, reason_of
+from warren_gpu_worker.trainer.gradient import apply_loss
 from warren_gpu_worker.trainer.model import (
     SpecError,
     TrainableModel,
     build_full,
     build_lora,
-    is_full,
 )
+from warren_gpu_worker.trainer.parking import Parking
 from warren_gpu_worker.trainer.publishing import Publisher
+from warren_gpu_worker.trainer.reference import keep_reference
+from warren_gpu_worker.trainer.start_adapter import start_with_adapter
 from warren_gpu_worker.trainer.step import optimizer_step
 from warren_schemas.ids import ModelId
 from warren_schemas.training import (
+    Forward,
     ForwardBackward,
+    KeepReference,
+    LoadState,
     ModelSpec,
     OpBody,
     OpDone,
@@ -50,6 +59,7 @@ from warren_schemas.training import (
     OptimStep,
     PublishPolicy,
     SaveState,
+    is_full,
 )
 
 log = logging.getLogger(__name__)
@@ -64,6 +74,11 @@ class EngineConfig:
     dtype: str = "float32"
     micro_batch_tokens: int = 16_384
     """Most tokens, padding included, of one forward pass."""
+    checkpoint_activations: bool = False
+    resident_models: int = 8
+    """LoRA models whose tensors are in memory."""
+    adapters: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Name -> folder or URL."""
 
     @classmethod
     def of(cls, settings: GpuWorkerSettings) -> "EngineConfig":
@@ -73,6 +88,9 @@ class EngineConfig:
             settings.device,
             settings.dtype,
             settings.micro_batch_tokens,
+            settings.checkpoint_activations,
+            settings.resident_models,
+            settings.adapters,
         )
 
 
@@ -92,6 +110,7 @@ class Engine:
         self._config = config
         self._progress = progress
         self._entries: dict[ModelId, _Entry] = {}
+        self._parking = Parking(config.resident_models)
         self._bases: weakref.WeakValueDictionary[str, PreTrainedModel] = (
             weakref.WeakValueDictionary()
         )
@@ -101,21 +120,26 @@ class Engine:
     ) -> OpOutcome:
         """Make the model, or restore it, replacing one of the same id."""
         self.close(model_id)
+        note = None
         try:
             model = self._build(spec)
+            if self._config.checkpoint_activations:
+                checkpoint_activations(model.network.decoder)
             if checkpoint_url is not None:
-                load_checkpoint(checkpoint_url, model_id, model)
+                note = load_checkpoint(checkpoint_url, model_id, model)
             _continue_at(model, next_op, restored=checkpoint_url is not None)
             publisher = self._take_over(model_id)
+            self._parking.use(model_id, model)
         except Exception as error:  # a model must not take the others down with it
             log.warning("model %s can't be opened", model_id, exc_info=True)
             return OpFailed(reason=f"the model can't be opened: {error}")
         self._entries[model_id] = _Entry(model, publisher)
-        return OpDone(version=model.version)
+        return OpDone(version=model.version, note=note)
 
     def close(self, model_id: ModelId) -> None:
         """Forget the model; no error when there is none."""
         self._entries.pop(model_id, None)
+        self._parking.forget(model_id)
 
     def apply(self, model_id: ModelId, number: int, body: OpBody) -> OpOutcome:
         """Apply one op; the caller sees to the order. Never raises for what an op asks."""
@@ -126,19 +150,20 @@ class Engine:
         torch.manual_seed(_op_seed(model.spec.seed, number))
         model.last_op = number
         try:
+            self._parking.use(model_id, model)
             return self._apply(entry, model_id, body)
         except OpError as error:
             return _failed(model, body, str(error))
         except Exception as error:  # out of memory, a store's own errors, a bug: the model lives on
             log.exception("op %d of model %s failed", number, model_id)
-            return _failed(model, body, f"{type(error).__name__}: {error}")
+            return _failed(model, body, reason_of(error))
 
     def _apply(self, entry: _Entry, model_id: ModelId, body: OpBody) -> OpOutcome:
         model = entry.model
         match body:
-            case ForwardBackward():
+            case Forward() | ForwardBackward():
                 max_tokens = self._config.micro_batch_tokens
-                return add_gradient(model, body, max_tokens=max_tokens, progress=self._progress)
+                return apply_loss(model, body, max_tokens=max_tokens, progress=self._progress)
             case OptimStep():
                 return optimizer_step(model, body)
             case PublishPolicy():
@@ -146,10 +171,15 @@ class Engine:
             case SaveState():
                 states = states_url(self._config.checkpoint_url, model_id)
                 url = join_url(states, body.name)
-                save_checkpoint(url, model_id, model)
+                save_checkpoint(url, model_id, model, body.note)
                 if body.keep_last is not None:
                     forget_older(states, body.name, keep_last=body.keep_last)
                 return OpDone(version=model.version, checkpoint_url=url)
+            case LoadState():
+                adopt_checkpoint(body.url, model, optimizer=body.optimizer)
+                return OpDone(version=model.version)
+            case KeepReference():
+                return keep_reference(model)
 
     def _take_over(self, model_id: ModelId) -> Publisher:
         """Tidy up after whoever trained the model before; it has lost the lease."""
@@ -164,12 +194,17 @@ class Engine:
             offered = ", ".join(sorted(self._config.base_models))
             raise SpecError(f"this worker has no base model {spec.base_model}, only {offered}")
         if is_full(spec):
-            dtype = getattr(torch, self._config.dtype)
-            autocast = None if dtype is torch.float32 else dtype
-            return build_full(spec, self._load(folder, "float32"), autocast)
+            dtype = cast("torch.dtype", getattr(torch, self._config.dtype))
+            master = torch.promote_types(dtype, torch.float32)
+            autocast = None if dtype is master else dtype
+            return build_full(
+                spec, self._load(folder, str(master).removeprefix("torch.")), autocast
+            )
         base = self._bases.get(folder) or self._load(folder, self._config.dtype)
         self._bases[folder] = base
-        return build_lora(spec, base)
+        model = build_lora(spec, base)
+        start_with_adapter(model, self._config.adapters)
+        return model
 
     def _load(self, folder: str, dtype: str) -> PreTrainedModel:
         return load_base(folder, dtype, self._config.device)

@@ -20,6 +20,8 @@ class Open:
     spec: ModelSpec
     checkpoint_url: str | None
     next_op: int
+    owner: str = ""
+    """Who shares the worker fairly with others."""
 
 
 @dataclass(frozen=True, slots=True)

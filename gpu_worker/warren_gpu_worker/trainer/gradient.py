@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false
-"""forward_backward: add the gradient of a batch, and report."""
+"""forward and forward_backward: the loss of a batch, its gradient, and what there is to report."""
 
 import contextlib
 import math
@@ -11,16 +11,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from warren_gpu_worker.losses import TokenTensors, compute_loss
+from warren_gpu_worker.losses import Objective, TokenTensors, compute_objective
 from warren_gpu_worker.trainer.batching import MicroBatch, micro_batches, trained_mask
-from warren_gpu_worker.trainer.logprobs import TokenLogprobs, token_logprobs
+from warren_gpu_worker.trainer.errors import OpError
+from warren_gpu_worker.trainer.logprobs import Head, TokenLogprobs, token_logprobs
 from warren_gpu_worker.trainer.metrics import merge, report
 from warren_gpu_worker.trainer.model import Network, TrainableModel
-from warren_schemas.training import ForwardBackward, OpDone, TokenBatch
+from warren_gpu_worker.trainer.reference import check_reference, reference_weights
+from warren_schemas.training import Forward, ForwardBackward, OpDone, TokenBatch
 
-
-class OpError(ValueError):
-    """The op can't be applied as it is; says what is wrong and what would help."""
+LossOp = Forward | ForwardBackward
 
 
 @dataclass(slots=True)
@@ -31,10 +31,10 @@ class _Answer:
     logprobs_N: NDArray[np.float32] | None
 
 
-def add_gradient(
-    model: TrainableModel, op: ForwardBackward, *, max_tokens: int, progress: Callable[[], None]
+def apply_loss(
+    model: TrainableModel, op: LossOp, *, max_tokens: int, progress: Callable[[], None]
 ) -> OpDone:
-    """Add the gradient of the op's loss, summed over masked tokens, to the model's gradient.
+    """Compute the op's loss; a `ForwardBackward` adds its gradient to the model's.
 
     `progress` is called before each micro-batch of at most `max_tokens` positions.
 
@@ -42,6 +42,8 @@ def add_gradient(
     torch raises in the middle, the gradient of the window is spoilt and the caller must drop it.
     """
     _check(model.network, op.batch)
+    if op.kl is not None:
+        check_reference(model)
     n_tokens = op.batch.ids_N.size
     answer = _Answer([], np.zeros(n_tokens, np.float32) if op.return_logprobs else None)
     for micro_batch in micro_batches(
@@ -51,10 +53,11 @@ def add_gradient(
         device=model.network.device,
     ):
         progress()
-        _add_micro_batch(model.network, op, micro_batch, answer)
+        with torch.set_grad_enabled(isinstance(op, ForwardBackward)):
+            _add_micro_batch(model, op, micro_batch, answer)
     metrics = merge(answer.parts)
     _check_finite(metrics)
-    model.n_backward += 1
+    model.n_backward += isinstance(op, ForwardBackward)
     return OpDone(version=model.version, metrics=report(metrics), logprobs_N=answer.logprobs_N)
 
 
@@ -86,14 +89,13 @@ def _check_finite(merged: dict[str, float]) -> None:
         )
 
 
-def _add_micro_batch(
-    network: Network, op: ForwardBackward, rows: MicroBatch, answer: _Answer
-) -> None:
-    with _autocast(network):
-        hidden_BTH = network.hidden_BTH(rows.input_ids_BT)
+def _add_micro_batch(model: TrainableModel, op: LossOp, rows: MicroBatch, answer: _Answer) -> None:
+    network = model.network
+    reference_M = _reference_logprobs(model, op, rows)
+    hidden_BTH = _hidden(network, rows)
     trained = _logprobs_at(network, op, rows, hidden_BTH, rows.trained_M)
     if rows.trained_M.numel() > 0:
-        answer.parts.append(_backward(op, rows, trained))
+        answer.parts.append(_take_loss(op, rows, trained, reference_M))
     if answer.logprobs_N is not None:
         with torch.no_grad():
             others = _logprobs_at(network, op, rows, hidden_BTH, rows.others_K)
@@ -101,28 +103,56 @@ def _add_micro_batch(
         _note(answer.logprobs_N, rows, rows.others_K, others)
 
 
+def _hidden(network: Network, rows: MicroBatch) -> Tensor:
+    with _autocast(network):
+        return network.hidden_BTH(rows.input_ids_BT)
+
+
+def _reference_logprobs(model: TrainableModel, op: LossOp, rows: MicroBatch) -> Tensor | None:
+    """Of the trained tokens, where the op has a penalty."""
+    if op.kl is None or rows.trained_M.numel() == 0:
+        return None
+    with reference_weights(model):
+        hidden_BTH = _hidden(model.network, rows)
+        return _logprobs_at(model.network, op, rows, hidden_BTH, rows.trained_M).logprobs_M
+
+
 def _logprobs_at(
-    network: Network, op: ForwardBackward, rows: MicroBatch, hidden_BTH: Tensor, places_M: Tensor
+    network: Network, op: LossOp, rows: MicroBatch, hidden_BTH: Tensor, places_M: Tensor
 ) -> TokenLogprobs:
     """Only these positions reach the head: logits of prompts never exist."""
     hidden_MH = hidden_BTH.flatten(0, 1).index_select(0, places_M)
     ids_M = rows.target_ids_BT.flatten().index_select(0, places_M)
+    head = Head(network.head, network.vocabulary, op.temperature, op.entropy_coefficient > 0)
     with _autocast(network):
-        return token_logprobs(network.head, network.vocabulary, hidden_MH, ids_M, op.temperature)
+        return token_logprobs(head, hidden_MH, ids_M)
 
 
-def _backward(op: ForwardBackward, rows: MicroBatch, trained: TokenLogprobs) -> dict[str, Tensor]:
-    zeros = torch.zeros(rows.mask_BT.numel(), device=rows.mask_BT.device)
-    logprobs_BT = zeros.scatter(0, rows.trained_M, trained.logprobs_M).view(rows.mask_BT.shape)
-    tokens = TokenTensors(logprobs_BT, rows.sampler_logprobs_BT, rows.weights_BT, rows.mask_BT)
-    value = compute_loss(tokens, op.loss)
-    value.loss.backward()
+def _take_loss(
+    op: LossOp, rows: MicroBatch, trained: TokenLogprobs, reference_M: Tensor | None
+) -> dict[str, Tensor]:
+    logprobs_BT = _spread(rows, trained.logprobs_M)
+    entropy = trained.entropy_M.sum()
+    value = compute_objective(
+        TokenTensors(logprobs_BT, rows.sampler_logprobs_BT, rows.weights_BT, rows.mask_BT),
+        Objective(op.loss, op.kl, op.entropy_coefficient, op.tis_cap),
+        entropy=entropy,
+        reference_logprobs_BT=None if reference_M is None else _spread(rows, reference_M),
+    )
+    if isinstance(op, ForwardBackward):
+        value.loss.backward()
     return {
         "loss:sum": value.loss.detach(),
         "tokens:sum": rows.mask_BT.sum(),
-        "entropy:sum": trained.entropy_M.sum(),
+        "entropy:sum": entropy.detach(),
         **value.diagnostics,
     }
+
+
+def _spread(rows: MicroBatch, values_M: Tensor) -> Tensor:
+    """Values of the trained tokens at their places, 0 elsewhere."""
+    zeros = values_M.new_zeros(rows.mask_BT.numel())
+    return zeros.scatter(0, rows.trained_M, values_M).view(rows.mask_BT.shape)
 
 
 def _note(

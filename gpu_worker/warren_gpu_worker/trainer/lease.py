@@ -5,6 +5,7 @@ Invariants:
 - An op's claim is settled only after its answer was confirmed, so a lost worker or broker leads to
   an answer that comes twice and never to one that is missing.
 - Answers leave in the order of numbers.
+- A gap that does not close ends the lease: its owner grants it anew and sends every op again.
 - What a lease does while it ends can't reach a newer one: everything carries the epoch.
 """
 
@@ -21,16 +22,39 @@ from warren_gpu_worker.trainer.process import TrainerProcess
 from warren_gpu_worker.trainer.sequence import MAX_EARLY, OpSequence
 from warren_schemas.control import HeldModel, PolicyPublished
 from warren_schemas.envelope import Envelope
-from warren_schemas.training import CloseModel, Op, OpDone, OpenModel, OpFailed, OpResult
+from warren_schemas.training import (
+    CloseModel,
+    Op,
+    OpDone,
+    OpenModel,
+    OpFailed,
+    OpResult,
+    is_full,
+)
 
 PREFETCH = MAX_EARLY + 16
 """Messages; more than can wait for a gap to close."""
+
+GAP_S = 120.0
+"""An op that is missing for so long while later ones are here has been lost on its way."""
 
 log = logging.getLogger(__name__)
 
 AnyClaim = Claim[Op] | Claim[OpenModel | CloseModel]
 _Reply = tuple[OpResult, list[AnyClaim]]
 """An answer, and what to settle once it is confirmed."""
+
+
+class OpLost(Exception):
+    """An op of the log has not come, although later ones have."""
+
+    def __init__(self, number: int, waited_s: float) -> None:
+        super().__init__(number, waited_s)
+        self.number = number
+        self.waited_s = waited_s
+
+    def __str__(self) -> str:
+        return f"op {self.number} has not come within {self.waited_s:g} s, although later ones have"
 
 
 class Lease:
@@ -55,6 +79,11 @@ class Lease:
     def held(self) -> HeldModel:
         return HeldModel(model=self._order.model, epoch=self._order.epoch)
 
+    @property
+    def is_full(self) -> bool:
+        """All weights of the model are trained."""
+        return is_full(self._order.spec)
+
     def on_answer(self, answer: Answer) -> None:
         """The child has answered the opening (0) or an op of this lease."""
         self._answers.put_nowait(answer)
@@ -69,7 +98,8 @@ class Lease:
     async def run(self) -> None:
         """Hold the model; returns when it can't be opened, or its queue of ops was deleted.
 
-        Cancelled, it hands back what was not answered. Raises `BrokerClosed`.
+        Cancelled, it hands back what was not answered. Raises `BrokerClosed`, and `OpLost` when an
+        op doesn't come.
         """
         await self._broker.declare(results(self._order.model))
         await self._process.until_ready()
@@ -90,7 +120,14 @@ class Lease:
     async def _open(self) -> bool:
         order = self._order
         self._process.order(
-            Open(order.model, order.epoch, order.spec, order.checkpoint_url, order.next_op)
+            Open(
+                order.model,
+                order.epoch,
+                order.spec,
+                order.checkpoint_url,
+                order.next_op,
+                order.owner,
+            )
         )
         answer = await self._answers.get()
         self._opened = self._result(answer, order.envelope)
@@ -105,16 +142,23 @@ class Lease:
             asyncio.TaskGroup() as tasks,
         ):
             answering = tasks.create_task(self._answer_all(), name=f"answers {self.held.model}")
-            await self._take_all(inbox)
+            try:
+                async with asyncio.timeout(None) as patience:
+                    await self._take_all(inbox, patience)
+            except TimeoutError as error:
+                raise OpLost(self._sequence.next_op, GAP_S) from error
             answering.cancel()
 
-    async def _take_all(self, inbox: Inbox[Op]) -> None:
+    async def _take_all(self, inbox: Inbox[Op], patience: asyncio.Timeout) -> None:
         """Hand ops to the child as soon as it is their turn; it works them off one by one."""
         async for claims in inbox:
             again = self._sequence.take(claims)
             if ops := self._sequence.ready():
                 numbered = tuple((op.number, op.body) for op in ops)
                 self._process.order(Apply(self._order.model, self._order.epoch, numbered))
+                patience.reschedule(None)
+            if self._sequence.has_gap and patience.when() is None:
+                patience.reschedule(asyncio.get_running_loop().time() + GAP_S)
             if again:
                 await self._reply([(answer, [claim]) for claim, answer in again])
 

@@ -21,41 +21,45 @@ MAX_LOGITS = 32 * 1024 * 1024
 @dataclass(frozen=True, slots=True)
 class TokenLogprobs:
     logprobs_M: Tensor
-    """float32; carries the gradient."""
+    """float32 at least; carries the gradient."""
     entropy_M: Tensor
-    """Of the distribution that the token was drawn from; detached."""
+    """Of the distribution that the token was drawn from; has a gradient if asked for."""
 
 
-def token_logprobs(
-    head: nn.Module, vocabulary: int, hidden_MH: Tensor, ids_M: Tensor, temperature: float
-) -> TokenLogprobs:
-    """log softmax(head(hidden) / temperature) at the given ids, in float32."""
-    n_rows = max(1, MAX_LOGITS // vocabulary)
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What makes a distribution of hidden states."""
+
+    module: nn.Module
+    vocabulary: int
+    temperature: float = 1.0
+    has_entropy_gradient: bool = False
+
+
+def token_logprobs(head: Head, hidden_MH: Tensor, ids_M: Tensor) -> TokenLogprobs:
+    """log softmax(head(hidden) / temperature) at the given ids, in float32 at least."""
+    n_rows = max(1, MAX_LOGITS // head.vocabulary)
     if ids_M.numel() <= n_rows:
-        return TokenLogprobs(*_logprobs(head, hidden_MH, ids_M, temperature))
+        return TokenLogprobs(*_logprobs(head, hidden_MH, ids_M))
     chunks = [
-        _again_in_backward(head, hidden_MH[at : at + n_rows], ids_M[at : at + n_rows], temperature)
+        _again_in_backward(head, hidden_MH[at : at + n_rows], ids_M[at : at + n_rows])
         for at in range(0, ids_M.numel(), n_rows)
     ]
     return TokenLogprobs(*(torch.cat(parts) for parts in zip(*chunks, strict=True)))
 
 
-def _again_in_backward(
-    head: nn.Module, hidden_MH: Tensor, ids_M: Tensor, temperature: float
-) -> tuple[Tensor, Tensor]:
+def _again_in_backward(head: Head, hidden_MH: Tensor, ids_M: Tensor) -> tuple[Tensor, Tensor]:
     return cast(
-        "tuple[Tensor, Tensor]",
-        checkpoint(_logprobs, head, hidden_MH, ids_M, temperature, use_reentrant=False),
+        "tuple[Tensor, Tensor]", checkpoint(_logprobs, head, hidden_MH, ids_M, use_reentrant=False)
     )
 
 
-def _logprobs(
-    head: nn.Module, hidden_MH: Tensor, ids_M: Tensor, temperature: float
-) -> tuple[Tensor, Tensor]:
-    logits_MV = head(hidden_MH).float()
-    if temperature != 1.0:
-        logits_MV = logits_MV / temperature
+def _logprobs(head: Head, hidden_MH: Tensor, ids_M: Tensor) -> tuple[Tensor, Tensor]:
+    logits_MV = head.module(hidden_MH)
+    logits_MV = logits_MV.to(torch.promote_types(logits_MV.dtype, torch.float32))
+    if head.temperature != 1.0:
+        logits_MV = logits_MV / head.temperature
     logprobs_MV = logits_MV.log_softmax(-1)
-    with torch.no_grad():
+    with torch.set_grad_enabled(head.has_entropy_gradient and torch.is_grad_enabled()):
         entropy_M = -(logprobs_MV.exp() * logprobs_MV).sum(-1)
     return logprobs_MV.gather(-1, ids_M[:, None])[:, 0], entropy_M

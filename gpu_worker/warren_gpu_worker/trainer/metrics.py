@@ -12,7 +12,9 @@ ratio:mean       p_trainer / p_sampler; 1 on policy
 ratio:max
 ess:mean         effective sample size over tokens, (Σr)² / (n Σr²); 1 on policy
 kl_k3:mean       estimate of KL(sampler || trainer) in nats; the alarm to wire
-clip_frac:mean   share of tokens without gradient because of the clip (ppo)
+clip_frac:mean   share of tokens that the clip touched (cispo) or took the gradient from (ppo, gspo)
+kl_reference:mean   estimate of KL(trainer || reference) in nats, where there is a penalty
+tis_truncated:mean  share of tokens whose weight was capped, where there is a cap
 
 An optim_step reports
 

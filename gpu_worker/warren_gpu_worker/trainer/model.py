@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from warren_gpu_worker.weights import PolicyView, view_policy
-from warren_schemas.config import FullUpdate, LoraUpdate
+from warren_schemas.config import LoraUpdate
 from warren_schemas.training import ModelSpec
 
 
@@ -71,6 +71,8 @@ class TrainableModel:
     """forward_backward ops since the last optimizer step."""
     window_failure: str | None = None
     """Why one of them failed; the next optimizer step fails with it."""
+    reference: dict[str, Tensor] | None = field(default=None, repr=False)
+    """The weights that KL penalties compare with, by the names of `parameters`."""
     base: PreTrainedModel | None = field(default=None, repr=False)
     """The shared base of a LoRA model, kept alive for others."""
 
@@ -102,10 +104,6 @@ def build_lora(spec: ModelSpec, base: PreTrainedModel) -> TrainableModel:
     return _trainable(spec, _network(causal, None), parameters, policy, base)
 
 
-def is_full(spec: ModelSpec) -> bool:
-    return isinstance(spec.update, FullUpdate)
-
-
 def _share(base: PreTrainedModel) -> PreTrainedModel:
     """A copy of the modules around the same tensors."""
     tensors = chain(base.parameters(), base.buffers())
@@ -119,9 +117,10 @@ def _adapt(model: PreTrainedModel, spec: ModelSpec, update: LoraUpdate) -> PeftM
         r=update.rank,
         lora_alpha=cast("int", update.alpha),
         target_modules=targets,
+        exclude_modules=list(update.exclude) or None,
     )
     with torch.random.fork_rng():
-        torch.manual_seed(spec.seed)
+        torch.manual_seed(spec.seed if update.seed is None else update.seed)
         try:
             adapted = cast("PeftModel", get_peft_model(model, config))
         except ValueError as error:

@@ -5,6 +5,8 @@ Invariants:
   started, and orders meant for the old one never reach the new one.
 - A child that owes an answer and shows no sign of life for `hang_s` is killed.
 - `order` never waits; what is under way is bounded by what the leases may hold.
+- The child has one order to carry out and the next one at hand, so it never pauses, and whoever
+  comes late waits for no more than those (see `shares`).
 """
 
 import asyncio
@@ -16,20 +18,21 @@ from warren_broker.worker.child import Child, ChildDied
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.frames import (
     Answer,
-    Apply,
     Close,
-    Open,
     Order,
     Pulse,
     Ready,
     pack,
     unpack_report,
 )
+from warren_gpu_worker.trainer.shares import FairShares
 
 _MODULE = "warren_gpu_worker.trainer.child"
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 30.0
 _START_S = 300.0
 """To import torch on a cold and busy machine."""
+_AT_HAND = 2
+"""Most answers that the child owes."""
 _ENVIRONMENT = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
 """What torch asks for where its kernels shall be deterministic on a GPU."""
 
@@ -49,7 +52,8 @@ class TrainerProcess:
         self._name = name
         self._settings = settings
         self._listener = listener
-        self._orders: asyncio.Queue[Order] = asyncio.Queue()
+        self._shares = FairShares()
+        self._may_send = asyncio.Event()
         self._ready = asyncio.Event()
         self._n_owed = 0
         self._deadline: asyncio.Timeout | None = None
@@ -62,14 +66,13 @@ class TrainerProcess:
         await self._ready.wait()
 
     def order(self, order: Order) -> None:
-        """Have the child do this after what it was told before; forgotten when there is no child."""
-        if not self.is_ready:
-            return
-        was_idle = self._n_owed == 0
-        self._n_owed += _n_answers(order)
-        self._orders.put_nowait(order)
-        if was_idle:
-            self._wind_up()
+        """Have the child do this after what it was told about the model before.
+
+        Forgotten when there is no child.
+        """
+        if self.is_ready:
+            self._shares.add(order)
+            self._may_send.set()
 
     async def run(self) -> None:
         """Keep a child alive; never returns. Cancelled, it takes the child with it."""
@@ -112,7 +115,15 @@ class TrainerProcess:
 
     async def _send(self, child: Child) -> None:
         while True:
-            order = await self._orders.get()
+            await self._may_send.wait()
+            order = self._shares.take() if self._n_owed < _AT_HAND else None
+            if order is None:
+                self._may_send.clear()
+                continue
+            was_idle = self._n_owed == 0
+            self._n_owed += not isinstance(order, Close)
+            if was_idle:
+                self._wind_up()
             try:
                 await child.send(pack(order))
             except ChildDied:
@@ -127,6 +138,7 @@ class TrainerProcess:
                     self._listener.on_ready()
                 case Answer():
                     self._n_owed -= 1
+                    self._may_send.set()
                     self._listener.on_answer(report)
                 case Pulse():
                     pass
@@ -140,16 +152,6 @@ class TrainerProcess:
 
     def _bury(self) -> None:
         self._ready.clear()
-        self._orders = asyncio.Queue()
+        self._shares = FairShares()
         self._n_owed = 0
         self._listener.on_death()
-
-
-def _n_answers(order: Order) -> int:
-    match order:
-        case Open():
-            return 1
-        case Close():
-            return 0
-        case Apply():
-            return len(order.ops)

@@ -34,6 +34,16 @@ class OpSequence:
         self._under_way: dict[int, Claims] = {}
         self._answers: OrderedDict[int, OpResult] = OrderedDict()
 
+    @property
+    def next_op(self) -> int:
+        """The number whose turn it is."""
+        return self._next
+
+    @property
+    def has_gap(self) -> bool:
+        """Ops are here whose turn can't come before that of one that isn't."""
+        return bool(self._early)
+
     def take(self, claims: Iterable[Claim[Op]]) -> list[tuple[Claim[Op], OpResult]]:
         """Note ops that came in; those among them that were answered before, with the answer."""
         again: list[tuple[Claim[Op], OpResult]] = []

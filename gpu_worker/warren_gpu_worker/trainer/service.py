@@ -4,6 +4,8 @@ Invariants:
 - The heartbeat lists exactly the leases that are held, and says so at once when that changes.
 - One lease per model: a newer epoch ends the older one; an epoch that was held here or closed never
   comes back, however late its messages arrive.
+- A full-parameter model has the worker to itself: while one is held no other is, and the other way
+  round; a grant that breaks this is declined, so that its owner asks elsewhere.
 - The child's death ends all leases at once; their owners grant new ones, here or elsewhere, from a
   checkpoint or from the first op.
 """
@@ -15,10 +17,10 @@ import socket
 from dataclasses import dataclass
 
 from warren_broker.courier import Courier
-from warren_broker.errors import BrokerError
+from warren_broker.errors import BrokerError, BrokerUnavailable, Unroutable
 from warren_broker.inbox import Claim, receive
 from warren_broker.port import Broker
-from warren_broker.topology import trainer
+from warren_broker.topology import results, trainer
 from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.frames import Answer
@@ -27,10 +29,11 @@ from warren_gpu_worker.trainer.process import TrainerProcess
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.envelope import Envelope
 from warren_schemas.ids import ModelId, WorkerId, new_worker_id
-from warren_schemas.training import CloseModel, OpenModel
+from warren_schemas.training import CloseModel, OpenModel, OpFailed, OpResult, is_full
 
 _PREFETCH = 16
 _LEAVING_S = 2.0
+_DECLINE_AGAIN_S = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +121,7 @@ class _Trainer:
             role=WorkerRole.TRAINER,
             offers=tuple(self._settings.base_models) if self._process.is_ready else (),
             interval_s=INTERVAL_S,
-            capacity=self._settings.max_models,
+            capacity=self._capacity,
             in_flight=len(self._holdings),
             n_done=self._n_done,
             models=tuple(holding.lease.held for holding in self._holdings.values()),
@@ -126,6 +129,16 @@ class _Trainer:
             pid=os.getpid(),
             is_leaving=self._is_leaving,
         )
+
+    @property
+    def _capacity(self) -> int:
+        """How many models of the kind that is held fit."""
+        is_taken = any(holding.lease.is_full for holding in self._holdings.values())
+        return 1 if is_taken else self._settings.max_models
+
+    def _has_room(self, order: OpenModel) -> bool:
+        n_held = len(self._holdings)
+        return n_held == 0 if is_full(order.spec) else n_held < self._capacity
 
     async def _take_orders(self) -> None:
         """Until the queue is deleted, which makes a new one."""
@@ -150,7 +163,10 @@ class _Trainer:
             claim.done()
         else:
             await self._release(order.model, holding)
-            self._grant(claim, order)
+            if self._has_room(order):
+                self._grant(claim, order)
+            else:
+                await self._decline(claim, order)
 
     async def _close(self, order: CloseModel, holding: _Holding | None) -> None:
         if holding is not None and holding.epoch <= order.epoch:
@@ -165,6 +181,26 @@ class _Trainer:
         task.add_done_callback(lambda _: self._ended(lease))
         self._changed.set()
         log.info("holding %s, epoch %d", order.model, order.epoch)
+
+    async def _decline(self, claim: Claim[OpenModel | CloseModel], order: OpenModel) -> None:
+        """Two owners had the same worker in mind, and the other one was first."""
+        log.info("no room for %s, epoch %d", order.model, order.epoch)
+        refusal = OpResult(
+            envelope=Envelope(run=order.envelope.run),
+            model=order.model,
+            epoch=order.epoch,
+            number=0,
+            outcome=OpFailed(reason=f"{self._worker} has no room for the model", elsewhere=True),
+        )
+        try:
+            await self._broker.declare(results(order.model))
+            await self._courier.send(results(order.model), refusal)
+        except BrokerUnavailable:
+            return claim.hand_back(delay_s=_DECLINE_AGAIN_S)
+        except Unroutable:
+            log.info("nobody wants the answers of %s any more", order.model)
+        self._fences[order.model] = order.epoch
+        claim.done()
 
     async def _hold(self, lease: Lease) -> None:
         """Let a lease live. Whatever goes wrong in it ends it, and nothing else."""

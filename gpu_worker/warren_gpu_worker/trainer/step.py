@@ -3,7 +3,7 @@
 
 import torch
 
-from warren_gpu_worker.trainer.gradient import OpError
+from warren_gpu_worker.trainer.errors import OpError
 from warren_gpu_worker.trainer.model import TrainableModel
 from warren_schemas.training import OpDone, OptimStep
 

@@ -7,6 +7,9 @@ unknown one is an error that names the nearest valid key (see `explain`).
 from warren_schemas.config.algorithm import (
     AdvantageKind,
     AlgorithmConfig,
+    Credit,
+    EpisodeCredit,
+    TurnCredit,
 )
 from warren_schemas.config.environment import (
     EnvironmentConfig,
@@ -24,8 +27,12 @@ from warren_schemas.config.limits import (
     LimitsConfig,
 )
 from warren_schemas.config.losses import (
+    CispoLoss,
     CrossEntropyLoss,
+    DroLoss,
+    GspoLoss,
     ImportanceSamplingLoss,
+    KlPenalty,
     Loss,
     PolicyLoss,
     PpoLoss,
@@ -52,6 +59,7 @@ from warren_schemas.config.phases import (
     EvaluationConfig,
     WarmupConfig,
 )
+from warren_schemas.config.resume import ResumeFrom
 from warren_schemas.config.retention import (
     ArchiveFormat,
     RetentionConfig,
@@ -83,12 +91,18 @@ __all__ = [
     "AllMembers",
     "ArchiveFormat",
     "CheckpointConfig",
+    "CispoLoss",
+    "Credit",
     "CrossEntropyLoss",
+    "DroLoss",
     "EnvironmentConfig",
+    "EpisodeCredit",
     "EvaluationConfig",
     "FullUpdate",
     "GroupPolicy",
+    "GspoLoss",
     "ImportanceSamplingLoss",
+    "KlPenalty",
     "LimitsConfig",
     "LiveSource",
     "LoraUpdate",
@@ -104,6 +118,7 @@ __all__ = [
     "PpoLoss",
     "Quorum",
     "RecordedSource",
+    "ResumeFrom",
     "RetentionConfig",
     "Retry",
     "RewardReduction",
@@ -116,6 +131,7 @@ __all__ = [
     "SplitConfig",
     "ToolFormat",
     "TrainConfig",
+    "TurnCredit",
     "Update",
     "WarmupConfig",
 ]

@@ -7,8 +7,13 @@ from pydantic import Field
 
 from warren_schemas.base import Frozen
 from warren_schemas.config.groups import GroupPolicy, Retry
-from warren_schemas.config.losses import PolicyLoss, PpoLoss
-from warren_schemas.config.numbers import NonNegativeInt, PositiveInt
+from warren_schemas.config.losses import KlPenalty, PolicyLoss, PpoLoss
+from warren_schemas.config.numbers import (
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+)
 
 
 class AdvantageKind(StrEnum):
@@ -16,15 +21,49 @@ class AdvantageKind(StrEnum):
     """(r - mean) / std of the group (GRPO, Shao et al. 2024)."""
     GROUP_MEAN = "group_mean"
     """r - mean of the group (Dr. GRPO, Liu et al. 2025)."""
+    LEAVE_ONE_OUT = "leave_one_out"
+    """r - mean of the others in the group (RLOO, Ahmadian et al. 2024)."""
+    DIRECT = "direct"
+    """r as it is (REINFORCE, Williams 1992)."""
+    CENTERED = "centered"
+    """r - mean of the batch."""
+    CENTERED_NORMALIZED = "centered_normalized"
+    """(r - mean) / std of the batch."""
+
+
+class EpisodeCredit(Frozen):
+    """All tokens of an episode share its reward."""
+
+    kind: Literal["episode"] = "episode"
+
+
+class TurnCredit(Frozen):
+    """Each turn gets the rewards that follow it, and is compared with the same turn of others."""
+
+    kind: Literal["turn"] = "turn"
+    discount: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """What a reward is worth one turn before it is given."""
+
+
+Credit = Annotated[EpisodeCredit | TurnCredit, Field(discriminator="kind")]
 
 
 class AlgorithmConfig(Frozen):
     """How trajectories become an update."""
 
     loss: PolicyLoss = Field(default_factory=PpoLoss)
-    """`ppo` (the default) or `importance_sampling`."""
+    """`ppo` (the default), `gspo`, `cispo`, `dro` or `importance_sampling`."""
     advantage: AdvantageKind = AdvantageKind.GROUP_STD
-    """How rewards of a group become advantages."""
+    """How rewards become advantages. A group in which all did the same never counts."""
+    credit: Credit = Field(default_factory=EpisodeCredit)
+    """Whom a reward belongs to: the whole `episode` (the default), or the `turn`s before it."""
+    kl: KlPenalty | None = None
+    """Penalty for leaving the policy that the first step begins with; null is off."""
+    entropy_coefficient: NonNegativeFloat = 0.0
+    """What one nat of entropy is worth, next to an advantage; 0 is off."""
+    tis_cap: PositiveFloat | None = None
+    """Largest weight that corrects a token for the sampler's distance from the trainer (truncated
+    importance sampling); the loss then sees ratios of 1, so its clip does not act. Null is off."""
     group_size: Annotated[int, Field(ge=2)] = 16
     """Episodes of one task that are compared with each other."""
     groups_per_step: PositiveInt = 4

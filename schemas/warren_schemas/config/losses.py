@@ -1,10 +1,11 @@
 """What the trainer minimizes, and the options of each loss."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from warren_schemas.base import Frozen
+from warren_schemas.config.numbers import NonNegativeFloat, PositiveFloat
 
 
 class PpoLoss(Frozen):
@@ -15,6 +16,38 @@ class PpoLoss(Frozen):
     """Smallest ratio of new to old probability that still counts."""
     clip_high: Annotated[float, Field(ge=1)] = 1.28
     """Largest ratio that still counts."""
+
+
+class GspoLoss(Frozen):
+    """Clipped surrogate by sequence (Zheng et al. 2025): one ratio for all tokens of an episode.
+
+    The ratio is a geometric mean over the tokens, so the thresholds lie close to 1, and closer for
+    longer answers: the paper has 0.9997 and 1.0004 for thousands of tokens.
+    """
+
+    kind: Literal["gspo"] = "gspo"
+    clip_low: Annotated[float, Field(gt=0, le=1)] = 0.97
+    """Smallest ratio of a sequence that still counts."""
+    clip_high: Annotated[float, Field(ge=1)] = 1.04
+    """Largest ratio that still counts."""
+
+
+class CispoLoss(Frozen):
+    """Policy gradient weighted by the clipped ratio (MiniMax-M1, 2025): no token loses its gradient."""
+
+    kind: Literal["cispo"] = "cispo"
+    clip_low: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Smallest weight of a token."""
+    clip_high: Annotated[float, Field(ge=1)] = 4.0
+    """Largest weight of a token."""
+
+
+class DroLoss(Frozen):
+    """Policy gradient with a squared log-ratio that holds the policy back (Richemond et al. 2024)."""
+
+    kind: Literal["dro"] = "dro"
+    beta: PositiveFloat = 0.05
+    """How strongly the policy is held near the one that sampled."""
 
 
 class ImportanceSamplingLoss(Frozen):
@@ -29,5 +62,32 @@ class CrossEntropyLoss(Frozen):
     kind: Literal["cross_entropy"] = "cross_entropy"
 
 
-PolicyLoss = Annotated[PpoLoss | ImportanceSamplingLoss, Field(discriminator="kind")]
-Loss = Annotated[PpoLoss | ImportanceSamplingLoss | CrossEntropyLoss, Field(discriminator="kind")]
+PolicyLoss = Annotated[
+    PpoLoss | GspoLoss | CispoLoss | DroLoss | ImportanceSamplingLoss, Field(discriminator="kind")
+]
+Loss = Annotated[
+    PpoLoss | GspoLoss | CispoLoss | DroLoss | ImportanceSamplingLoss | CrossEntropyLoss,
+    Field(discriminator="kind"),
+]
+
+
+class KlPenalty(Frozen):
+    """Keeps the policy near a reference, by an estimate of KL(policy || reference)."""
+
+    coefficient: NonNegativeFloat = 0.01
+    """What one nat costs."""
+    estimator: Literal["k1", "k2", "k3"] = "k3"
+    """With d = log p - log p_ref of a sampled token (Schulman 2020): k1 is d, k2 is d²/2, k3 is
+    exp(-d) - 1 + d."""
+    place: Literal["loss", "reward"] = "loss"
+    """`loss` adds the estimate to the loss; `reward` takes it from the rewards of a token and of
+    those after it."""
+
+    @model_validator(mode="after")
+    def _has_a_gradient(self) -> Self:
+        if self.place == "loss" and self.estimator == "k1":
+            raise ValueError(
+                "k1 in the loss has an expected gradient of 0, so it holds nothing back;"
+                " use k2 or k3, or place: reward"
+            )
+        return self

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from warren_schemas.base import Frozen
-from warren_schemas.config.numbers import Name, PositiveFloat, PositiveInt
+from warren_schemas.config.numbers import Name, NonNegativeInt, PositiveFloat, PositiveInt
 
 
 class FullUpdate(Frozen):
@@ -24,6 +24,13 @@ class LoraUpdate(Frozen):
     """Adapters are scaled by alpha / rank."""
     targets: Literal["all-linear"] | tuple[str, ...] = "all-linear"
     """Names of the modules that get an adapter."""
+    exclude: tuple[str, ...] = ()
+    """Names of modules that get none, although they are among the targets."""
+    seed: NonNegativeInt | None = None
+    """Seeds the adapter's first weights; null takes the run's seed."""
+    start_adapter: Name | None = None
+    """Name of an adapter that the GPU workers offer (`--adapter NAME=FOLDER`): training starts with
+    its weights. Null starts with the base model's own answers."""
 
 
 Update = Annotated[FullUpdate | LoraUpdate, Field(discriminator="kind")]

@@ -12,6 +12,7 @@ from warren_schemas.config.model import ModelConfig
 from warren_schemas.config.numbers import NonNegativeInt
 from warren_schemas.config.optimizer import OptimizerConfig
 from warren_schemas.config.phases import EvaluationConfig, WarmupConfig
+from warren_schemas.config.resume import ResumeFrom
 from warren_schemas.config.retention import RetentionConfig
 from warren_schemas.config.sampling import Sampling
 from warren_schemas.config.source import LiveSource, Source
@@ -26,6 +27,8 @@ class TrainConfig(Frozen):
     environments: Annotated[tuple[EnvironmentConfig, ...], Field(min_length=1)]
     source: Source = Field(default_factory=LiveSource)
     """Where trajectories come from: `live` (the default) or `recorded`."""
+    resume_from: ResumeFrom | None = None
+    """Go on from a checkpoint of another run; null starts anew."""
     sampling: Sampling = Field(default_factory=Sampling)
     algorithm: AlgorithmConfig = Field(default_factory=AlgorithmConfig)
     optimizer: OptimizerConfig = Field(default_factory=OptimizerConfig)
@@ -58,4 +61,13 @@ class TrainConfig(Frozen):
                     f"environments.{i}.max_failed_members: a group of {n_members} with"
                     f" {environment.max_failed_members} failed members leaves fewer than 2"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _resumes_live(self) -> Self:
+        if self.resume_from is not None and not isinstance(self.source, LiveSource):
+            raise ValueError(
+                "resume_from goes on with live episodes; a replay begins where source says, so give"
+                " one of the two"
+            )
         return self

@@ -11,10 +11,8 @@ from tests.unit.coordinator.world import World, config
 
 from warren_gateway.coordinator import leases, logic, waiting
 from warren_gateway.coordinator.admission import n_groups_wanted
-from warren_gateway.coordinator.advantages import advantages
 from warren_gateway.coordinator.batches import MICRO_BATCH_BYTES, Datum, token_batches
 from warren_gateway.coordinator.plan import plan
-from warren_schemas.config import AdvantageKind
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.events import Phase
 from warren_schemas.transcript import Tokens
@@ -29,26 +27,6 @@ def tokens(n_prompt: int, n_sampled: int) -> Tokens:
         logprobs_T=np.where(mask_T, -0.5, 0).astype(np.float32),
         versions_T=np.where(mask_T, 3, -1).astype(np.int32),
     )
-
-
-def test_group_std_is_centred_and_has_unit_spread() -> None:
-    result = advantages(np.array([0.0, 1.0, 1.0, 0.0]), AdvantageKind.GROUP_STD)
-
-    assert result is not None
-    assert result.mean() == pytest.approx(0)
-    assert result.std(ddof=1) == pytest.approx(1, rel=1e-3)
-
-
-def test_group_mean_keeps_the_scale_of_the_rewards() -> None:
-    result = advantages(np.array([0.0, 4.0]), AdvantageKind.GROUP_MEAN)
-
-    assert result is not None
-    assert result.tolist() == [-2.0, 2.0]
-
-
-@pytest.mark.parametrize("rewards", [[1.0], [0.5, 0.5, 0.5]])
-def test_equal_rewards_carry_no_signal(rewards: list[float]) -> None:
-    assert advantages(np.array(rewards), AdvantageKind.GROUP_STD) is None
 
 
 @pytest.mark.parametrize(
@@ -69,7 +47,8 @@ def test_admission_keeps_to_the_rule(
 
 @given(st.lists(st.tuples(st.integers(1, 40_000), st.integers(1, 40_000)), min_size=1, max_size=12))
 def test_micro_batches_keep_every_token_in_order_and_fit(shapes: list[tuple[int, int]]) -> None:
-    data = [Datum(tokens(p, s), weight=float(i + 1)) for i, (p, s) in enumerate(shapes)]
+    sequences = [tokens(p, s) for p, s in shapes]
+    data = [Datum(t, t.mask_T * np.float32(i + 1)) for i, t in enumerate(sequences)]
 
     batches = token_batches(data)
 

@@ -21,6 +21,13 @@ from warren_schemas.events import (
 from warren_schemas.training import ForwardBackward, OptimStep
 
 WHOLE = {
+    "algorithm": {
+        "group_size": 4,
+        "groups_per_step": 2,
+        "max_staleness": 1,
+        "kl": {"coefficient": 0.1},
+        "credit": {"kind": "turn"},
+    },
     "warmup": {"steps": 3, "episodes_per_step": 4},
     "evaluation": {"episodes": 5, "every_steps": 2},
 }

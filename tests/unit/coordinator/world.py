@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from pydantic import JsonValue
 from sqlalchemy import Engine
 from sqlmodel import Session, SQLModel, create_engine, select
 
@@ -91,6 +92,12 @@ class World:
     trainer: Trainer | None = None
     checkpoints: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     """URL -> (op, version)."""
+    notes: dict[str, dict[str, JsonValue] | None] = field(
+        default_factory=dict[str, dict[str, JsonValue] | None]
+    )
+    """URL -> what the checkpoint says."""
+    checkpoint_url: str | None = None
+    """The model starts with this one, of another run."""
     applied: dict[int, Op] = field(default_factory=dict[int, Op])
     published: dict[int, str] = field(default_factory=dict[int, str])
     n_generations: int = 0
@@ -112,7 +119,7 @@ class World:
             session.add(
                 Model(
                     id=self.model, run_id=self.run, base_model="tiny",
-                    spec=spec.model_dump(mode="json"),
+                    spec=spec.model_dump(mode="json"), checkpoint_url=self.checkpoint_url,
                 )
             )  # fmt: skip
         self.load()
@@ -180,7 +187,8 @@ class World:
                 version = self.checkpoints[item.checkpoint_url][1] if item.checkpoint_url else 0
                 worker = WorkerId(f"trainer-{self.n_generations}")
                 self.trainer = Trainer(worker, item.epoch, item.next_op, version)
-                self._answer(0, OpDone(version=version))
+                note = self.notes[item.checkpoint_url] if item.checkpoint_url else None
+                self._answer(0, OpDone(version=version, note=note))
             case Op():
                 if self.trainer is not None and item.epoch == self.trainer.epoch:
                     self.trainer.waiting[item.number] = item
@@ -225,10 +233,13 @@ class World:
                 policy = Policy(version=trainer.version, url=url, size_bytes=1)
                 return OpDone(version=trainer.version, policy=policy)
             case SaveState(name=name):
+                self.notes[name] = op.body.note
                 self.checkpoints[name] = (op.number, trainer.version)
                 return OpDone(version=trainer.version, checkpoint_url=name)
             case ForwardBackward():
                 return OpDone(version=trainer.version, metrics={"loss:sum": 0.5})
+            case _:
+                return OpDone(version=trainer.version)
 
     def kill_trainer(self) -> None:
         self.trainer = None

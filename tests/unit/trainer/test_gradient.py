@@ -27,7 +27,14 @@ from torch import Tensor
 from warren_gpu_worker.trainer import logprobs
 from warren_gpu_worker.trainer.engine import Engine
 from warren_gpu_worker.trainer.model import TrainableModel
-from warren_schemas.config import CrossEntropyLoss, ImportanceSamplingLoss, Loss, PpoLoss
+from warren_schemas.config import (
+    CispoLoss,
+    CrossEntropyLoss,
+    DroLoss,
+    ImportanceSamplingLoss,
+    Loss,
+    PpoLoss,
+)
 from warren_schemas.training import ModelSpec, TokenBatch
 
 
@@ -44,10 +51,20 @@ def ppo(logprob: Tensor, sampler: Tensor, weight: Tensor) -> Tensor:
     return -torch.min(ratio * weight, ratio.clamp(0.8, 1.28) * weight)
 
 
+def cispo(logprob: Tensor, sampler: Tensor, weight: Tensor) -> Tensor:
+    return -(logprob - sampler).exp().clamp(0.9, 2.0).detach() * weight * logprob
+
+
+def dro(logprob: Tensor, sampler: Tensor, weight: Tensor) -> Tensor:
+    return -(weight * logprob - 0.5 * 0.3 * (logprob - sampler) ** 2)
+
+
 LOSSES = [
     pytest.param(CrossEntropyLoss(), cross_entropy, id="cross_entropy"),
     pytest.param(ImportanceSamplingLoss(), importance_sampling, id="importance_sampling"),
     pytest.param(PpoLoss(), ppo, id="ppo"),
+    pytest.param(CispoLoss(clip_low=0.9, clip_high=2.0), cispo, id="cispo"),
+    pytest.param(DroLoss(beta=0.3), dro, id="dro"),
 ]
 SPECS = [pytest.param(FULL, id="full"), pytest.param(LORA, id="lora")]
 

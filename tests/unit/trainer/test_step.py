@@ -128,16 +128,16 @@ def test_running_out_of_memory_in_the_middle_leaves_a_living_model(
 ) -> None:
     engine = opened(engine_for(base_folder, tmp_path, micro_batch_tokens=10), FULL)
     before = weights_of(engine)
-    loss_of, n_calls = gradient.compute_loss, 0
+    loss_of, n_calls = gradient.compute_objective, 0
 
-    def out_of_memory_the_second_time(*arguments: object) -> object:
+    def out_of_memory_the_second_time(*arguments: object, **options: object) -> object:
         nonlocal n_calls
         n_calls += 1
         if n_calls == 2:
             raise torch.OutOfMemoryError("out of memory")
-        return loss_of(*arguments)  # pyright: ignore[reportArgumentType]
+        return loss_of(*arguments, **options)  # pyright: ignore[reportArgumentType]
 
-    monkeypatch.setattr(gradient, "compute_loss", out_of_memory_the_second_time)
+    monkeypatch.setattr(gradient, "compute_objective", out_of_memory_the_second_time)
     op = forward_backward(random_batch(3))
     assert "out of memory" in failed(engine.apply(MODEL, 1, op))
     assert "out of memory" in failed(engine.apply(MODEL, 2, optim_step()))

@@ -1,0 +1,83 @@
+"""What an op minimizes: its loss, corrected for the sampler and held by entropy and reference."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from warren_gpu_worker.losses.cispo import cispo
+from warren_gpu_worker.losses.cross_entropy import cross_entropy
+from warren_gpu_worker.losses.dro import dro
+from warren_gpu_worker.losses.gspo import gspo
+from warren_gpu_worker.losses.importance_sampling import importance_sampling
+from warren_gpu_worker.losses.ppo import ppo
+from warren_gpu_worker.losses.ratio import ratio_diagnostics
+from warren_gpu_worker.losses.reference import charge_rewards, masked_estimate
+from warren_gpu_worker.losses.truncation import truncated
+from warren_gpu_worker.losses.value import LossValue, TokenTensors
+from warren_schemas.config import (
+    CispoLoss,
+    CrossEntropyLoss,
+    DroLoss,
+    GspoLoss,
+    ImportanceSamplingLoss,
+    KlPenalty,
+    Loss,
+    PpoLoss,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """The options of an op, without its data."""
+
+    loss: Loss
+    kl: KlPenalty | None = None
+    entropy_coefficient: float = 0.0
+    tis_cap: float | None = None
+
+
+def compute_objective(
+    tokens: TokenTensors,
+    objective: Objective,
+    *,
+    entropy: Tensor,
+    reference_logprobs_BT: Tensor | None = None,
+) -> LossValue:
+    """L(A - β k to go) + β Σ k - c H   (the KL stands in one of the two places)
+
+    `entropy` is H, summed over masked tokens; `reference_logprobs_BT` is needed for a KL penalty.
+    """
+    is_policy_loss = not isinstance(objective.loss, CrossEntropyLoss)
+    diagnostics = ratio_diagnostics(tokens) if is_policy_loss else {}
+    penalty: Tensor | float = 0.0
+    if (kl := objective.kl) is not None and reference_logprobs_BT is not None:
+        estimate_BT = masked_estimate(tokens, reference_logprobs_BT, kl.estimator)
+        diagnostics["kl_reference:sum"] = estimate_BT.detach().sum()
+        if kl.place == "reward":
+            tokens = charge_rewards(tokens, estimate_BT, kl)
+        else:
+            penalty = kl.coefficient * estimate_BT.sum()
+    if objective.tis_cap is not None:
+        tokens, capped = truncated(tokens, objective.tis_cap)
+        diagnostics |= capped
+    value = token_loss(tokens, objective.loss)
+    if objective.entropy_coefficient:
+        penalty = penalty - objective.entropy_coefficient * entropy
+    return LossValue(value.loss + penalty, {**diagnostics, **value.diagnostics})
+
+
+def token_loss(tokens: TokenTensors, loss: Loss) -> LossValue:
+    """The loss that the config names."""
+    match loss:
+        case CrossEntropyLoss():
+            return cross_entropy(tokens)
+        case ImportanceSamplingLoss():
+            return importance_sampling(tokens)
+        case PpoLoss():
+            return ppo(tokens, loss.clip_low, loss.clip_high)
+        case GspoLoss():
+            return gspo(tokens, loss.clip_low, loss.clip_high)
+        case CispoLoss():
+            return cispo(tokens, loss.clip_low, loss.clip_high)
+        case DroLoss():
+            return dro(tokens, loss.beta)

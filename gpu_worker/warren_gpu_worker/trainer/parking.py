@@ -1,0 +1,116 @@
+# pyright: reportUnknownMemberType=false
+"""Idle adapters make room: their tensors go to a file and come back when an op needs them.
+
+The file has no name, so nothing is left behind when the process dies, and as long as the machine
+has memory to spare the kernel keeps it there.
+
+Invariants: a model that comes back has the same bits; one that can't be parked stays where it is.
+"""
+
+import logging
+import tempfile
+import weakref
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import IO, cast
+
+import torch
+from torch import Tensor
+
+from warren_gpu_worker.trainer.model import TrainableModel
+from warren_schemas.ids import ModelId
+from warren_schemas.training import is_full
+
+log = logging.getLogger(__name__)
+
+
+class Parking:
+    """Keeps the tensors of at most `n_resident` LoRA models in memory, the ones used last."""
+
+    def __init__(self, n_resident: int) -> None:
+        self._n_resident = n_resident
+        self._resident: OrderedDict[ModelId, TrainableModel] = OrderedDict()
+        self._parked: dict[ModelId, IO[bytes]] = {}
+        weakref.finalize(self, _close_all, self._parked)
+
+    @property
+    def parked(self) -> frozenset[ModelId]:
+        return frozenset(self._parked)
+
+    def use(self, model_id: ModelId, model: TrainableModel) -> None:
+        """Have the model in memory, and park others that were idle for longer.
+
+        Raises `OSError` when the model's file can't be read.
+        """
+        if is_full(model.spec):
+            return
+        if (file := self._parked.get(model_id)) is not None:
+            _fetch(file, _tensors(model))
+            self.forget(model_id)
+        self._resident[model_id] = model
+        self._resident.move_to_end(model_id)
+        for idle_id in list(self._resident)[: -self._n_resident]:
+            self._park(idle_id)
+
+    def _park(self, model_id: ModelId) -> None:
+        """A model that can't go now stays; it is tried again with the next op."""
+        try:
+            file = _store(_tensors(self._resident[model_id]))
+        except OSError as error:
+            log.warning("%s stays in memory, it can't be parked: %s", model_id, error)
+            return
+        if file is not None:
+            self._parked[model_id] = file
+            del self._resident[model_id]
+
+    def forget(self, model_id: ModelId) -> None:
+        """The model is closed."""
+        self._resident.pop(model_id, None)
+        if (file := self._parked.pop(model_id, None)) is not None:
+            file.close()
+
+
+def _close_all(files: dict[ModelId, IO[bytes]]) -> None:
+    for file in files.values():
+        file.close()
+
+
+def _tensors(model: TrainableModel) -> list[Tensor]:
+    """All that is the model's own, in an order that depends on the model alone."""
+    found: list[Tensor] = []
+    for name, parameter in model.parameters.items():
+        found.append(parameter.data)
+        if parameter.grad is not None:
+            found.append(parameter.grad)
+        state = cast("dict[str, Tensor]", model.optimizer.state.get(parameter, {}))
+        found += [state[key] for key in sorted(state)]
+        if model.reference is not None:
+            found.append(model.reference[name])
+    return found
+
+
+def _store(tensors: Sequence[Tensor]) -> IO[bytes] | None:
+    """Write the tensors and give their memory back; whoever shares it shares the way back.
+
+    None where somebody else (numpy) has a hand on the memory.
+    """
+    if not all(tensor.untyped_storage().resizable() for tensor in tensors):
+        return None
+    file = tempfile.TemporaryFile()  # noqa: SIM115 (it outlives this function)
+    try:
+        torch.save([tensor.cpu() for tensor in tensors], file)
+        file.flush()
+    except BaseException:
+        file.close()
+        raise
+    for tensor in tensors:
+        tensor.untyped_storage().resize_(0)
+    return file
+
+
+def _fetch(file: IO[bytes], tensors: Sequence[Tensor]) -> None:
+    file.seek(0)
+    saved = cast("list[Tensor]", torch.load(file, weights_only=True))
+    for tensor, values in zip(tensors, saved, strict=True):
+        tensor.untyped_storage().resize_(values.untyped_storage().nbytes())
+        tensor.copy_(values)

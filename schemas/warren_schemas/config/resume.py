@@ -1,0 +1,17 @@
+"""Going on where another run was."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from warren_schemas.base import Frozen
+from warren_schemas.config.numbers import Name
+
+
+class ResumeFrom(Frozen):
+    """A checkpoint of one of your runs: its weights, optimizer, step, and place in the tasks."""
+
+    run: Name
+    """Id of the run that saved it."""
+    checkpoint: Annotated[str, Field(pattern=r"^step-[0-9]{6,}$")] | None = None
+    """Its name, for example `step-000040`; null takes the newest."""

@@ -1,0 +1,99 @@
+"""Trainer children by fork: one process imports torch, and each child costs milliseconds.
+
+    python -m tests.support.zygote SOCKET
+
+`tests.support.forked_child` stands in for the trainer's child: it hands its end of the
+conversation and its settings to the zygote, whose fork runs the real child's `main`, and it ends
+when that ends. A settings' `checkpoint_url` that ends in `op-N` dooms the child: it is killed by
+SIGKILL in the middle of op N, at a place that depends on N, once.
+"""
+
+import json
+import os
+import random
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+import peft
+import transformers
+
+from warren_gpu_worker.trainer import child
+from warren_gpu_worker.trainer.engine import Engine
+from warren_schemas.ids import ModelId
+from warren_schemas.training import OpBody, OpOutcome
+
+LONGEST_WAY = 40_000
+"""Calls and returns after which the doomed op is interrupted at the latest."""
+
+Apply = Callable[[Engine, ModelId, int, OpBody], OpOutcome]
+
+
+def main() -> None:
+    assert peft and transformers  # imported for the children
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(sys.argv[1])
+        listener.listen(64)
+        print("ready", flush=True)
+        while True:
+            connection, _ = listener.accept()
+            _fork(listener, connection)
+
+
+def _fork(listener: socket.socket, connection: socket.socket) -> None:
+    with connection:
+        message, fds, _, _ = socket.recv_fds(connection, 65_536, 1)
+        zygote = os.getpid()
+        if os.fork() != 0:
+            os.close(fds[0])
+            return
+        listener.close()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.environ.update({"WARREN_CHILD_FD": str(fds[0]), "WARREN_PARENT_PID": str(zygote)})
+        sys.argv = ["child", *json.loads(message)]
+        try:
+            _doom(Path(json.loads(sys.argv[1])["checkpoint_url"]))
+            child.main()
+        finally:
+            os._exit(0)
+
+
+def _doom(folder: Path) -> None:
+    kind, _, number = folder.name.partition("-")
+    if kind == "op":
+        deadly = _deadly(Engine.apply, int(number), folder.with_suffix(".died"))
+        setattr(Engine, "apply", deadly)  # noqa: B010
+
+
+def _deadly(apply: Apply, doomed: int, mark: Path) -> Apply:
+    def wrapped(engine: Engine, model: ModelId, number: int, body: OpBody) -> OpOutcome:
+        if number != doomed or mark.exists():
+            return apply(engine, model, number, body)
+        mark.touch()
+        way = int(LONGEST_WAY ** random.Random(doomed).random())
+        sys.setprofile(_killer(way))
+        apply(engine, model, number, body)
+        os.kill(os.getpid(), signal.SIGKILL)  # the op is applied, and nobody knows
+        raise AssertionError("dead")
+
+    return wrapped
+
+
+def _killer(way: int) -> Callable[[FrameType, str, object], None]:
+    left = way
+
+    def step(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal left
+        left -= 1
+        if left <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return step
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""A trainer is killed at every op, on RabbitMQ, and the weights come out to the last bit.
+
+For every number N of 30 ops: a worker whose training process is killed by SIGKILL in the middle of
+op N. Its lease ends, is granted anew from the newest checkpoint that was answered, and another
+process does the rest. The final weights and optimizer are those of a run that nobody disturbed.
+"""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+import torch
+from tests.support.forked_child import ZYGOTE_VARIABLE
+from tests.support.private_rabbit import PrivateRabbit
+from tests.support.trainer import (
+    BASE,
+    FULL,
+    LORA,
+    apply_all,
+    done,
+    engine_for,
+    opened,
+    some_ops,
+    tiny_base,
+)
+from tests.support.trainer_owner import owner_of, serving
+
+from warren_broker.connect import open_broker
+from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.trainer import process
+from warren_schemas.ids import ModelId, WorkerId
+from warren_schemas.training import ModelSpec, OpBody, OpDone, SaveState
+
+N_OPS = 30
+AT_ONCE = 6
+SAVES = {11: SaveState(name="first"), 20: SaveState(name="second"), N_OPS: SaveState(name="end")}
+
+
+@pytest.fixture(scope="module")
+def base_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)
+    return tiny_base(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module")
+def zygote(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
+    """A process that has torch already, and forks children on demand; its address."""
+    address = tmp_path_factory.mktemp("zygote") / "socket"
+    command = [sys.executable, "-m", "tests.support.zygote", str(address)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"ready\n"
+        yield address
+        running.kill()
+
+
+@pytest.fixture
+def forked_children(zygote: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ZYGOTE_VARIABLE, str(zygote))
+    monkeypatch.setattr(process, "_MODULE", "tests.support.forked_child")
+
+
+def the_ops() -> list[OpBody]:
+    ops = some_ops(N_OPS, seed=4)
+    for number, save in SAVES.items():
+        ops[number - 1] = save
+    return ops
+
+
+def seal_of(outcome: OpDone) -> str:
+    """The digests of everything in a checkpoint but its configuration."""
+    assert outcome.checkpoint_url is not None
+    lines = (Path(outcome.checkpoint_url) / "SHA256SUMS").read_text().splitlines()
+    return "\n".join(line for line in lines if line.endswith(".safetensors"))
+
+
+async def survive(url: str, base: Path, folder: Path, spec: ModelSpec, doomed: int) -> str:
+    """Train with a process that dies at the doomed op; what came out."""
+    settings = GpuWorkerSettings(
+        base_models={BASE: str(base)},
+        checkpoint_url=str(folder / f"op-{doomed}"),
+        device="cpu",
+        hang_s=60.0,
+    )
+    model, worker = ModelId(f"model_{doomed}"), WorkerId(f"trainer_{doomed}")
+    ops = the_ops()
+    async with (
+        open_broker(url, name=f"owner {doomed}") as ours,
+        open_broker(url, name=f"worker {doomed}") as theirs,
+        owner_of(ours, model, worker) as owner,
+        serving(theirs, settings, worker),
+    ):
+        await owner.until(lambda: bool(owner.heartbeats) and bool(owner.heartbeats[-1].offers))
+        await owner.open(spec, epoch=1)
+        await owner.send(1, enumerate(ops, 1))
+        await owner.until_held()
+        assert (folder / f"op-{doomed}.died").exists()
+        answered = owner.outcomes(1)
+        assert doomed not in answered
+        saved = max((n for n in SAVES if n in answered), default=0)
+        checkpoint = done(answered[saved]).checkpoint_url if saved else None
+        await owner.open(spec, epoch=2, next_op=saved + 1, checkpoint_url=checkpoint)
+        outcomes = await owner.apply(2, ops[saved:], first=saved + 1)
+    return seal_of(done(outcomes[-1]))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("spec", [pytest.param(FULL, id="full"), pytest.param(LORA, id="lora")])
+async def test_a_trainer_killed_at_any_op_is_replaced_bit_by_bit(
+    private_rabbit: PrivateRabbit,
+    forked_children: None,
+    base_folder: Path,
+    tmp_path: Path,
+    spec: ModelSpec,
+) -> None:
+    undisturbed = apply_all(opened(engine_for(base_folder, tmp_path / "calm"), spec), the_ops())
+    expected = seal_of(done(undisturbed[-1]))
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def one(doomed: int) -> None:
+        async with room:
+            found = await survive(private_rabbit.url, base_folder, tmp_path, spec, doomed)
+            assert found == expected, doomed
+
+    async with asyncio.TaskGroup() as tasks:
+        for doomed in range(1, N_OPS + 1):
+            tasks.create_task(one(doomed), name=f"killed at op {doomed}")

@@ -1,0 +1,113 @@
+"""A run that goes on from another run's checkpoint does what that run would have done."""
+
+import random
+
+import pytest
+from tests.unit.coordinator.world import World, config
+
+from warren_schemas.config import TrainConfig
+from warren_schemas.events import Phase, RunState, StepCompleted
+from warren_schemas.training import KeepReference, OptimStep, PublishPolicy, SaveState
+
+
+def one_config(steps: int, **changes: object) -> TrainConfig:
+    return config(
+        algorithm={
+            "group_size": 4,
+            "groups_per_step": 2,
+            "max_staleness": 1,
+            "advantage": "direct",
+        },
+        optimizer={"schedule": "cosine", "warmup_steps": 2, "learning_rate": 1.0},
+        limits={"steps": steps, "episode_s": 50, "episode_attempts": 2},
+        **changes,
+    )
+
+
+def finished(world: World) -> World:
+    assert world.drive(0.0).state is RunState.COMPLETED
+    return world
+
+
+def steps_of(world: World) -> list[int]:
+    bodies = [event.body for event in world.events]
+    return [b.step for b in bodies if isinstance(b, StepCompleted) and b.phase is Phase.TRAINING]
+
+
+def rates_of(world: World) -> list[float]:
+    bodies = [world.applied[number].body for number in sorted(world.applied)]
+    return [body.learning_rate for body in bodies if isinstance(body, OptimStep)]
+
+
+def resumed(first: World, name: str, seed: int, **changes: object) -> World:
+    settings = one_config(9, resume_from={"run": "run_0"}, **changes)
+    return World(
+        settings,
+        random.Random(seed),
+        rewards=(0.0, 1.0, 2.0, 3.0),
+        checkpoints=first.checkpoints,
+        notes=first.notes,
+        checkpoint_url=name,
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_steps_rates_and_versions_go_on_where_the_checkpoint_was(seed: int) -> None:
+    whole = finished(World(one_config(9), random.Random(seed), rewards=(0.0, 1.0, 2.0, 3.0)))
+    rest = finished(resumed(whole, "step-000003", seed + 100))
+    n_before = whole.checkpoints["step-000003"][1]
+    assert steps_of(whole) == list(range(1, 10))
+    assert steps_of(rest) == list(range(4, 10))
+    assert rates_of(rest) == pytest.approx(rates_of(whole)[n_before:])
+    assert isinstance(rest.applied[1].body, PublishPolicy)
+    assert set(rest.published) >= {n_before}
+    assert rest.memory.progress.version_issued >= 9
+
+
+def test_tasks_that_were_in_the_air_are_played_again() -> None:
+    whole = finished(World(one_config(9), random.Random(1), rewards=(0.0, 1.0, 2.0, 3.0)))
+    note = whole.notes["step-000003"]
+    assert note is not None
+    rest = finished(resumed(whole, "step-000003", 2))
+    progress = rest.memory.progress
+    # Six tasks were trained on before, twelve after; which of them were early is in the note.
+    assert progress.tasks_again == []
+    assert progress.task_cursors["train/0"] >= 18
+    again = note["tasks_again"]
+    assert isinstance(again, list)
+    assert note["task_cursors"] == {"train/0": 6 + len(again)}
+
+
+def test_the_warm_up_and_what_came_before_are_not_done_again() -> None:
+    changes: dict[str, object] = {
+        "warmup": {"steps": 3, "episodes_per_step": 4},
+        "evaluation": {"episodes": 5},
+    }
+    whole = finished(World(one_config(9, **changes), random.Random(3), rewards=(0.0, 1.0, 2.0)))
+    rest = finished(resumed(whole, "step-000006", 4, **changes))
+    phases = {e.body.phase for e in rest.events if isinstance(e.body, StepCompleted)}
+    assert phases == {Phase.TRAINING}
+    assert steps_of(rest) == list(range(4, 10))
+
+
+def test_a_kept_reference_is_not_replaced() -> None:
+    algorithm: dict[str, object] = {"group_size": 4, "groups_per_step": 2, "kl": {}}
+    whole = finished(World(config(algorithm=algorithm), random.Random(5)))
+    kinds = [type(op.body) for op in whole.applied.values()]
+    assert kinds.count(KeepReference) == 1
+    settings = config(algorithm=algorithm, resume_from={"run": "run_0"})
+    name = next(o.body.name for o in whole.applied.values() if isinstance(o.body, SaveState))
+    rest = World(
+        settings,
+        random.Random(6),
+        checkpoints=whole.checkpoints,
+        notes=whole.notes,
+        checkpoint_url=name,
+    )
+    assert KeepReference not in [type(op.body) for op in finished(rest).applied.values()]
+
+
+def test_a_start_adapter_is_published_before_anybody_samples() -> None:
+    model = {"base": "tiny", "update": {"kind": "lora", "start_adapter": "mine"}}
+    world = finished(World(config(model=model), random.Random(7)))
+    assert isinstance(world.applied[1].body, PublishPolicy)

@@ -1,0 +1,58 @@
+"""Which checkpoints a run may go on from."""
+
+import pytest
+from sqlmodel import Session, SQLModel, create_engine
+from tests.unit.coordinator.world import config
+
+from warren_gateway.checkpoints import UnusableCheckpoint, require_checkpoint
+from warren_gateway.store.tables import Model, Run
+
+
+@pytest.mark.parametrize(
+    ("owner", "changes", "expected"),
+    [
+        ("me", {}, None),
+        ("me", {"resume_from": {"run": "run_1"}}, "file:///x/m/states/step-000009"),
+        (
+            "me",
+            {"resume_from": {"run": "run_1", "checkpoint": "step-000003"}},
+            "file:///x/m/states/step-000003",
+        ),
+        ("me", {"resume_from": {"run": "run_9"}}, "no run run_9"),
+        ("you", {"resume_from": {"run": "run_1"}}, "no run run_1"),
+        ("me", {"resume_from": {"run": "run_2"}}, "saved no checkpoint yet"),
+        (
+            "me",
+            {"resume_from": {"run": "run_1"}, "model": {"base": "other"}},
+            "run_1 trains another model",
+        ),
+    ],
+)
+def test_a_run_resumes_from_what_is_its_owner_s_and_fits(
+    owner: str, changes: dict[str, object], expected: str | None
+) -> None:
+    engine = create_engine("sqlite://")
+    SQLModel.metadata.create_all(engine)
+    with Session(engine) as session:
+        for run, url in (("run_1", "file:///x/m/states/step-000009"), ("run_2", None)):
+            row = Run(
+                id=run,
+                owner="me",
+                name="r",
+                config=config().model_dump(mode="json"),
+                state="running",
+                n_steps=9,
+                created_s=1.0,
+            )
+            session.add(row)
+            session.flush()
+            session.add(
+                Model(id=f"model_{run}", run_id=run, base_model="tiny", spec={}, checkpoint_url=url)
+            )
+        session.flush()
+        if expected is not None and not expected.startswith("file"):
+            with pytest.raises(UnusableCheckpoint, match=expected):
+                require_checkpoint(session, owner, config(**changes))
+        else:
+            assert require_checkpoint(session, owner, config(**changes)) == expected
+    engine.dispose()

@@ -1,0 +1,279 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+"""What holds a loss back, and losses of whole sequences, against plain float64 implementations."""
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.support.trainer import (
+    FULL,
+    LORA,
+    MODEL,
+    apply_all,
+    digest,
+    done,
+    engine_for,
+    failed,
+    forward_backward,
+    opened,
+    optim_step,
+    random_batch,
+    sequences,
+)
+from torch import Tensor, nn
+
+from warren_gpu_worker.trainer.engine import Engine
+from warren_gpu_worker.trainer.model import TrainableModel
+from warren_schemas.config import CispoLoss, CrossEntropyLoss, GspoLoss, KlPenalty, PpoLoss
+from warren_schemas.training import (
+    Forward,
+    ForwardBackward,
+    KeepReference,
+    LoadState,
+    ModelSpec,
+    SaveState,
+    TokenBatch,
+)
+
+SPECS = [pytest.param(FULL, id="full"), pytest.param(LORA, id="lora")]
+BATCH = random_batch(1, (5, 12, 3, 9, 1, 12))
+
+
+class Row:
+    """One sequence's masked tokens in float64, as a reference may use them."""
+
+    def __init__(self, model: nn.Module, batch: TokenBatch, place: slice, base: nn.Module) -> None:
+        ids_T = torch.tensor(batch.ids_N[place].astype(np.int64))
+        self.mask_T = torch.tensor(batch.mask_N[place].astype(bool))[1:]
+        self.sampler_T = self._masked(batch.logprobs_N[place])
+        self.weights_T = self._masked(batch.weights_N[place])
+        logprobs_TV = model(input_ids=ids_T[None]).logits[0].log_softmax(-1)[:-1]
+        with torch.no_grad():
+            base_TV = base(input_ids=ids_T[None]).logits[0].log_softmax(-1)[:-1]
+        chosen = ids_T[1:, None]
+        self.logprobs_T = logprobs_TV.gather(1, chosen)[:, 0][self.mask_T]
+        self.base_T = base_TV.gather(1, chosen)[:, 0][self.mask_T]
+        self.entropy_T = -(logprobs_TV.exp() * logprobs_TV).sum(-1)[self.mask_T]
+
+    def _masked(self, values: "np.ndarray[tuple[int], np.dtype[np.float32]]") -> Tensor:
+        return torch.tensor(values.astype(np.float64))[1:][self.mask_T]
+
+
+def surrogate(row: Row, weights_T: Tensor) -> Tensor:
+    ratio_T = (row.logprobs_T - row.sampler_T).exp()
+    return -torch.min(ratio_T * weights_T, ratio_T.clamp(0.8, 1.28) * weights_T).sum()
+
+
+def gspo(row: Row) -> Tensor:
+    if row.logprobs_T.numel() == 0:
+        return row.logprobs_T.sum()
+    ratio = (row.logprobs_T - row.sampler_T).mean().exp()
+    return -torch.min(ratio * row.weights_T, ratio.clamp(0.9, 1.2) * row.weights_T).sum()
+
+
+def with_entropy(row: Row) -> Tensor:
+    return surrogate(row, row.weights_T) - 0.3 * row.entropy_T.sum()
+
+
+def with_kl(estimate: Callable[[Tensor], Tensor]) -> Callable[[Row], Tensor]:
+    def loss(row: Row) -> Tensor:
+        penalty = 0.7 * estimate(row.logprobs_T - row.base_T).sum()
+        return surrogate(row, row.weights_T) + penalty
+
+    return loss
+
+
+def with_kl_in_the_reward(row: Row) -> Tensor:
+    cost_T = (row.logprobs_T - row.base_T).detach()
+    to_go = [float(cost_T[t:].sum()) for t in range(cost_T.numel())]
+    return surrogate(row, row.weights_T - 0.7 * torch.tensor(to_go, dtype=torch.float64))
+
+
+def with_truncation(row: Row) -> Tensor:
+    """The surrogate at a ratio of 1 is the policy gradient."""
+    weight_T = (row.logprobs_T - row.sampler_T).exp().clamp(max=1.2).detach()
+    return -(weight_T * row.weights_T * (row.logprobs_T - row.logprobs_T.detach()).exp()).sum()
+
+
+KL = {"coefficient": 0.7}
+OBJECTIVES: list[object] = [
+    pytest.param({"loss": GspoLoss(clip_low=0.9, clip_high=1.2)}, gspo, id="gspo"),
+    pytest.param({"entropy_coefficient": 0.3}, with_entropy, id="entropy"),
+    pytest.param(
+        {"kl": KlPenalty(estimator="k2", coefficient=0.7)},
+        with_kl(lambda d: d**2 / 2),
+        id="kl_k2",
+    ),
+    pytest.param(
+        {"kl": KlPenalty(coefficient=0.7)}, with_kl(lambda d: (-d).exp() - 1 + d), id="kl_k3"
+    ),
+    pytest.param(
+        {"kl": KlPenalty(estimator="k1", place="reward", coefficient=0.7)},
+        with_kl_in_the_reward,
+        id="kl_reward",
+    ),
+    pytest.param({"tis_cap": 1.2}, with_truncation, id="tis"),
+]
+
+
+def model_of(engine: Engine) -> TrainableModel:
+    return engine._entries[MODEL].model  # pyright: ignore[reportPrivateUsage]
+
+
+def gradient_of(engine: Engine) -> dict[str, Tensor]:
+    causal = model_of(engine).network.causal
+    return {n: p.grad for n, p in causal.named_parameters() if p.grad is not None}
+
+
+def moved(engine: Engine, first: int = 2) -> Engine:
+    """A reference is kept, and then the policy leaves it."""
+    done(engine.apply(MODEL, first, KeepReference()))
+    ops = [forward_backward(random_batch(99), CrossEntropyLoss()), optim_step(learning_rate=1e-2)]
+    apply_all(engine, ops, first=first + 1)
+    return engine
+
+
+def op_with(**options: object) -> ForwardBackward:
+    return ForwardBackward.model_validate({"loss": PpoLoss(), "batch": BATCH, **options})
+
+
+def near_policy(engine: Engine, number: int) -> TokenBatch:
+    """The batch as a slightly older policy would have sampled it."""
+    op = Forward(loss=CrossEntropyLoss(), batch=BATCH, return_logprobs=True)
+    own_N = done(engine.apply(MODEL, number, op)).logprobs_N
+    assert own_N is not None
+    lag_N = np.random.default_rng(0).normal(scale=0.3, size=own_N.size)
+    logprobs_N = np.minimum(own_N + lag_N, 0).astype(np.float32)
+    return BATCH.model_copy(update={"logprobs_N": logprobs_N})
+
+
+@pytest.mark.parametrize(
+    ("spec", "dtype", "tolerance"),
+    [
+        pytest.param(FULL, "float64", 1e-9, id="full"),
+        pytest.param(LORA, "float64", 1e-9, id="lora"),
+        pytest.param(LORA, "float32", 4e-6, id="lora-float32"),
+    ],
+)
+@pytest.mark.parametrize(("options", "loss_of"), OBJECTIVES)
+def test_gradient_equals_the_float64_reference(
+    base_folder: Path,
+    tmp_path: Path,
+    spec: ModelSpec,
+    dtype: str,
+    tolerance: float,
+    options: dict[str, object],
+    loss_of: Callable[[Row], Tensor],
+) -> None:
+    """In float64 to the last digits but a few, so that what float32 leaves is rounding only."""
+    engine = opened(engine_for(base_folder, tmp_path, micro_batch_tokens=20, dtype=dtype), spec)
+    # A LoRA adapter that stands at its start has half of its gradient zero: stir it first.
+    apply_all(engine, [forward_backward(random_batch(98), CrossEntropyLoss()), optim_step()])
+    base = copy.deepcopy(model_of(engine).network.causal).double()
+    moved(engine, first=3)
+    plain = copy.deepcopy(model_of(engine).network.causal).double()
+    plain.zero_grad()
+    batch = near_policy(engine, number=6)
+    rows = [Row(plain, batch, place, base) for place in sequences(batch)]
+    loss = torch.stack([loss_of(row) for row in rows]).sum()
+    loss.backward()
+
+    outcome = done(engine.apply(MODEL, 7, op_with(**options, batch=batch)))
+
+    assert outcome.metrics["loss:sum"] == pytest.approx(loss.item(), rel=1e-5)
+    expected = {n: p.grad for n, p in plain.named_parameters() if p.grad is not None}
+    found = gradient_of(engine)
+    assert found.keys() == expected.keys()
+    total = torch.cat([g.flatten() for g in expected.values()]).norm()
+    error = torch.cat([(found[n].double() - g).flatten() for n, g in expected.items()]).norm()
+    assert error <= tolerance * total, (error / total).item()
+
+
+def test_a_lora_model_without_a_reference_is_compared_with_its_base(
+    base_folder: Path, tmp_path: Path
+) -> None:
+    engine = opened(engine_for(base_folder, tmp_path), LORA)
+    at_start = done(engine.apply(MODEL, 1, op_with(kl=KlPenalty())))
+    assert at_start.metrics["kl_reference:mean"] == 0
+    apply_all(engine, [optim_step(learning_rate=1e-2)], first=2)
+    before = digest(model_of(engine).parameters.values())
+    later = done(engine.apply(MODEL, 3, op_with(kl=KlPenalty())))
+    assert later.metrics["kl_reference:mean"] > 0
+    assert digest(model_of(engine).parameters.values()) == before
+
+
+def test_a_full_model_without_a_reference_says_what_to_do(
+    base_folder: Path, tmp_path: Path
+) -> None:
+    engine = opened(engine_for(base_folder, tmp_path), FULL)
+    assert "send keep_reference" in failed(engine.apply(MODEL, 1, op_with(kl=KlPenalty())))
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_a_reference_outlives_a_trainer(base_folder: Path, tmp_path: Path, spec: ModelSpec) -> None:
+    engine = moved(opened(engine_for(base_folder, tmp_path), spec), first=1)
+    url = done(engine.apply(MODEL, 4, SaveState(name="x"))).checkpoint_url
+    other = engine_for(base_folder, tmp_path)
+    done(other.open(MODEL, spec, checkpoint_url=url, next_op=5))
+    op = op_with(kl=KlPenalty())
+    assert done(engine.apply(MODEL, 5, op)) == done(other.apply(MODEL, 5, op))
+
+
+def test_forward_answers_like_forward_backward_and_changes_nothing(
+    base_folder: Path, tmp_path: Path
+) -> None:
+    engine = opened(engine_for(base_folder, tmp_path), FULL)
+    op = op_with(return_logprobs=True)
+    looked = done(engine.apply(MODEL, 1, Forward.model_validate({**dict(op), "kind": "forward"})))
+    assert gradient_of(engine) == {}
+    assert "no gradient" in failed(engine.apply(MODEL, 2, optim_step()))
+    trained = done(engine.apply(MODEL, 3, op))
+    assert looked.metrics == pytest.approx(trained.metrics)
+    assert looked.logprobs_N is not None and trained.logprobs_N is not None
+    assert np.array_equal(looked.logprobs_N, trained.logprobs_N)
+
+
+@pytest.mark.parametrize("optimizer", [True, False])
+def test_loading_a_state_goes_on_from_there(
+    base_folder: Path, tmp_path: Path, optimizer: bool
+) -> None:
+    window = [forward_backward(random_batch(3)), optim_step()]
+    engine = opened(engine_for(base_folder, tmp_path), LORA)
+    saved = apply_all(engine, [*window, SaveState(name="then"), *window, window[0]])
+    url = done(saved[2]).checkpoint_url
+    assert url is not None
+    then = engine_for(base_folder, tmp_path / "other")
+    done(then.open(MODEL, LORA, checkpoint_url=url, next_op=4))
+    if not optimizer:
+        model_of(then).optimizer.state.clear()
+    loaded = done(engine.apply(MODEL, 7, LoadState(url=url, optimizer=optimizer)))
+    assert loaded.version == 3  # a version that no policy had before
+    apply_all(engine, window, first=8)
+    apply_all(then, window, first=4)
+    same = [digest(model_of(e).parameters.values()) for e in (engine, then)]
+    assert same[0] == same[1]
+
+
+def test_a_state_that_is_not_there_changes_nothing(base_folder: Path, tmp_path: Path) -> None:
+    engine = opened(engine_for(base_folder, tmp_path), LORA)
+    window = [forward_backward(random_batch(3)), optim_step()]
+    apply_all(engine, window[:1])
+    assert "is not there" in failed(engine.apply(MODEL, 2, LoadState(url=str(tmp_path / "no"))))
+    assert done(engine.apply(MODEL, 3, optim_step())).version == 1
+
+
+def test_truncation_reports_how_many_weights_were_capped(base_folder: Path, tmp_path: Path) -> None:
+    engine = opened(engine_for(base_folder, tmp_path), FULL)
+    op = op_with(tis_cap=1.0, loss=CispoLoss(), batch=near_policy(engine, number=1))
+    outcome = done(engine.apply(MODEL, 2, op))
+    assert 0 < outcome.metrics["tis_truncated:mean"] < 1
+
+
+def test_options_that_cannot_work_are_refused() -> None:
+    with pytest.raises(ValueError, match="expected gradient of 0"):
+        KlPenalty(estimator="k1")
+    with pytest.raises(ValueError, match="cross_entropy ignores"):
+        op_with(tis_cap=2.0, loss=CrossEntropyLoss())
