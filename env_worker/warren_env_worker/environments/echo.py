@@ -32,7 +32,7 @@ class Echo(Env):
         return StepResult(shown, reward=float(is_exact), done=is_over, metrics=metrics)
 
     def demonstrate(self, rng: random.Random) -> str:
-        return "".join(rng.choices(self.letters, k=self.length))
+        return self.word
 
     def _next(self) -> str:
         self.word = "".join(self.rng.choices(self.letters, k=self.length))
