@@ -4,6 +4,7 @@ In the supervisor
     service     announces the worker, opens and closes models
     lease       one model: its ops in, its answers out
     sequence    ops in order and exactly once, whatever order their messages come in
+    shares      whose op the child gets next
     process     the child: orders in, answers out, started again when it dies
     frames      what travels between the two
 
@@ -11,8 +12,13 @@ In the child
     child       its main
     engine      models by id, and what each op does to them
     model       one model: weights, optimizer, gradient
-    gradient    forward_backward, with batching, logprobs and metrics
+    gradient    forward and forward_backward, with batching, logprobs and metrics
+    reference   the weights that KL penalties compare with
+    activations gradient checkpointing
+    start_adapter   a LoRA model that starts with somebody's adapter
+    parking     idle adapters go to a file and come back
     step        optim_step
     publishing  publish_policy
-    checkpoint  save_state, and going on from it
+    checkpoint  save_state and load_state, and going on from a checkpoint
+    errors      what can be wrong with an op, in words
 """
