@@ -1,5 +1,6 @@
 """Dead letters over HTTP: seen by whom they belong to, sent home, counted, forgotten."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -9,6 +10,8 @@ from tests.support.factories import make_envelope, make_step
 from tests.support.gateway import Gateway
 
 import warren
+from warren.cli import dead_letters
+from warren.cli.options import Gateway as GatewayOption
 from warren_broker.topology import WorkQueue
 from warren_gateway.auth import LOCAL_OWNER, Key
 from warren_schemas.ids import new_message_id
@@ -95,3 +98,25 @@ async def test_a_letter_whose_queue_is_gone_stays(gateway: Gateway) -> None:
             await ann.republish_dead_letter(name)
         assert refused.value.status == 409
         assert [letter.id for letter in await ann.dead_letters()] == [name]
+
+
+async def test_the_commands_say_what_they_did(
+    gateway: Gateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = await gateway.submit()
+    name = await give_up(gateway, encode([make_step(envelope=make_envelope(run=run))]))
+    key = gateway.ann.headers["Authorization"].removeprefix("Bearer ")
+    here = GatewayOption(gateway.url, key)
+    await asyncio.to_thread(dead_letters.ls, gateway=here)
+    assert f"{name}  {QUEUE.name}  1 step" in capsys.readouterr().out
+    await asyncio.to_thread(dead_letters.show, name, gateway=here)
+    assert f'"run": "{run}"' in capsys.readouterr().out
+    await asyncio.to_thread(dead_letters.republish, name, gateway=here)
+    assert capsys.readouterr().out == f"{name} went back to {QUEUE.name}\n"
+    async with gateway.broker.consume(QUEUE, prefetch=1) as consumer:
+        await (await anext(consumer)).dead_letter("again")
+    await asyncio.to_thread(dead_letters.ls, gateway=here)
+    assert "2 times" in capsys.readouterr().out
+    await asyncio.to_thread(dead_letters.drop, name, gateway=here)
+    await asyncio.to_thread(dead_letters.ls, gateway=here)
+    assert "There are no dead letters." in capsys.readouterr().out

@@ -15,7 +15,9 @@ from tests.support.factories import make_envelope, make_episode_ended, make_spec
 from tests.support.gateway import Gateway, ended
 
 import warren
+from warren.cli import replay as commands
 from warren.cli.look import look
+from warren.cli.options import Gateway as GatewayOption
 from warren.export import export
 from warren_broker.topology import trajectories
 from warren_gateway.api import trajectories as trajectories_module
@@ -212,3 +214,29 @@ async def test_an_export_needs_an_ending_that_is_known(tmp_path: Path) -> None:
     writing = partial(export, nothing())
     with pytest.raises(warren.ConfigurationError, match="no ending"):
         await writing(tmp_path / "all.csv")
+
+
+async def test_the_commands_print_and_export(
+    gateway: Gateway, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = await gateway.submit()
+    await record(gateway, run, items(run, 2))
+    await has_read(gateway, run, 1)
+    key = gateway.ann.headers["Authorization"].removeprefix("Bearer ")
+    here = GatewayOption(gateway.url, key)
+    await asyncio.to_thread(commands.trajectories, run, gateway=here)
+    told = capsys.readouterr().out
+    assert told.count("guess train/3, train") == 2 and "Guess a number from 1 to 9." in told
+    path = tmp_path / "all.parquet"
+    await asyncio.to_thread(commands.replay, run, to=path, from_="1", gateway=here)
+    assert capsys.readouterr().out == f"1 trajectories of {run} lie in {path}\n"
+    config = tmp_path / "config.yaml"
+    await asyncio.to_thread(
+        config.write_text, "model: {base: warren/tiny}\nenvironments: [{name: guess}]\n"
+    )
+    replaying = partial(commands.replay, run, into=config, detach=True, gateway=here)
+    await asyncio.to_thread(replaying, set_=("algorithm.loss.kind=importance_sampling",))
+    async with warren.connect(gateway.url, key) as client:
+        replay = await client.run(capsys.readouterr().out.strip())
+    assert replay.view.config.algorithm.loss.kind == "importance_sampling"
+    assert replay.view.config.source.kind == "recorded"
