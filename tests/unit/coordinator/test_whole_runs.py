@@ -7,10 +7,11 @@ and the op log is the same whichever trainer applied it.
 import random
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.unit.coordinator.world import World, config
 
+from warren_gateway.coordinator import leases
 from warren_schemas.events import (
     EvaluationCompleted,
     Phase,
@@ -39,6 +40,8 @@ def test_a_run_ends_whatever_happens(seed: int, chaos: float) -> None:
     world = World(config(**WHOLE), random.Random(seed), failure_rate=0.05 if chaos else 0.0)
 
     memory = world.drive(chaos)
+    # Where chance kills one trainer after another at the same op, giving up is the right end.
+    assume(memory.progress.n_grants_in_vain < leases.GRANTS_IN_VAIN)
 
     assert memory.state is RunState.COMPLETED, memory.progress
     assert set(world.trained_episodes.values()) <= {1}

@@ -255,10 +255,10 @@ class World:
         self.stream += [ended] * self.rng.choice((1, 1, 1, 2))
 
     def lose_episode(self) -> None:
-        """An episode vanishes; its deadline passes."""
+        """An episode vanishes, if there is one; the deadlines of those lost come nearer."""
         if self.episodes:
             self.episodes.pop(self.rng.randrange(len(self.episodes)))
-            self.now_s += self.config.limits.episode_s / 4
+        self.now_s += self.config.limits.episode_s / 4
 
     def _outcome(self) -> Completed | Failed:
         if self.rng.random() < self.failure_rate:
