@@ -1,7 +1,8 @@
-"""Memory and processes below this test process."""
+"""Memory and processes of the hosts of this test process, and of none of its other children."""
 
-import os
 from pathlib import Path
+
+from tests.support.hosting import child_pids
 
 
 def descendants(pid: int) -> list[int]:
@@ -14,7 +15,8 @@ def descendants(pid: int) -> list[int]:
 
 
 def below() -> list[int]:
-    return descendants(os.getpid())
+    """The hosts' children and all that these started."""
+    return [pid for child in child_pids() for pid in [child, *descendants(child)]]
 
 
 def resident_mib(pids: list[int]) -> float:

@@ -39,7 +39,7 @@ async def begun(host: Host, **config: object) -> Player:
 
 
 async def count_becomes(n: int) -> None:
-    """Wait until so many processes are below us."""
+    """Wait until the hosts have so many processes."""
     while len(below()) != n:  # noqa: ASYNC110 - the kernel tells nobody but the parent
         await asyncio.sleep(0.02)
 
