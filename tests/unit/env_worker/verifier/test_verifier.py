@@ -114,10 +114,10 @@ async def test_a_cancelled_comparison_does_not_answer_the_next(pool: VerifierPoo
     assert await pool.compare("x+1", "2+x") is Verdict.DIFFERENT
 
 
-async def test_code_in_an_answer_is_not_run(tmp_path: Path) -> None:
+async def test_code_in_an_answer_is_not_run(pool: VerifierPool, tmp_path: Path) -> None:
     there = tmp_path / "there"
     for code in (f"__import__('os').system('touch {there}')", f"open('{there}','w')"):
-        assert await compare("x", code) is not Verdict.EQUAL
+        assert await pool.compare("x", code) is not Verdict.EQUAL
     assert not there.exists()
 
 
