@@ -46,7 +46,7 @@ class Capitals(Env[Question]):
 
     name = "capitals"
 
-    def __init__(self, path: str = str(Path(__file__).with_name("capitals.yaml"))) -> None:
+    def __init__(self, path: str = str(Path(__file__).parent / "data" / "capitals.yaml")) -> None:
         self.path = Path(path)
 
     def tasks(self, split: str) -> Sequence[Question]:

@@ -6,7 +6,6 @@ from types import ModuleType
 
 import pytest
 
-from warren.configs import read_config
 from warren.testing import demonstrator, play
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -45,9 +44,3 @@ def test_row_37_single_and_multi_turn_with_data_and_without(
 def test_their_demonstrations_are_legal(examples: ModuleType, name: str) -> None:
     environment = getattr(examples, name)()
     assert play(environment, demonstrator(environment)).reward >= -1.0
-
-
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.name)
-def test_their_configs_are_valid(path: Path) -> None:
-    if path.name != "capitals.yaml":
-        assert read_config(path).environments
