@@ -1,13 +1,11 @@
 """A host under test: episodes by name of the environment class, one call at a time or many."""
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from tests.support.interacting import spec
-from tests.support.processes import children
+from tests.support.processes import children_running
 
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Answer, Observed, Refused
@@ -62,11 +60,7 @@ class Player:
 
 def child_pids() -> list[int]:
     """The processes of all hosts of this test process."""
-    return [
-        pid
-        for pid in children(os.getpid())
-        if _CHILD in Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
-    ]
+    return children_running(_CHILD)
 
 
 @asynccontextmanager

@@ -66,6 +66,15 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def children_running(module: str) -> list[int]:
+    """Those of this process's children that run a module of this name, and none of the others."""
+    return [
+        pid
+        for pid in children(os.getpid())
+        if module in Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+    ]
+
+
 def kill_and_wait(pids: Sequence[int]) -> None:
     """Kill processes that are not our own children, and return when they are gone."""
     for pid in pids:

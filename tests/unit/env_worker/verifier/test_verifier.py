@@ -1,15 +1,14 @@
 """The whole verifier: labelled answers, hostile answers, workers that die."""
 
 import asyncio
-import os
-import signal
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from tests.support.processes import children, children_running, kill_and_wait
 
-from warren_env_worker.verifier.pool import VerifierPool
+from warren_env_worker.verifier.pool import WORKER_MODULE, VerifierPool
 from warren_env_worker.verifier.verdict import Verdict, VerificationFailed
 from warren_env_worker.verifier.verifier import compare, verify
 
@@ -97,9 +96,10 @@ async def test_what_takes_too_long_fails_and_leaves_a_healthy_pool(pool: Verifie
 
 async def test_a_worker_that_is_killed_is_replaced(pool: VerifierPool) -> None:
     assert await pool.compare("x+1", "1+x") is Verdict.EQUAL
-    for generation in (_children, _grandchildren):
-        for victim in generation(os.getpid()):
-            os.kill(victim, signal.SIGKILL)
+    for generation in (_workers, _checkers):
+        victims = generation()
+        assert victims
+        kill_and_wait(victims)
         verdicts = [await _attempt(pool) for _ in range(2)]
         assert verdicts[-1] is Verdict.EQUAL
 
@@ -128,10 +128,10 @@ async def _attempt(pool: VerifierPool) -> Verdict | None:
         return None
 
 
-def _children(parent: int) -> list[int]:
-    tasks = Path(f"/proc/{parent}/task").iterdir()
-    return [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
+def _workers() -> list[int]:
+    """The verifiers' processes, and none of this process's other children."""
+    return children_running(WORKER_MODULE)
 
 
-def _grandchildren(parent: int) -> list[int]:
-    return [pid for child in _children(parent) for pid in _children(child)]
+def _checkers() -> list[int]:
+    return [checker for worker in _workers() for checker in children(worker)]
