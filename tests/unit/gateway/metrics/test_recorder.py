@@ -23,11 +23,13 @@ Curves = dict[str, list[tuple[int, float]]]
 
 
 def read_back(folder: Path) -> Curves:
-    """Every curve, by TensorBoard's own reader."""
+    """Every curve, by TensorBoard's own reader, by steps: it reads files of one second in any order."""
     accumulator = EventAccumulator(str(folder), size_guidance={"tensors": 0, "scalars": 0})
     accumulator.Reload()
     tags = cast("list[str]", accumulator.Tags()["scalars"])
-    return {tag: [(p.step, round(p.value, 4)) for p in accumulator.Scalars(tag)] for tag in tags}
+    return {
+        tag: sorted((p.step, round(p.value, 4)) for p in accumulator.Scalars(tag)) for tag in tags
+    }
 
 
 def test_steps_evaluations_and_warmup_are_curves_of_their_own(tmp_path: Path) -> None:
