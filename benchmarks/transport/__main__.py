@@ -8,10 +8,8 @@ import asyncio
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
-from pathlib import Path
 
 import uvloop
 from benchmarks.transport import over_http
@@ -19,7 +17,7 @@ from benchmarks.transport.load import Figures, RoundTrip, measure
 from benchmarks.transport.over_broker import Route, play_env_worker, sampler
 from rich.console import Console
 from rich.table import Table
-from tests.support.private_rabbit import PrivateRabbit
+from tests.support.private_rabbit import PrivateRabbit, running_rabbit
 from tests.support.processes import free_port
 
 from warren_broker.connect import open_broker
@@ -64,12 +62,12 @@ async def run_in_process(n_in_flight: int, seconds: float) -> Figures:
         return await measure(round_trip, n_in_flight=n_in_flight, seconds=seconds, pids=pids)
 
 
-async def run_rabbitmq(n_in_flight: int, seconds: float, url: str, broker_pid: int) -> Figures:
+async def run_rabbitmq(n_in_flight: int, seconds: float, node: PrivateRabbit) -> Figures:
     run = new_id("run")
-    with server(url, run) as server_pid:
-        pids = {"client": os.getpid(), "server": server_pid, "broker": broker_pid}
+    with server(node.url, run) as server_pid:
+        pids = {"client": os.getpid(), "server": server_pid, "broker": node.process.pid}
         async with (
-            open_broker(url, name="benchmark client") as broker,
+            open_broker(node.url, name="benchmark client") as broker,
             sampler(broker, Route.of(run)) as round_trip,
         ):
             return await measure(round_trip, n_in_flight=n_in_flight, seconds=seconds, pids=pids)
@@ -81,17 +79,6 @@ async def run_http(n_in_flight: int, seconds: float, *, typed: bool = True) -> F
         pids = {"client": os.getpid(), "server": server_pid}
         async with over_http.client(port, typed=typed) as round_trip:
             return await measure(round_trip, n_in_flight=n_in_flight, seconds=seconds, pids=pids)
-
-
-@contextmanager
-def rabbitmq_node() -> Generator[tuple[str, int]]:
-    """A node of our own: its URL and pid."""
-    node = PrivateRabbit(Path(tempfile.mkdtemp(prefix="warren-benchmark-")))
-    try:
-        node.start()
-        yield node.url, node.process.pid
-    finally:
-        node.close()
 
 
 def table(results: dict[str, list[Figures]]) -> Table:
@@ -124,12 +111,12 @@ def main() -> None:
     calm_garbage_collector()
     loads = [int(load) for load in options.in_flight.split(",")]
     results: dict[str, list[Figures]] = {IN_PROCESS: [], RABBITMQ: [], HTTP: [], BARE_HTTP: []}
-    with rabbitmq_node() as (url, pid):
+    with running_rabbit() as node:
         for load in loads:
             for run, name in (
                 (run_http(load, options.seconds), HTTP),
                 (run_http(load, options.seconds, typed=False), BARE_HTTP),
-                (run_rabbitmq(load, options.seconds, url, pid), RABBITMQ),
+                (run_rabbitmq(load, options.seconds, node), RABBITMQ),
                 (run_in_process(load, options.seconds), IN_PROCESS),
             ):
                 results[name].append(uvloop.run(run))

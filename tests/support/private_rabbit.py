@@ -13,7 +13,8 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,8 @@ AMQP_HEADER = b"AMQP\x00\x00\x09\x01"
 BOOT_DEADLINE_S = 300.0
 STOP_GRACE_S = 30.0
 _LOOPBACK_ONLY = "-kernel inet_dist_use_interface {127,0,0,1} -start_epmd false"
+_NO_BUSY_WAITING = "+sbwt none +sbwtdcpu none +sbwtdio none"
+"""Erlang's schedulers spin while they wait, on cores that we share with them."""
 
 
 class _QueueRow(TypedDict):
@@ -163,7 +166,7 @@ class PrivateRabbit:
             "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
             "RABBITMQ_NODE_PORT": str(self.port),
             "RABBITMQ_PID_FILE": f"{folder}/pid",
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": _LOOPBACK_ONLY,
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": f"{_LOOPBACK_ONLY} {_NO_BUSY_WAITING}",
             "RABBITMQ_SERVER_START_ARGS": "-noinput +B i",
         }
 
@@ -177,12 +180,19 @@ def _server_script() -> str:
     return script
 
 
-@pytest.fixture(scope="session")
-def private_rabbit() -> Iterator[PrivateRabbit]:
-    """One running node for the whole session; tests keep apart by a prefix of their own."""
+@contextmanager
+def running_rabbit() -> Generator[PrivateRabbit]:
+    """A node of one's own, from its boot to its end."""
     node = PrivateRabbit(Path(tempfile.mkdtemp(prefix="warren-rabbit-")))
     try:
         node.start()
         yield node
     finally:
         node.close()
+
+
+@pytest.fixture(scope="session")
+def private_rabbit() -> Iterator[PrivateRabbit]:
+    """One running node for the whole session; tests keep apart by a prefix of their own."""
+    with running_rabbit() as node:
+        yield node

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
-from tests.support.private_rabbit import PrivateRabbit
+from tests.support.private_rabbit import PrivateRabbit, running_rabbit
 
 from warren_broker.errors import BrokerClosed, BrokerUnavailable
 from warren_broker.port import Broker, Consumer, Delivery
@@ -34,14 +34,21 @@ TOPIC = Topic("news")
 Fault = Callable[[PrivateRabbit], Awaitable[None]]
 
 
+@pytest.fixture(scope="module")
+def doomed_node() -> Generator[PrivateRabbit]:
+    """A node of this module's own: with all the other tests' queues it would boot for long."""
+    with running_rabbit() as node:
+        yield node
+
+
 @pytest.fixture
-def node(private_rabbit: PrivateRabbit) -> Generator[PrivateRabbit]:
-    """The shared node, up again whatever the test did to it."""
-    yield private_rabbit
-    if private_rabbit.is_running:
-        private_rabbit.resume()
+def node(doomed_node: PrivateRabbit) -> Generator[PrivateRabbit]:
+    """That node, up again whatever the test did to it."""
+    yield doomed_node
+    if doomed_node.is_running:
+        doomed_node.resume()
     else:
-        private_rabbit.start()
+        doomed_node.start()
 
 
 def connect(node: PrivateRabbit) -> AbstractAsyncContextManager[Broker]:
