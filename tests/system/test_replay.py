@@ -148,7 +148,9 @@ def weights_of(result: warren.RunResult) -> str:
 
 async def test_a_recording_replayed_twice_gives_the_same_bits(site: Site) -> None:
     """After a restart of everything; and another loss gives others, and tells how far off they are."""
-    async with site.running(site.gpu_worker, site.env_worker) as client:
+    # A trainer for each: a model of full weights has its worker to itself, and the replay might
+    # be the one that gets it while the run that it follows can't begin.
+    async with site.running(site.gpu_worker, site.trainer, site.env_worker) as client:
         recorded = await client.train(small_config())
         live = await client.replay(recorded, small_config())  # while it is still going
         _, followed = await recorded.result(), await live.result()

@@ -25,7 +25,8 @@ class Windows:
         n = max(1, queue.max_messages // 4)
         room = self._rooms.setdefault(queue.name, asyncio.Semaphore(n))
         try:
-            await asyncio.wait_for(room.acquire(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await room.acquire()
         except TimeoutError as error:
             raise BrokerUnavailable(f"{queue.name} was full for {timeout_s:g} s") from error
         try:

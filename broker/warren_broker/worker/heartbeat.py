@@ -25,7 +25,8 @@ async def beat(
     while True:
         await announce(broker, describe())
         try:
-            await asyncio.wait_for(changed.wait(), INTERVAL_S)
+            async with asyncio.timeout(INTERVAL_S):
+                await changed.wait()
         except TimeoutError:
             continue
         changed.clear()

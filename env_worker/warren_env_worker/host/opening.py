@@ -44,7 +44,8 @@ async def _spawned(reference: str, cell: SharedCell) -> Child:
 
 async def _greeted(child: Child) -> Description:
     try:
-        frame = await asyncio.wait_for(child.receive(), IMPORT_LIMIT_S)
+        async with asyncio.timeout(IMPORT_LIMIT_S):
+            frame = await child.receive()
     except TimeoutError:
         child.kill()
         reason = f"importing {child.name} took longer than {IMPORT_LIMIT_S:g} s"

@@ -147,7 +147,8 @@ async def _broker(url: str) -> Check:
             "broker", Level.BAD, "that is no AMQP URL", "Write it like amqp://user:password@host"
         )
     try:
-        _, writer = await asyncio.wait_for(asyncio.open_connection(host, port), CONNECT_S)
+        async with asyncio.timeout(CONNECT_S):
+            _, writer = await asyncio.open_connection(host, port)
     except (OSError, TimeoutError) as error:
         reason = getattr(error, "strerror", None) or "no answer"
         return Check("broker", Level.BAD, f"{host}:{port}: {reason}", "Is RabbitMQ running there?")
@@ -184,7 +185,8 @@ async def _ask_torch() -> Check:
 
 async def _within(limit_s: float, check: Coroutine[None, None, Check]) -> Check:
     try:
-        return await asyncio.wait_for(check, limit_s)
+        async with asyncio.timeout(limit_s):
+            return await check
     except TimeoutError:
         return Check(
             "torch", Level.BAD, f"not imported within {limit_s:.0f} s", "Is the disk slow?"
