@@ -1,10 +1,15 @@
 """Servers that all suites share: one node and one database server for each test session."""
 
+import signal
+
 from hypothesis import settings
 from tests.support.private_postgres import postgres_server, private_postgres
 from tests.support.private_rabbit import private_rabbit
 
 __all__ = ["postgres_server", "private_postgres", "private_rabbit"]
+
+# In the background of a script we would ignore Ctrl-C, and so would every program that we start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A test says what must hold, never how fast: a loaded machine is no failure.
 settings.register_profile("warren", deadline=None)

@@ -214,6 +214,24 @@ async def test_a_home_falls_back_although_the_server_was_killed(node: PrivateRab
         assert seen == {str(i) for i in range(5)}
 
 
+async def test_queues_deleted_as_the_server_comes_up_leave_homes_in_order(
+    node: PrivateRabbit,
+) -> None:
+    """RabbitMQ 3.10 may stop dead-lettering for good where such a queue dead-letters."""
+    queues = [WorkQueue(f"work.{i}") for i in range(30)]
+    async with connect(node) as broker:
+        await broker.declare(*queues)
+        await killed(node)
+        await broker.delete(*queues)
+        async with broker.consume(HOME, prefetch=1):
+            await broker.publish(HOME, b"step", message_id="1")
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            broker.consume(HOME.fallback, prefetch=1) as consumer,
+        ):
+            assert (await first(consumer)).message_id == "1"
+
+
 async def test_what_was_confirmed_by_a_queue_just_declared_is_safe(node: PrivateRabbit) -> None:
     async with connect(node) as broker:
         await broker.declare(QUEUE, STREAM)

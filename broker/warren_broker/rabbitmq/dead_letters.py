@@ -3,8 +3,8 @@
 Invariant: looking removes nothing. Letters are taken unacknowledged on a channel of their own and put
 back, or go back when it closes; only sending one home, confirmed, takes it out.
 
-A letter's origin is the routing key it arrived with: whoever gave it up, we or the server, left it
-as it was when the message came to the queue.
+A letter's origin is the routing key it arrived with: whoever gave it up left it as it was when the
+message came to the queue.
 """
 
 import asyncio
@@ -28,13 +28,12 @@ from warren_broker.rabbitmq.messages import (
     n_requeued_of,
     published_s,
     reason_of,
-    server_reason_of,
+    was_lettered,
 )
 from warren_broker.rabbitmq.pauses import pauses
 from warren_broker.rabbitmq.publisher import Publisher
-from warren_broker.rabbitmq.queue_consumer import out_of_deliveries
 from warren_broker.rabbitmq.topology import inspect
-from warren_broker.topology import DEAD, DELIVERY_LIMIT
+from warren_broker.topology import DEAD
 
 REQUEUE_S = 20.0
 PUT_BACK_S = 1.0
@@ -131,7 +130,7 @@ class DeadLetters:
         return DeadLetter(
             id=id_of(message),
             origin=self._entities.origin(message.routing_key or ""),
-            reason=reason_of(message) or _in_words(server_reason_of(message)),
+            reason=reason_of(message) or _reason_of_server(message),
             first_seen_s=published_s(message) or time.time(),
             body=message.body,
             n_failures=n_requeued_of(message) + 1,
@@ -142,9 +141,7 @@ async def _forget(_: DeliveredMessage) -> None:
     """Nothing to do before the letter is acked and gone."""
 
 
-def _in_words(server_reason: str | None) -> str:
-    if server_reason == "delivery_limit":
-        return out_of_deliveries(DELIVERY_LIMIT)
-    if server_reason is not None:
-        return f"its queue was gone when it should have come back ({server_reason})"
+def _reason_of_server(message: DeliveredMessage) -> str:
+    if was_lettered(message):
+        return "its queue was gone when it should have come back"
     return "sent here by another client"

@@ -5,7 +5,11 @@ explicit queue type, no priorities, no queue modes, no per-queue consumer timeou
 depend on anything but the address, because declaring with other arguments is an error.
 
 - A work queue is a quorum queue. What is given up goes through the fanout exchange `lost` to the
-  quorum queue `dead`; at-least-once, so a crash in between loses nothing.
+  quorum queue `dead`, published by the consumer that gives it up (see `queue_consumer`). The server
+  gives nothing up: on RabbitMQ 3.10 a queue that dead-letters at-least-once and is deleted within
+  moments of its leader's election takes the dead-lettering of the whole node down with it, for good.
+  So only queues that nobody deletes dead-letter: homes and retry queues, at-least-once, so that a
+  crash in between loses nothing.
 - A home is a quorum queue whose messages live `grace_s`; then they go through the exchange `return`
   to the fallback. A classic queue would not do: it drops them when the server restarts and the
   fallback has no leader yet. The home is forgotten after `FORGET_AFTER_GRACES` without a consumer.
@@ -18,7 +22,7 @@ depend on anything but the address, because declaring with other arguments is an
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from warren_broker.topology import DEAD, DELIVERY_LIMIT, Address, Home, Stream, Topic, WorkQueue
+from warren_broker.topology import DEAD, Address, Home, Stream, Topic, WorkQueue
 
 FORGET_AFTER_GRACES = 10
 """A home without a consumer is deleted after this many times its `grace_s`."""
@@ -117,9 +121,7 @@ class Entities:
             "x-queue-type": "quorum",
             "x-max-length": queue.max_messages,
             "x-overflow": "reject-publish",
-            "x-delivery-limit": DELIVERY_LIMIT - 1,  # the server counts returns, not deliveries
-            "x-dead-letter-exchange": self.lost,
-            "x-dead-letter-strategy": "at-least-once",
+            "x-delivery-limit": UNLIMITED,
         }
         if queue.expires_s is not None:
             arguments["x-expires"] = _milliseconds(queue.expires_s)

@@ -93,13 +93,9 @@ def reason_of(message: DeliveredMessage) -> str | None:
     return str(found) if found is not None else None
 
 
-def server_reason_of(message: DeliveredMessage) -> str | None:
-    """Why the server gave it up first: `delivery_limit`, `expired`…"""
-    deaths = _headers(message).get(_DEATHS)
-    if not isinstance(deaths, list) or not deaths:
-        return None
-    last = cast("Mapping[str, object]", deaths[0])
-    return str(last.get("reason"))
+def was_lettered(message: DeliveredMessage) -> bool:
+    """Whether the server has moved it on from a home or a retry queue."""
+    return bool(_headers(message).get(_DEATHS))
 
 
 def _headers(message: DeliveredMessage) -> Mapping[str, object]:

@@ -6,8 +6,11 @@ Invariants:
   if that fails the original goes back instead.
 - A message carries the number of deliveries it had before it was published again, since the server
   starts to count anew; the delivery limit holds over all of them.
+- A message that has been handed out as often as may be is given up unseen by whoever gets it next:
+  the hands that never settled it may all be dead.
 """
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
@@ -102,6 +105,7 @@ class QueueConsumer(Mailbox):
         self._republisher = republisher
         self._box: deque[QueueDelivery] = deque()
         self._held: set[QueueDelivery] = set()
+        self._burying: set[asyncio.Task[None]] = set()
 
     @property
     def arguments(self) -> ArgumentsType:
@@ -119,7 +123,11 @@ class QueueConsumer(Mailbox):
         return self._place.queue
 
     def accept(self, frames: Frames, message: DeliveredMessage) -> None:
-        self._box.append(QueueDelivery(frames, message, self, n_deliveries_of(message)))
+        delivery = QueueDelivery(frames, message, self, n_deliveries_of(message))
+        if delivery.n_deliveries > DELIVERY_LIMIT:
+            self._give_up(delivery)
+            return
+        self._box.append(delivery)
         self._wake()
 
     def detached(self) -> None:
@@ -154,6 +162,12 @@ class QueueConsumer(Mailbox):
             return False
         self._held.discard(delivery)
         return not delivery.frames.is_closed
+
+    def _give_up(self, delivery: QueueDelivery) -> None:
+        reason = out_of_deliveries(delivery.n_deliveries - 1)
+        task = asyncio.create_task(self._bury(delivery, reason), name="give a message up")
+        self._burying.add(task)
+        task.add_done_callback(self._burying.discard)
 
     async def _hand_back(self, delivery: QueueDelivery, delay_s: float) -> None:
         if delay_s <= 0.0:

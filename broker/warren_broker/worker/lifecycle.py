@@ -16,20 +16,22 @@ async def until_stopped(main: Coroutine[object, None, None]) -> None:
     """Run `main` until it ends or a stop signal comes; then cancel it and wait for it.
 
     `main` must hand back what it holds when it is cancelled. A second signal ends the process at
-    once. Raises what `main` raises.
+    once. A signal that the process was started to ignore, as shells do for Ctrl-C in the
+    background, stays ignored. Raises what `main` raises.
     """
     task = asyncio.create_task(main, name="main")
     loop = asyncio.get_running_loop()
     was_told = asyncio.Event()
+    signals = [each for each in STOP_SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
 
     def stop() -> None:
         was_told.set()
-        for signum in STOP_SIGNALS:
+        for signum in signals:
             loop.remove_signal_handler(signum)
             signal.signal(signum, signal.SIG_DFL)
         task.cancel()
 
-    for signum in STOP_SIGNALS:
+    for signum in signals:
         loop.add_signal_handler(signum, stop)
     try:
         await task
@@ -37,7 +39,7 @@ async def until_stopped(main: Coroutine[object, None, None]) -> None:
         if not was_told.is_set():
             raise
     finally:
-        for signum in STOP_SIGNALS:
+        for signum in signals:
             loop.remove_signal_handler(signum)
 
 
