@@ -130,6 +130,14 @@ class Child:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def is_alive(self) -> bool:
+        """False once it has ended, also when nobody has talked to it since; it stays unreaped."""
+        if self._process.returncode is not None:
+            return False
+        states = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, self._process.pid, states) is None
+
     async def send(self, frame: bytes) -> None:
         """Hand over a frame; waits while the child is far behind. Raises `ChildDied`."""
         try:

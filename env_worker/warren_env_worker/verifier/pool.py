@@ -67,7 +67,7 @@ class _Worker:
     async def ask(self, request: bytes) -> bytes:
         try:
             async with asyncio.timeout(START_S):
-                child = self._child or await self._start()
+                child = await self._alive()
             async with asyncio.timeout(LIMIT_S):
                 await child.send(request)
                 return await child.receive()
@@ -80,6 +80,12 @@ class _Worker:
         if child is not None:
             child.kill()
             await child.close()
+
+    async def _alive(self) -> Child:
+        """One that died while it was idle is found out here, and not by the comparison's failure."""
+        if self._child is not None and not self._child.is_alive:
+            await self.end()
+        return self._child or await self._start()
 
     async def _start(self) -> Child:
         child = self._child = await Child.spawn("verifier", WORKER_MODULE)

@@ -56,12 +56,17 @@ class Checker:
         return reply or _failure(self._end())
 
     def _fresh_line(self) -> socket.socket:
-        if self._line is None or self._n_checks >= MAX_CHECKS:
+        if self._line is None or self._n_checks >= MAX_CHECKS or self._is_dead():
             self._end()
             self._line = self._fork()
             self._line.settimeout(WALL_S)
             self._n_checks = 0
         return self._line
+
+    def _is_dead(self) -> bool:
+        """It ended while it was idle; it stays unreaped."""
+        states = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, self._pid, states) is not None
 
     def _fork(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

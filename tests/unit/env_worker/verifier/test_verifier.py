@@ -100,8 +100,7 @@ async def test_a_worker_that_is_killed_is_replaced(pool: VerifierPool) -> None:
         victims = generation()
         assert victims
         kill_and_wait(victims)
-        verdicts = [await _attempt(pool) for _ in range(2)]
-        assert verdicts[-1] is Verdict.EQUAL
+        assert await pool.compare("x+1", "1+x") is Verdict.EQUAL
 
 
 async def test_a_cancelled_comparison_does_not_answer_the_next(pool: VerifierPool) -> None:
@@ -119,13 +118,6 @@ async def test_code_in_an_answer_is_not_run(pool: VerifierPool, tmp_path: Path) 
     for code in (f"__import__('os').system('touch {there}')", f"open('{there}','w')"):
         assert await pool.compare("x", code) is not Verdict.EQUAL
     assert not there.exists()
-
-
-async def _attempt(pool: VerifierPool) -> Verdict | None:
-    try:
-        return await pool.compare("x+1", "1+x")
-    except VerificationFailed:
-        return None
 
 
 def _workers() -> list[int]:
