@@ -10,12 +10,13 @@ from tests.chaos.plan import make_plan
 from tests.chaos.site import open_site
 from tests.chaos.storm import Report, weather
 
-GAP_S = 2.5
+GAP_S = 1.5
 
 
-async def storm(folder: Path, n_faults: int, seed: int) -> Report:
+async def storm(folder: Path, n_faults: int, seed: int, *, gap_s: float = GAP_S) -> Report:
+    """Raises `AssertionError` if a promise was broken, or a process is left."""
     async with open_site(folder, n_gateways=2, n_gpu_workers=2, n_env_workers=3) as site:
-        report = await weather(site, make_plan(seed, n_faults, gap_s=GAP_S))
+        report = await weather(site, make_plan(seed, n_faults, gap_s=gap_s))
         await asyncio.to_thread(site.stop)
         assert site.left_behind() == []
     return report
@@ -25,12 +26,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--faults", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
+    parser.add_argument(
+        "--gap-s", type=float, default=GAP_S, help="between two faults, in the mean"
+    )
+    given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     folder = Path(tempfile.mkdtemp(prefix="warren-chaos-"))
     folder.chmod(0o755)  # PostgreSQL doesn't run as root, and must get in
     print(f"logs lie in {folder}")
-    print(asyncio.run(storm(folder, arguments.faults, arguments.seed)))
+    print(asyncio.run(storm(folder, given.faults, given.seed, gap_s=given.gap_s)))
     print("0 lost, 0 doubled, nothing left behind")
 
 

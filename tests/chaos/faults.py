@@ -7,10 +7,11 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-import psycopg
+from tests.chaos import clock
 from tests.chaos.gpu_worker import BASE_MODEL
 from tests.chaos.mischief import meddle
 from tests.chaos.plan import Fault, FaultKind
+from tests.chaos.server_faults import ServerFaults
 from tests.chaos.site import Part, Site
 
 from warren_broker.errors import BrokerError
@@ -18,8 +19,26 @@ from warren_broker.port import Broker
 from warren_broker.topology import WorkQueue, generate, interact, results
 
 PAUSE_BEFORE_RESTART_S = 1.0
+LOOK_AGAIN_S = 0.5
 N_MEDDLED = 8
 LATE_S = 3.0
+CLOCK_STEP_S = 60.0
+"""More than any deadline of a storm's episodes."""
+
+EVERYBODY = ("gateway", "gpu", "env")
+VICTIMS = {
+    FaultKind.KILL_GATEWAY: ("gateway",),
+    FaultKind.KILL_GPU_WORKER: ("gpu",),
+    FaultKind.KILL_ENV_WORKER: ("env",),
+    FaultKind.KILL_CHILDREN: ("gpu", "env"),
+    FaultKind.FREEZE_GATEWAY: ("gateway",),
+    FaultKind.FREEZE_GPU_WORKER: ("gpu",),
+    FaultKind.FREEZE_ENV_WORKER: ("env",),
+    FaultKind.CUT_BROKER_LINK: EVERYBODY,
+    FaultKind.STALL_BROKER_LINK: EVERYBODY,
+    FaultKind.CUT_STORE_LINK: ("gateway",),
+    FaultKind.STEP_CLOCK: EVERYBODY,
+}
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +51,7 @@ class Faults:
         self._site = site
         self._broker = broker
         self._models = models
-        self._broker_lock = asyncio.Lock()
-        self._store_lock = asyncio.Lock()
+        self._servers = ServerFaults(site)
         self._began_s = 0.0
 
     async def carry_out(self, plan: list[Fault]) -> None:
@@ -44,63 +62,61 @@ class Faults:
                 tasks.create_task(self._inject(fault), name=fault.kind)
 
     async def _inject(self, fault: Fault) -> None:
-        action = self._action(fault)
-        if action is None:
-            return
         began_s = time.monotonic() - self._began_s
-        await action()
+        if fault.kind in VICTIMS:
+            await self._on_process(fault.kind)(await self._victim(fault), fault)
+        else:
+            await self._on_all(fault)()
         self.done[fault.kind] += 1
         ended_s = time.monotonic() - self._began_s
         log.info("%6.1f s to %6.1f s: %s", began_s, ended_s, fault.kind)
 
-    def _action(self, fault: Fault) -> Callable[[], Awaitable[None]] | None:
-        match fault.kind:
-            case FaultKind.KILL_GATEWAY:
-                return self._on(fault, self._kill, "gateway")
-            case FaultKind.KILL_GPU_WORKER:
-                return self._on(fault, self._kill, "gpu")
-            case FaultKind.KILL_ENV_WORKER:
-                return self._on(fault, self._kill, "env")
+    async def _victim(self, fault: Fault) -> Part:
+        """A process that is well at the moment; waits for one."""
+        while not (well := self._well(VICTIMS[fault.kind])):
+            await asyncio.sleep(LOOK_AGAIN_S)
+        return well[int(fault.victim * len(well))]
+
+    def _well(self, roles: tuple[str, ...]) -> list[Part]:
+        return [part for part in self._site.of_role(*roles) if part.is_alive and not part.is_frozen]
+
+    def _on_process(self, kind: FaultKind) -> Callable[[Part, Fault], Awaitable[None]]:
+        match kind:
             case FaultKind.KILL_CHILDREN:
-                return self._on(fault, self._kill_children, "gpu", "env")
-            case FaultKind.FREEZE_GATEWAY:
-                return self._on(fault, self._freeze, "gateway")
-            case FaultKind.FREEZE_GPU_WORKER:
-                return self._on(fault, self._freeze, "gpu")
-            case FaultKind.FREEZE_ENV_WORKER:
-                return self._on(fault, self._freeze, "env")
+                return self._kill_children
+            case (
+                FaultKind.FREEZE_GATEWAY | FaultKind.FREEZE_GPU_WORKER | FaultKind.FREEZE_ENV_WORKER
+            ):
+                return self._freeze
             case FaultKind.CUT_BROKER_LINK:
-                return self._on(fault, self._cut_broker_link, "gateway", "gpu", "env")
+                return self._cut_broker_link
             case FaultKind.STALL_BROKER_LINK:
-                return self._on(fault, self._stall_broker_link, "gateway", "gpu", "env")
+                return self._stall_broker_link
             case FaultKind.CUT_STORE_LINK:
-                return self._on(fault, self._cut_store_link, "gateway")
-            case FaultKind.CUT_CLIENT_LINK:
-                return self._cut_client_links
+                return self._cut_store_link
+            case FaultKind.STEP_CLOCK:
+                return self._step_clock
+            case _:
+                return self._kill
+
+    def _on_all(self, fault: Fault) -> Callable[[], Awaitable[None]]:
+        match fault.kind:
             case FaultKind.TWINS:
                 return lambda: self._meddle(fault, n_copies=2, delay_s=0.0)
             case FaultKind.DELAY:
                 return lambda: self._meddle(fault, n_copies=1, delay_s=LATE_S)
             case FaultKind.KILL_BROKER:
-                return self._kill_broker
+                return self._servers.kill_broker
             case FaultKind.FREEZE_BROKER:
-                return lambda: self._freeze_broker(fault.lasts_s)
+                return lambda: self._servers.freeze_broker(fault.lasts_s)
             case FaultKind.KILL_STORE:
-                return self._kill_store
+                return self._servers.kill_store
             case FaultKind.FREEZE_STORE:
-                return lambda: self._freeze_store(fault.lasts_s)
+                return lambda: self._servers.freeze_store(fault.lasts_s)
             case FaultKind.STORE_READ_ONLY:
-                return lambda: self._make_store_read_only(fault.lasts_s)
-
-    def _on(
-        self, fault: Fault, do: Callable[[Part, Fault], Awaitable[None]], *roles: str
-    ) -> Callable[[], Awaitable[None]] | None:
-        """On one process of these roles that is well at the moment."""
-        candidates = [p for p in self._site.of_role(*roles) if p.is_alive and not p.is_frozen]
-        if not candidates:
-            return None
-        victim = candidates[int(fault.victim * len(candidates))]
-        return lambda: do(victim, fault)
+                return lambda: self._servers.make_store_read_only(fault.lasts_s)
+            case _:
+                return self._cut_client_links
 
     async def _kill(self, part: Part, _: Fault) -> None:
         part.kill()
@@ -129,6 +145,13 @@ class Faults:
         assert part.store_link is not None
         part.store_link.cut()
 
+    async def _step_clock(self, part: Part, fault: Fault) -> None:
+        """An hour hand that somebody moved, ahead or back, and moves to its place again."""
+        is_ahead = int(1000 * fault.victim) % 2
+        clock.set_shift(part.clock_path, CLOCK_STEP_S if is_ahead else -CLOCK_STEP_S)
+        await asyncio.sleep(fault.lasts_s)
+        clock.set_shift(part.clock_path, 0.0)
+
     async def _cut_client_links(self) -> None:
         self._site.address.cut()
 
@@ -143,46 +166,3 @@ class Faults:
             await meddle(
                 self._broker, queue, n_messages=N_MEDDLED, n_copies=n_copies, delay_s=delay_s
             )
-
-    async def _kill_broker(self) -> None:
-        async with self._broker_lock:
-            rabbit = self._site.rabbit
-            rabbit.kill()
-            rabbit.spawn()
-            self._site.is_broker_booting = True
-            try:
-                await asyncio.to_thread(rabbit.wait_until_ready)
-            finally:
-                self._site.is_broker_booting = False
-
-    async def _freeze_broker(self, seconds: float) -> None:
-        async with self._broker_lock:
-            self._site.rabbit.pause()
-            await asyncio.sleep(seconds)
-            self._site.rabbit.resume()
-
-    async def _kill_store(self) -> None:
-        async with self._store_lock:
-            await asyncio.to_thread(self._site.postgres.kill)
-            self._site.postgres.spawn()
-            await asyncio.to_thread(self._site.postgres.wait_until_ready)
-
-    async def _freeze_store(self, seconds: float) -> None:
-        async with self._store_lock:
-            self._site.postgres.pause()
-            await asyncio.sleep(seconds)
-            self._site.postgres.resume()
-
-    async def _make_store_read_only(self, seconds: float) -> None:
-        """As a full disk, or a replica that was promoted too late, would have it."""
-        async with self._store_lock:
-            await asyncio.to_thread(self._set_read_only, "on")
-            await asyncio.sleep(seconds)
-            await asyncio.to_thread(self._set_read_only, "off")
-
-    def _set_read_only(self, value: str) -> None:
-        url = self._site.store_url.replace("+psycopg", "")
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("SET default_transaction_read_only = off")
-            connection.execute(f"ALTER SYSTEM SET default_transaction_read_only = {value}".encode())
-            connection.execute("SELECT pg_reload_conf()")

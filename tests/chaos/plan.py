@@ -23,6 +23,7 @@ class FaultKind(StrEnum):
     CUT_CLIENT_LINK = "cut the clients' links"
     TWINS = "deliver messages twice"
     DELAY = "deliver messages late"
+    STEP_CLOCK = "set a clock by a minute"
     KILL_BROKER = "kill the broker"
     FREEZE_BROKER = "freeze the broker"
     KILL_STORE = "kill the store"
@@ -38,12 +39,13 @@ SHARES = {
     FaultKind.FREEZE_GATEWAY: 2,
     FaultKind.FREEZE_GPU_WORKER: 3,
     FaultKind.FREEZE_ENV_WORKER: 3,
-    FaultKind.CUT_BROKER_LINK: 9,
+    FaultKind.CUT_BROKER_LINK: 8,
     FaultKind.STALL_BROKER_LINK: 3,
     FaultKind.CUT_STORE_LINK: 4,
     FaultKind.CUT_CLIENT_LINK: 3,
-    FaultKind.TWINS: 5,
+    FaultKind.TWINS: 4,
     FaultKind.DELAY: 4,
+    FaultKind.STEP_CLOCK: 2,
     FaultKind.KILL_BROKER: 1,
     FaultKind.FREEZE_BROKER: 1,
     FaultKind.KILL_STORE: 1,

@@ -10,23 +10,21 @@ import os
 import secrets
 import signal
 import socket
-import subprocess
-import sys
-import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.chaos import clock
+from tests.chaos.part import ROOT, Part
 from tests.chaos.proxy import Proxy
 from tests.support.private_postgres import USER, PrivatePostgres
 from tests.support.private_rabbit import PrivateRabbit
-from tests.support.processes import children, end, free_port, kill_and_wait, spawn, wait_until
+from tests.support.processes import end, free_port, wait_until
 
 import warren
 from warren import Client
 
-ROOT = Path(__file__).parents[2]
 PARTS = ("broker", "deploy", "env_worker", "gateway", "gpu_worker", "schemas", "sdk")
 AMQP_HEARTBEAT_S = 20
 """Longer than any pause that a busy machine makes."""
@@ -35,68 +33,6 @@ STOP_S = 15.0
 RESTART_S, LONGEST_PAUSE_S = 1.0, 30.0
 MARK = "CHAOS_SITE"
 """Variable by which a site finds what it started, children of children included."""
-
-
-@dataclass
-class Part:
-    """One process under its name, across its lives."""
-
-    name: str
-    role: str
-    command: tuple[str, ...]
-    broker_link: Proxy
-    store_link: Proxy | None
-    environment: dict[str, str]
-    log_path: Path
-    process: "subprocess.Popen[bytes] | None" = None
-    is_frozen: bool = False
-    born_s: float = 0.0
-    """On the clock of the event loop."""
-    is_wanted: bool = True
-    """False while a fault or a test wants it dead."""
-    memory_kb: list[int] = field(default_factory=list[int])
-    """Resident memory of this life, once a second."""
-
-    @property
-    def pid(self) -> int:
-        assert self.process is not None
-        return self.process.pid
-
-    @property
-    def is_alive(self) -> bool:
-        return self.process is not None and self.process.poll() is None
-
-    def start(self) -> None:
-        """Call from the main thread: the process dies with the thread that started it."""
-        command = [sys.executable, "-m", *self.command]
-        self.process = spawn(
-            command, log_path=self.log_path, environment=self.environment, folder=ROOT
-        )
-        self.is_frozen, self.is_wanted, self.memory_kb = False, True, []
-        self.born_s = time.monotonic()
-
-    def kill(self) -> None:
-        self.is_wanted = False
-        if self.is_alive:
-            os.kill(self.pid, signal.SIGKILL)
-            assert self.process is not None
-            self.process.wait()
-
-    def freeze(self) -> None:
-        if self.is_alive:
-            os.kill(self.pid, signal.SIGSTOP)
-            self.is_frozen = True
-
-    def thaw(self) -> None:
-        if self.is_alive:
-            os.kill(self.pid, signal.SIGCONT)
-        self.is_frozen = False
-
-    def kill_children(self) -> None:
-        """The supervisor lives and has to notice."""
-        if self.is_alive:
-            with contextlib.suppress(OSError):
-                kill_and_wait(children(self.pid))
 
 
 @dataclass
@@ -113,7 +49,7 @@ class Site:
     """For every process."""
     key: str = field(default_factory=lambda: f"wk_{secrets.token_hex(8)}_{secrets.token_hex(16)}")
     mark: str = field(default_factory=lambda: secrets.token_hex(8))
-    is_broker_booting: bool = False
+    is_broker_away: bool = False
 
     @property
     def url(self) -> str:
@@ -166,8 +102,10 @@ class Site:
         if store_link is not None:
             await store_link.start()
             environment["WARREN_STORE_URL"] = self._store_url(store_link.port)
-        log_path = self.home / f"{name}.log"
-        part = Part(name, role, command, broker_link, store_link, environment, log_path)
+        log_path, clock_path = self.home / f"{name}.log", self.home / f"{name}.clock"
+        clock.set_shift(clock_path, 0.0)
+        environment[clock.VARIABLE] = str(clock_path)
+        part = Part(name, role, command, broker_link, store_link, environment, log_path, clock_path)
         self.parts[name] = part
         part.start()
 
@@ -188,6 +126,24 @@ class Site:
     def _store_url(self, port: int) -> str:
         return f"postgresql+psycopg://{USER}@127.0.0.1:{port}/{self.database}"
 
+    async def lose_broker(self, away_s: float) -> None:
+        """Kill it, boot it after a while, and return when it answers."""
+        self.is_broker_away = True
+        try:
+            self.rabbit.kill()
+            await asyncio.sleep(away_s)
+            self.rabbit.spawn()
+            await asyncio.to_thread(self.rabbit.wait_until_ready)
+        finally:
+            self.is_broker_away = False
+
+    async def lose_store(self, away_s: float) -> None:
+        """The same with the store."""
+        await asyncio.to_thread(self.postgres.kill)
+        await asyncio.sleep(away_s)
+        self.postgres.spawn()
+        await asyncio.to_thread(self.postgres.wait_until_ready)
+
     def sample_memory(self) -> None:
         for part in self.parts.values():
             with contextlib.suppress(OSError, ValueError):
@@ -205,7 +161,7 @@ class Site:
         while True:
             now_s = loop.time()
             for name, part in self.parts.items():
-                if not part.is_wanted or part.is_alive or self.is_broker_booting:
+                if not part.is_wanted or part.is_alive or self.is_broker_away:
                     continue
                 if name not in due_s:
                     is_new = now_s - part.born_s > LONGEST_PAUSE_S
@@ -274,6 +230,13 @@ async def open_site(
     finally:
         rabbit.close()
         postgres.close()
+
+
+def let_others_in(folder: Path) -> Path:
+    """PostgreSQL doesn't run as root, and must get to its data in a folder of pytest."""
+    for one in (folder, *folder.parents[:2]):
+        one.chmod(0o755)
+    return folder
 
 
 def _until_listening(part: Part, port: int) -> None:

@@ -29,6 +29,9 @@ CALM_S = 900.0
 QUIET_S = 300.0
 """How long, after that, what was held may take to be let go."""
 
+WORK = ("interact.", "generate.", "home.")
+"""Beginnings of the names of queues with episodes in them."""
+
 log = logging.getLogger(__name__)
 
 
@@ -88,6 +91,7 @@ async def weather(site: Site, plan: list[Fault], *, n_runs: int = 2) -> Report:
             async with asyncio.timeout(CALM_S):
                 results = await asyncio.gather(*(run.result() for run in runs))
         await until_quiet(client)
+        await until_tidy(site)
         books = [
             await read_books(site.store_url, broker, run.id, site.home / "ledger") for run in runs
         ]
@@ -120,6 +124,25 @@ async def until_quiet(client: Client) -> None:
             if len(roles) == len(WorkerRole) and not any(w.in_flight for w in workers):
                 return
             await asyncio.sleep(0.5)
+
+
+async def until_tidy(site: Site) -> None:
+    """Return when no queue is left that nobody will ever consume from, and no work in any.
+
+    The queues with orders to trainers that died go by themselves (`ORDERS_EXPIRE_S`).
+    """
+    async with asyncio.timeout(QUIET_S):
+        while left := orphans(site, await asyncio.to_thread(site.rabbit.queues)):
+            log.info("left at the broker: %s", left)
+            await asyncio.sleep(2.0)
+
+
+def orphans(site: Site, queues: dict[str, int]) -> list[str]:
+    names = {name.removeprefix("warren."): n for name, n in queues.items()}
+    homes = [name for name in names if name.startswith("home.")]
+    work = [f"{n} in {name}" for name, n in names.items() if n and name.startswith(WORK)]
+    of_runs = [name for name in names if name.startswith(("train.", "results."))]
+    return [*of_runs, *work, *homes[len(site.of_role("env")) :]]
 
 
 async def model_of(site: Site, run: Run) -> str:

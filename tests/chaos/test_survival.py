@@ -1,0 +1,177 @@
+"""One thing at a time: what exactly happens when this one part dies, freezes or is away.
+
+All tests share a site, since booting one takes longer than most of them. Each leaves it whole.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+
+import pytest
+import pytest_asyncio
+from tests.chaos.ledger import Books, check_books, check_store, read_books, turns_sampled
+from tests.chaos.part import Part
+from tests.chaos.site import Site, let_others_in, open_site
+from tests.chaos.storm import (
+    MAX_STALENESS,
+    config,
+    coordinator_of,
+    has_begun,
+    onlooker,
+    until_quiet,
+    until_tidy,
+)
+from tests.chaos.zombies import have_passed_on, holders_of, settled
+
+from warren import Event, Run
+from warren_schemas.control import WorkerRole
+from warren_schemas.events import StateChanged, StepCompleted
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
+
+PATIENCE_S = 180.0
+N_LIVE = 200
+N_TURNS = 10
+N_STEPS = 30
+AWAY_S = 10.0
+
+log = logging.getLogger(__name__)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Site]:
+    home = let_others_in(tmp_path_factory.mktemp("site"))
+    async with open_site(home, n_gateways=2, n_gpu_workers=2, n_env_workers=3) as site:
+        yield site
+
+
+def bounded(name: str, steps: int, **changes: object) -> dict[str, object]:
+    """A run that ends after this many steps."""
+    limits = {"steps": steps, "episode_s": 90, "episode_attempts": 20}
+    return config(name, **{"limits": limits, **changes})
+
+
+async def books_of(site: Site, run: Run) -> Books:
+    async with onlooker(site) as broker:
+        return await read_books(site.store_url, broker, run.id, site.home / "ledger")
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not await condition():  # noqa: ASYNC110 - other processes have no event for us
+            await asyncio.sleep(0.2)
+
+
+async def test_episodes_of_a_killed_env_worker_go_on_from_their_turn(site: Site) -> None:
+    """Of 200 live episodes none starts over, and no turn but the one in flight is sampled again."""
+    crowd = {"group_size": 4, "groups_per_step": N_LIVE // 4, "max_staleness": 0}
+    walk = [{"name": "walk", "config": {"n_turns": N_TURNS, "step_s": 0.3}}]
+    ledger = site.home / "ledger"
+    async with site.client() as client:
+
+        async def n_live(pid: int | None = None) -> int:
+            live = [w for w in await client.workers() if w.role == WorkerRole.ENVIRONMENT]
+            return sum(w.in_flight for w in live if pid in (None, w.pid))
+
+        async def is_midway() -> bool:
+            n_turns = turns_sampled(ledger) - before
+            return n_turns > N_LIVE * N_TURNS / 3 and await n_live() == N_LIVE
+
+        before = turns_sampled(ledger)
+        run = await client.train(bounded("crowd", 1, algorithm=crowd, environments=walk))
+        await eventually(is_midway)
+        victim = site.of_role("env")[0]
+        n_held = await n_live(victim.pid)
+        victim.kill()
+        await run.result()
+        victim.start()
+    books = await books_of(site, run)
+    check_books(books, max_staleness=0)
+    endings = [ending for group in books.endings.values() for ending in group]
+    n_again = turns_sampled(ledger) - before - sum(ending.n_turns for ending in endings)
+    counts = books.count_endings()
+    log.info("%d held, %s, %d turns sampled again", n_held, dict(counts), n_again)
+    assert counts["completed"] == books.n_admitted == N_LIVE
+    assert counts["restarts"] == 0
+    assert counts["replays"] == n_held > 0
+    assert 0 <= n_again <= n_held
+
+
+async def test_zombies_of_every_role_change_nothing_when_they_wake(site: Site) -> None:
+    """The coordinator, a trainer with its sampler, and an env worker, all at once."""
+    async with site.client() as client:
+        run = await client.train(bounded("zombies", 3 * N_STEPS))
+        await has_begun(run)
+        before = await holders_of(site, client, run)
+        zombies = [before.gateway, before.trainer, before.env_worker]
+        for zombie in zombies:
+            zombie.freeze()
+            zombie.broker_link.cut()  # what a server does after two silent heartbeats
+        site.address.cut()
+        await eventually(lambda: have_passed_on(site, run, before))
+        over = await asyncio.to_thread(settled, site, run)
+        for zombie in zombies:
+            zombie.thaw()
+        result = await run.result()
+    after = await asyncio.to_thread(settled, site, run)
+    assert result.updates == 3 * N_STEPS
+    assert {key: after[key] for key in over} == over
+    assert len(after) > len(over), "the zombies woke after the run"
+    assert f"{run.id}: another gateway has taken over" in before.gateway.log_path.read_text()
+    check_books(await books_of(site, run), max_staleness=MAX_STALENESS)
+
+
+async def test_a_run_outlives_its_servers_and_its_readers_read_on(site: Site) -> None:
+    """The broker, the store and the gateway go one after the other; every event comes once."""
+
+    async def lose_gateway() -> None:
+        holder, _ = await coordinator_of(site, run)
+        holder.kill()
+        site.address.cut()
+        killed.append(holder)
+
+    faults = {
+        5: ("broker", lambda: site.lose_broker(AWAY_S)),
+        12: ("store", lambda: site.lose_store(AWAY_S)),
+        18: ("gateway", lose_gateway),
+    }
+    killed, events = list[Part](), list[Event]()
+    lost: list[str] = []
+    async with site.client() as client:
+        run = await client.train(bounded("servers", N_STEPS))
+        back_s, name = 0.0, ""
+        async for event in run.events(on_connection=lambda error: lost.append(str(error))):
+            events.append(event)
+            if not isinstance(event.body, StepCompleted):
+                continue
+            if name:
+                log.info(
+                    "%.1f s after the %s was lost a step came", time.monotonic() - back_s, name
+                )
+            name, lose = faults.get(event.body.step, ("", None))
+            if lose is not None:
+                await lose()
+                back_s = time.monotonic()
+        result = await run.result()
+    for part in killed:
+        part.start()
+    assert lost, "the reader's gateway was never away"
+    offsets = [event.offset for event in events]
+    assert offsets == sorted(set(offsets))
+    bodies = [event.body for event in events]
+    steps = [body.step for body in bodies if isinstance(body, StepCompleted)]
+    assert steps == list(range(1, N_STEPS + 1))
+    assert isinstance(bodies[-1], StateChanged)
+    assert result.failed_episodes == 0
+    check_books(await books_of(site, run), max_staleness=MAX_STALENESS)
+
+
+async def test_nothing_is_left_behind(site: Site) -> None:
+    """The last test of this site: no lease, no unsent message, no queue of a run that is over."""
+    async with site.client() as client:
+        await until_quiet(client)
+    await until_tidy(site)
+    check_store(site.store_url)
+    await asyncio.to_thread(site.stop)
+    assert site.left_behind() == []

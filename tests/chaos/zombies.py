@@ -1,0 +1,82 @@
+"""Zombies: processes that are stopped until all that they held has passed on, and then wake up.
+
+What the store holds before they wake is what it must hold afterwards: whatever a zombie still says
+about work that was taken from it changes nothing.
+"""
+
+from dataclasses import dataclass
+from typing import cast
+
+import psycopg
+from tests.chaos.part import Part
+from tests.chaos.site import Site
+from tests.chaos.storm import ask_store, coordinator_of
+
+from warren import Client, Run
+
+Row = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """Who holds what of a run, and under which epochs."""
+
+    gateway: Part
+    trainer: Part
+    env_worker: Part
+    run_epoch: int
+    model_epoch: int
+    newest_group: int
+
+
+async def holders_of(site: Site, client: Client, run: Run) -> Holders:
+    """The run's coordinator, its trainer, and the env worker with the most episodes."""
+    gateway, run_epoch = await coordinator_of(site, run)
+    query = "SELECT holder, epoch FROM model WHERE run_id = %s"
+    holder, model_epoch = await ask_store(site, query, run.id)
+    workers = await client.workers()
+    trainer = next(w.pid for w in workers if w.id == holder)
+    env_pids = {part.pid for part in site.of_role("env")}
+    busiest = max((w for w in workers if w.pid in env_pids), key=lambda w: w.in_flight)
+    newest = "SELECT max(number) FROM episode_group WHERE run_id = %s"
+    (newest_group,) = await ask_store(site, newest, run.id)
+    by_pid = {part.pid: part for part in site.parts.values()}
+    return Holders(
+        gateway,
+        by_pid[trainer],
+        by_pid[busiest.pid],
+        run_epoch,
+        int(str(model_epoch)),
+        int(str(newest_group)),
+    )
+
+
+async def have_passed_on(site: Site, run: Run, before: Holders) -> bool:
+    """Whether others have the run and the model, and all episodes of that time have ended."""
+    (run_epoch,) = await ask_store(site, "SELECT epoch FROM run WHERE id = %s", run.id)
+    query = "SELECT epoch, is_opened FROM model WHERE run_id = %s"
+    model_epoch, is_opened = await ask_store(site, query, run.id)
+    query = "SELECT count(*) FROM episode_group WHERE run_id = %s AND is_open AND number <= %s"
+    (n_open,) = await ask_store(site, query, run.id, str(before.newest_group))
+    has_moved = cast("int", run_epoch) > before.run_epoch
+    return (
+        has_moved
+        and cast("int", model_epoch) > before.model_epoch
+        and bool(is_opened)
+        and not n_open
+    )
+
+
+def settled(site: Site, run: Run) -> dict[tuple[str, str], Row]:
+    """All that the store says is over: what became of each group, and the answer to each op."""
+    groups = (
+        "SELECT 'group', id, attempts::text, outcomes::text FROM episode_group"
+        " WHERE run_id = %s AND NOT is_open"
+    )
+    ops = (
+        "SELECT 'op', number::text, kind, md5(body), outcome::text FROM op JOIN model"
+        " ON model.id = op.model_id WHERE run_id = %s AND outcome IS NOT NULL"
+    )
+    with psycopg.connect(site.store_url.replace("+psycopg", "")) as connection:
+        rows = [*connection.execute(groups, [run.id]), *connection.execute(ops, [run.id])]
+    return {(str(row[0]), str(row[1])): row[2:] for row in rows}
