@@ -73,9 +73,10 @@ class Faults:
 
     async def _victim(self, fault: Fault) -> Part:
         """A process that is well at the moment; waits for one."""
-        while not (well := self._well(VICTIMS[fault.kind])):
+        while True:
+            if well := self._well(VICTIMS[fault.kind]):
+                return well[int(fault.victim * len(well))]
             await asyncio.sleep(LOOK_AGAIN_S)
-        return well[int(fault.victim * len(well))]
 
     def _well(self, roles: tuple[str, ...]) -> list[Part]:
         return [part for part in self._site.of_role(*roles) if part.is_alive and not part.is_frozen]
