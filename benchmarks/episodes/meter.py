@@ -24,8 +24,8 @@ class Reading:
         return cls(sum(cpu_by_process().values()), time.monotonic())
 
 
-def cpu_by_process() -> dict[int, float]:
-    """Seconds of this process and its living descendants, by pid, each with its dead children."""
+def cpu_by_process(root: int | None = None) -> dict[int, float]:
+    """Seconds of this (or that) process and its living descendants, each with its dead children."""
     children: dict[int, list[int]] = defaultdict(list)
     used_s: dict[int, float] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -36,7 +36,7 @@ def cpu_by_process() -> dict[int, float]:
         pid = int(stat.parent.name)
         children[int(fields[1])].append(pid)
         used_s[pid] = sum(map(int, fields[11:15])) / _TICKS_PER_S  # utime, stime, cutime, cstime
-    return {pid: used_s[pid] for pid in _family(os.getpid(), children)}
+    return {pid: used_s.get(pid, 0.0) for pid in _family(root or os.getpid(), children)}
 
 
 def _family(pid: int, children: dict[int, list[int]]) -> list[int]:

@@ -1,0 +1,112 @@
+"""Where the flow is measured: a site of its own, runs for it, and readings of its processes."""
+
+import tempfile
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import leather
+from benchmarks.episodes.meter import cpu_by_process
+from tests.chaos.ledger import turns_sampled
+from tests.chaos.site import Site, open_site
+from tests.chaos.storm import config
+
+from warren import Client
+from warren_schemas.control import WorkerRole
+
+CHARTS = Path(__file__).parent
+Curve = list[tuple[float, float]]
+
+
+@asynccontextmanager
+async def site(
+    n_env_workers: int, *, n_gateways: int = 1, n_gpu_workers: int = 1, **variables: str
+) -> AsyncGenerator[Site]:
+    async with open_site(
+        _new_folder(),
+        n_gateways=n_gateways,
+        n_gpu_workers=n_gpu_workers,
+        n_env_workers=n_env_workers,
+        **variables,
+    ) as opened:
+        yield opened
+
+
+def _new_folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="warren-flow-"))
+    folder.chmod(0o755)  # PostgreSQL doesn't run as root, and must get in
+    return folder
+
+
+def walks(
+    name: str,
+    *,
+    steps: int,
+    groups_per_step: int,
+    max_staleness: int,
+    group_size: int = 4,
+    in_flight: int = 1024,
+    n_turns: int,
+    step_s: float,
+    spread: float = 0.0,
+) -> dict[str, object]:
+    """A run of `steps` optimizer steps in the environment `walk` with these settings."""
+    walk = {"n_turns": n_turns, "step_s": step_s, "spread": spread}
+    return config(
+        name,
+        environments=[{"name": "walk", "config": walk}],
+        algorithm={
+            "group_size": group_size,
+            "groups_per_step": groups_per_step,
+            "max_staleness": max_staleness,
+        },
+        limits={"steps": steps, "episode_s": 600, "in_flight": in_flight},
+    )
+
+
+def n_turns(here: Site) -> int:
+    return turns_sampled(here.home / "ledger")
+
+
+async def n_live(client: Client) -> int:
+    workers = await client.workers()
+    return sum(w.in_flight for w in workers if w.role == WorkerRole.ENVIRONMENT)
+
+
+def pids(here: Site) -> dict[str, int]:
+    """Every process of the site by its name; its children count with it."""
+    servers = {"RabbitMQ": here.rabbit.process.pid, "PostgreSQL": here.postgres.process.pid}
+    return {name: part.pid for name, part in here.parts.items()} | servers
+
+
+def cpu_s(here: Site) -> dict[str, float]:
+    """Seconds of CPU that each has used."""
+    return {name: sum(cpu_by_process(pid).values()) for name, pid in pids(here).items()}
+
+
+def resident_mb(here: Site) -> dict[str, float]:
+    """Resident memory of each."""
+    return {
+        name: sum(_resident_kb(member) for member in cpu_by_process(pid)) / 1024
+        for name, pid in pids(here).items()
+    }
+
+
+def _resident_kb(pid: int) -> int:
+    with suppress(OSError, ValueError):
+        status = Path(f"/proc/{pid}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0])
+    return 0
+
+
+def draw(name: str, title: str, x: str, y: str, lines: Mapping[str, Curve]) -> None:
+    """Write `name`.svg beside this file; both axes begin at 0."""
+    points = [point for line in lines.values() for point in line]
+    chart = leather.Chart(title)
+    chart.add_x_scale(0, max(px for px, _ in points))
+    chart.add_y_scale(0, max(py for _, py in points) * 1.05)
+    chart.add_x_axis(name=x)
+    chart.add_y_axis(name=y)
+    for label, line in lines.items():
+        chart.add_line(line, name=label)
+    chart.to_svg(str(CHARTS / f"{name}.svg"))
