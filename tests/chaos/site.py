@@ -85,11 +85,11 @@ class Site:
         for i in range(1, n + 1):
             await self._add(f"gpu-{i}", "gpu", ("tests.chaos.gpu_worker",))
 
-    async def add_env_workers(self, n: int, *options: str) -> None:
-        environment = ("--env", "tests.chaos.environments:Walk")
+    async def add_env_workers(self, n: int, *options: str, environment: str = "Walk") -> None:
+        hosted = ("--env", f"tests.chaos.environments:{environment}")
         n_before = len(self.of_role("env"))
         for i in range(n_before + 1, n_before + n + 1):
-            command = ("warren", "env-worker", "--only", *environment, *options)
+            command = ("warren", "env-worker", "--only", *hosted, *options)
             await self._add(f"env-{i}", "env", command)
 
     async def _add(

@@ -167,6 +167,34 @@ async def test_a_run_outlives_its_servers_and_its_readers_read_on(site: Site) ->
     check_books(await books_of(site, run), max_staleness=MAX_STALENESS)
 
 
+async def test_a_greedy_run_in_a_slow_environment_slows_only_itself(site: Site) -> None:
+    """It wants 10,000 episodes at once where there is room for 16, and another run wants 8 of them."""
+    stroll = [{"name": "stroll", "config": {"n_turns": 4, "step_s": 1.0}}]
+    lots = {"group_size": 4, "groups_per_step": 2500, "max_staleness": 0}
+    limits = {"steps": 1, "in_flight": 100_000, "episode_s": 600}
+    await site.add_env_workers(1, "--capacity", "16", environment="Stroll")
+    async with site.client() as client:
+
+        async def has_live(n: int) -> bool:
+            return any(w.in_flight == n for w in await client.workers() if "stroll" in w.offers)
+
+        await eventually(lambda: has_live(0))
+        greedy = await client.train(
+            config("greedy", algorithm=lots, environments=stroll, limits=limits)
+        )
+        await eventually(lambda: has_live(16))
+        depths = await asyncio.to_thread(site.rabbit.queues)
+        modest = await client.train(bounded("modest", 2, environments=stroll))
+        elsewhere = await client.train(bounded("elsewhere", 5))
+        async with asyncio.timeout(PATIENCE_S):
+            await asyncio.gather(modest.result(), elsewhere.result())
+        assert (await greedy.refresh()).step == 0
+        await greedy.cancel()
+    assert depths["warren.interact.stroll"] <= 2, "messages of 64 episodes that wait before others"
+    for run in (modest, elsewhere):
+        check_books(await books_of(site, run), max_staleness=MAX_STALENESS)
+
+
 async def test_nothing_is_left_behind(site: Site) -> None:
     """The last test of this site: no lease, no unsent message, no queue of a run that is over."""
     async with site.client() as client:

@@ -20,7 +20,6 @@ from warren_broker.inbox import Claim, Inbox, follow, receive
 from warren_broker.port import Broker
 from warren_broker.topology import (
     Address,
-    generate,
     interact,
     results,
     run_events,
@@ -31,8 +30,9 @@ from warren_gateway.coordinator.change import Change
 from warren_gateway.coordinator.mailbox import Mail, Mailbox
 from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.player import play
+from warren_gateway.coordinator.queues import watch_queues
+from warren_gateway.coordinator.shares import Shares
 from warren_gateway.coordinator.source import Recorded
-from warren_gateway.probe import within
 from warren_gateway.registry import Registry
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
@@ -44,12 +44,9 @@ from warren_schemas.events import RunState
 from warren_schemas.training import OpResult
 
 RETRY_S = 1.0
-LONGEST_NAP_S = 60.0
+LONGEST_NAP_S = 10.0
+"""Deadlines are times of day: a clock that is set back makes a nap too long by no more than this."""
 RESULTS_PREFETCH = 64
-DEPTH_INTERVAL_S = 2.0
-"""Time between two samples of the queues' depths; a gauge has no event to wait for."""
-DEPTH_S = 3.0
-"""A broker that takes longer to tell a depth is away."""
 RESTART_GRACE_S = 5.0
 """After a restart with a broker that forgets, episodes in the air are started again after this."""
 
@@ -63,13 +60,20 @@ class RunActor:
     """Drives one run until it is over."""
 
     def __init__(
-        self, memory: Memory, store: Store, broker: Broker, registry: Registry, relay: Relay
+        self,
+        memory: Memory,
+        store: Store,
+        broker: Broker,
+        registry: Registry,
+        relay: Relay,
+        shares: Shares,
     ) -> None:
         self._memory = memory
         self._store = store
         self._broker = broker
         self._registry = registry
         self._relay = relay
+        self._shares = shares
         self._mailbox = Mailbox()
 
     def notify(self) -> None:
@@ -112,7 +116,7 @@ class RunActor:
                     _hand_over(answers, self._mailbox.put_answers), name=f"{name} answers"
                 ),
                 tasks.create_task(self._watch_workers(), name=f"{name} workers"),
-                tasks.create_task(self._watch_queues(), name=f"{name} queues"),
+                tasks.create_task(watch_queues(memory, self._broker), name=f"{name} queues"),
             ]
             if isinstance(memory.source, Recorded):
                 playing = play(memory.source.recording, self._broker, self._mailbox)
@@ -139,10 +143,14 @@ class RunActor:
             self._memory.now_s = time.time()
             if logic.wants_trainer(self._memory, self._registry.alive):
                 await self._seek_trainer()
-            logic.decide(self._memory, self._registry.alive)
+            self._decide()
             await self._commit()
             if not self._memory.is_over:
                 await self._take_mail()
+
+    def _decide(self) -> None:
+        self._memory.shares = self._shares.of(self._memory.run)
+        logic.decide(self._memory, self._registry.alive)
 
     async def _take_mail(self) -> None:
         self._ask_for_recorded()
@@ -154,7 +162,7 @@ class RunActor:
         if mail.is_recorder_changed:
             await self._look_for_end_of_recording()
         self._absorb(mail)
-        logic.decide(self._memory, self._registry.alive)
+        self._decide()
         await self._commit()
         for claim in (*mail.endings, *mail.answers, *mail.recorded):
             claim.done()
@@ -237,25 +245,6 @@ class RunActor:
         while True:
             await self._registry.changed()
             self._mailbox.wake()
-
-    async def _watch_queues(self) -> None:
-        """Sample how many messages wait, for the run's metrics, and whether the broker answers."""
-        memory = self._memory
-        queues = {"queue/results": results(memory.model)}
-        if memory.plays_episodes:
-            queues["queue/generate"] = generate(memory.spec.base_model)
-            for environment in memory.config.environments:
-                queues[f"queue/interact/{environment.name}"] = interact(environment.name)
-        while True:
-            try:
-                for tag, queue in queues.items():
-                    asking = within(DEPTH_S, self._broker.depth(queue))
-                    memory.queue_depths[tag] = float(await asking or 0)
-                memory.is_broker_away = False
-            except BrokerUnavailable as error:
-                log.info("%s: queue depths are unknown: %s", memory.run, error)
-                memory.is_broker_away = True
-            await asyncio.sleep(DEPTH_INTERVAL_S)
 
     async def fail(self, reason: str) -> None:
         """End the run as failed, whatever state it is in."""

@@ -36,7 +36,8 @@ def admit(
     """Start up to this many groups, of `n_members` or what the config says; how many it were.
 
     It stops when the run, or the environment whose turn it is, has as many episodes in flight as it
-    may: shares stay exact, and the endings of episodes make room.
+    may, or as are its share of the env workers' places: weights stay exact, and the endings of
+    episodes make room.
     """
     in_flight = Counter[int]()
     for group in memory.groups.values():
@@ -60,11 +61,24 @@ def group_size(memory: Memory, environment: int) -> int:
 
 def _has_room(memory: Memory, in_flight: Counter[int], environment: int, n_members: int) -> bool:
     """A group always has room where nothing is in flight, or nothing would ever move."""
-    own = memory.config.environments[environment].max_in_flight
-    pairs = [(in_flight.total(), memory.config.limits.in_flight), (in_flight[environment], own)]
-    return all(
+    own = memory.config.environments[environment]
+    pairs = [
+        (in_flight.total(), memory.config.limits.in_flight),
+        (in_flight[environment], own.max_in_flight),
+    ]
+    return _has_place(memory, in_flight, own.name) and all(
         limit is None or n_before == 0 or n_before + n_members <= limit for n_before, limit in pairs
     )
+
+
+def _has_place(memory: Memory, in_flight: Counter[int], name: str) -> bool:
+    """Whether the run's share of this environment's places is not used up.
+
+    A run may have several environments of one name, with settings of their own.
+    """
+    environments, share = memory.config.environments, memory.shares.get(name)
+    n = sum(n for environment, n in in_flight.items() if environments[environment].name == name)
+    return share is None or n < max(share, 1)
 
 
 def _admit(memory: Memory, purpose: EpisodePurpose, environment: int, n_members: int) -> None:

@@ -4,6 +4,7 @@ The modules of this package are functions of a `Memory`: they read it, change it
 `memory.change` what must become true in the store. The actor commits the change and starts a new one.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -80,6 +81,8 @@ class Memory:
     """Time, episodes and tokens at the last step: for rates."""
     queue_depths: dict[str, float] = field(default_factory=dict[str, float])
     """Messages that wait in the run's queues, as metrics."""
+    shares: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Most episodes in the air that are this run's share, by environment; see `shares`."""
     is_cancel_requested: bool = False
     is_broker_away: bool = False
     """It gave no answer lately, so that no worker can be heard."""

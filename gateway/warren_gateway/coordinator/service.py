@@ -12,7 +12,7 @@ from typing import TypeVar, cast
 
 from warren_broker.errors import BrokerClosed, BrokerError
 from warren_broker.port import Broker
-from warren_gateway.coordinator import records, run_leases
+from warren_gateway.coordinator import records, run_leases, shares
 from warren_gateway.coordinator.actor import RETRY_S, RunActor
 from warren_gateway.coordinator.run_leases import RENEW_S, LeaseLost
 from warren_gateway.registry import Registry
@@ -54,6 +54,7 @@ class Coordinators:
         self._registry = registry
         self._relay = relay
         self._gateway = store.gateway
+        self._shares = shares.Shares(registry)
         self._holdings: dict[RunId, _Holding] = {}
         self._look = asyncio.Event()
 
@@ -73,6 +74,7 @@ class Coordinators:
                 while True:
                     try:
                         await self._renew()
+                        await self._look_at_wants()
                         await self._claim(tasks, is_alone=is_alone)
                         is_alone = False
                     except StoreUnavailable as error:
@@ -106,6 +108,11 @@ class Coordinators:
                 holding.task.cancel()
             elif lease.is_cancel_requested and holding.actor is not None:
                 holding.actor.notice_cancellation()
+
+    async def _look_at_wants(self) -> None:
+        """What the runs of all gateways want, for their shares."""
+        known = self._shares.wants
+        self._shares.wants = await self._store.transact(lambda session: shares.look(session, known))
 
     async def _claim(self, tasks: asyncio.TaskGroup, *, is_alone: bool) -> None:
         claimed = await self._store.transact(
@@ -142,7 +149,9 @@ class Coordinators:
             )
             if memory.epoch != holding.epoch:
                 raise LeaseLost(f"{run}: epoch {holding.epoch} is over")
-            actor = RunActor(memory, self._store, self._broker, self._registry, self._relay)
+            actor = RunActor(
+                memory, self._store, self._broker, self._registry, self._relay, self._shares
+            )
             holding.actor = actor
             log.info("%s drives %s (epoch %d)", self._gateway, run, holding.epoch)
             await actor.run()

@@ -3,13 +3,13 @@
 Invariants: a posted message reaches the broker at least once; it leaves the table only after the
 broker has confirmed it. Messages to one address leave in the order of posting: those of one gateway
 always, and to a stream, where the order stays, also those of several. A broker that is away costs
-time and nothing else.
+time and nothing else, and an address that takes nothing holds no other back.
 """
 
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
 from sqlalchemy import and_, delete, exists, func, insert, or_
@@ -90,6 +90,10 @@ class Relay:
         self._broker = broker
         self._posted = asyncio.Event()
         self._posted.set()
+        self._busy: set[str] = set()
+        """Names of the addresses that messages are on their way to."""
+        self._sent: list[int] = []
+        """Confirmed, and still in the table."""
         self._newest_seen = 0
         """Of all rows, at the last look for what was left behind."""
         self._orphaned_to = 0
@@ -102,16 +106,16 @@ class Relay:
 
     async def run(self) -> None:
         """Relay for ever."""
-        while True:
-            await self._until_due()
-            try:
-                while await self._relay_page():
-                    pass
-                await self._look_for_orphans()
-            except (BrokerError, StoreUnavailable) as error:
-                log.warning("outbox waits: %s", error)
-                await asyncio.sleep(RETRY_S)
-                self._posted.set()
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                await self._until_due()
+                try:
+                    await self._relay(tasks)
+                    await self._look_for_orphans()
+                except StoreUnavailable as error:
+                    log.warning("outbox waits: %s", error)
+                    await asyncio.sleep(RETRY_S)
+                    self._posted.set()
 
     async def _until_due(self) -> None:
         try:
@@ -128,32 +132,47 @@ class Relay:
             self._orphaned_to, self._newest_seen = self._newest_seen, newest
             self._looked_s = now_s
 
-    async def _relay_page(self) -> bool:
-        """Publish one page; True when there may be more."""
-        only = None if self._store.is_private else self._store.gateway
-        page = await self._store.transact(partial(_page, only, self._orphaned_to))
+    async def _relay(self, tasks: asyncio.TaskGroup) -> None:
+        """Forget what was sent, and begin to send the oldest of the rest to whoever is free."""
+        page = await self._turn_page()
         rows = [row for row, is_early in page if not is_early]
         if len(rows) < len(page):
             asyncio.get_running_loop().call_later(TURN_S, self._posted.set)
+        if rows and len(page) == PAGE:
+            self._posted.set()
         by_address: dict[Address, list[OutboxRow]] = defaultdict(list)
         for row in rows:
             by_address[_KINDS[row.address_kind](row.address)].append(row)
-        sent: list[int] = []
-        try:
-            await _all(self._publish(address, page, sent) for address, page in by_address.items())
-        finally:
-            if sent:
-                await self._store.transact(lambda session: _forget(session, sent))
-        return bool(rows) and len(page) == PAGE
+        for address, letters in by_address.items():
+            self._busy.add(address.name)
+            tasks.create_task(self._send(address, letters), name=f"outbox to {address.name}")
 
-    async def _publish(self, address: Address, rows: list[OutboxRow], sent: list[int]) -> None:
-        for row in rows:
-            try:
-                await self._publish_one(address, row)
-            except Unroutable:
-                log.info("nobody is behind %s any more; message dropped", address.name)
-            assert row.id is not None
-            sent.append(row.id)
+    async def _turn_page(self) -> list[tuple[OutboxRow, bool]]:
+        only = None if self._store.is_private else self._store.gateway
+        sent, busy = list(self._sent), set(self._busy)
+        page = await self._store.transact(partial(_next_page, sent, only, self._orphaned_to, busy))
+        del self._sent[: len(sent)]
+        return page
+
+    async def _send(self, address: Address, rows: list[OutboxRow]) -> None:
+        """One after the other, in order."""
+        try:
+            for row in rows:
+                await self._publish(address, row)
+                assert row.id is not None
+                self._sent.append(row.id)
+        except BrokerError as error:
+            log.warning("outbox waits: %s", error)
+            await asyncio.sleep(RETRY_S)
+        finally:
+            self._busy.discard(address.name)
+            self._posted.set()
+
+    async def _publish(self, address: Address, row: OutboxRow) -> None:
+        try:
+            await self._publish_one(address, row)
+        except Unroutable:
+            log.info("nobody is behind %s any more; message dropped", address.name)
 
     async def _publish_one(self, address: Address, row: OutboxRow) -> None:
         try:
@@ -165,19 +184,18 @@ class Relay:
             await self._broker.publish(address, row.body, message_id=row.message_id)
 
 
-async def _all(publishing: Iterable[Coroutine[None, None, None]]) -> None:
-    """Await all, then raise the first error: one address that fails holds no other back."""
-    for outcome in await asyncio.gather(*publishing, return_exceptions=True):
-        if isinstance(outcome, BaseException):
-            raise outcome
-
-
-def _page(only: str | None, orphaned_to: int, session: Session) -> list[tuple[OutboxRow, bool]]:
-    """The oldest rows, all or those of one gateway and what was left behind; True for each that
-    has to wait until another gateway has sent something older to the same stream."""
+def _next_page(
+    sent: list[int], only: str | None, orphaned_to: int, busy: Collection[str], session: Session
+) -> list[tuple[OutboxRow, bool]]:
+    """Without what was sent: the oldest rows, all or those of one gateway, to addresses that are not
+    busy; True for each that has to wait until another gateway has sent something older to the same
+    stream."""
+    if sent:
+        session.exec(delete(OutboxRow).where(col(OutboxRow.id).in_(sent)))
+    is_free = col(OutboxRow.address).not_in(busy)
     if only is None:
-        rows = session.exec(select(OutboxRow).order_by(col(OutboxRow.id)).limit(PAGE))
-        return [(row, False) for row in rows]
+        rows = select(OutboxRow).where(is_free).order_by(col(OutboxRow.id)).limit(PAGE)
+        return [(row, False) for row in session.exec(rows)]
     older = aliased(OutboxRow)
     is_early = and_(
         col(OutboxRow.address_kind) == "stream",
@@ -190,7 +208,7 @@ def _page(only: str | None, orphaned_to: int, session: Session) -> list[tuple[Ou
     )
     query = (
         select(OutboxRow, is_early)
-        .where(or_(col(OutboxRow.gateway) == only, col(OutboxRow.id) <= orphaned_to))
+        .where(is_free, or_(col(OutboxRow.gateway) == only, col(OutboxRow.id) <= orphaned_to))
         .order_by(col(OutboxRow.id))
         .limit(PAGE)
     )
@@ -199,7 +217,3 @@ def _page(only: str | None, orphaned_to: int, session: Session) -> list[tuple[Ou
 
 def _newest(session: Session) -> int:
     return session.exec(select(func.max(col(OutboxRow.id)))).one() or 0
-
-
-def _forget(session: Session, ids: list[int]) -> None:
-    session.exec(delete(OutboxRow).where(col(OutboxRow.id).in_(ids)))

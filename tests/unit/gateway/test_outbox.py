@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
+from sqlmodel import Session
 from tests.support.brokers import depth_is
 
 from warren_broker.port import Broker
@@ -63,3 +65,27 @@ async def test_what_a_dead_gateway_left_behind_is_sent_by_another(
     await dead.transact(lambda session: post(session, THEIRS, ITEM))
     async with relaying(alive, broker):
         await depth_is(broker, THEIRS, 1)
+
+
+async def test_an_address_that_takes_nothing_holds_no_other_back(
+    tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More pages than one go to the others while it hangs."""
+    monkeypatch.setattr(outbox, "PAGE", 2)
+    full = WorkQueue("full", max_messages=1)
+    store = await Store.open(f"sqlite:///{tmp_path / 'warren.db'}")
+    await broker.declare(full, OURS)
+    await store.transact(lambda session: _post_each(session, full, 3))
+    await store.transact(lambda session: _post_each(session, OURS, 5))
+    async with relaying(store, broker):
+        await depth_is(broker, OURS, 5)
+        assert await broker.depth(full) == 1
+        async with broker.consume(full, prefetch=1) as consumer:
+            for _ in range(3):
+                await (await anext(aiter(consumer))).ack()
+    await store.close()
+
+
+def _post_each(session: Session, address: WorkQueue, n: int) -> None:
+    for _ in range(n):
+        post(session, address, ITEM)

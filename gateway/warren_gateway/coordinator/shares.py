@@ -1,0 +1,88 @@
+"""Fair shares: how many episodes of an environment a run may have in the air.
+
+The live env workers have so many places for an environment, and each run that plays it wants at most
+as many episodes in the air as its config allows. Places are shared evenly; what a run doesn't want
+goes to the others (max-min fairness, Bertsekas and Gallager, Data Networks, section 6.5.2). A run alone
+has all of them.
+
+Invariant: no run sends more episodes than it has places, plus one group; so nobody's episodes wait
+behind thousands of another run's, however many that one asked for.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from sqlmodel import Session, col, select
+
+from warren_gateway.registry import Registry
+from warren_gateway.store.tables import Run
+from warren_schemas.config import LiveSource, TrainConfig
+from warren_schemas.control import WorkerRole
+from warren_schemas.events import RunState
+from warren_schemas.ids import RunId
+
+PLACES_OF_NOBODY = 64
+"""Counted while no env worker offers an environment; what was sent by then waits for the first one."""
+FINAL = [state.value for state in RunState if state.is_final]
+
+Wants = Mapping[str, int]
+"""Most episodes in the air, by environment."""
+
+
+class Shares:
+    """What the runs of all gateways want, and what the workers have."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self.wants: Mapping[RunId, Wants] = {}
+
+    def of(self, run: RunId) -> dict[str, int]:
+        """Episodes that this run may have in the air, by environment."""
+        return {name: self._share(name) for name in self.wants.get(run, ())}
+
+    def _share(self, environment: str) -> int:
+        wants = [own[environment] for own in self.wants.values() if environment in own]
+        return even_share(self._n_places(environment), wants)
+
+    def _n_places(self, environment: str) -> int:
+        workers = self._registry.alive(WorkerRole.ENVIRONMENT)
+        places = (w.capacity // len(w.offers) for w in workers if environment in w.offers)
+        return sum(places) or PLACES_OF_NOBODY
+
+
+def even_share(n_places: int, wants: Iterable[int]) -> int:
+    """What each may have at most so that all together fit; `n_places` if all wants do."""
+    n_left, ascending = n_places, sorted(wants)
+    for i, want in enumerate(ascending):
+        share = n_left // (len(ascending) - i)
+        if want > share:
+            return share
+        n_left -= want
+    return n_places
+
+
+def look(session: Session, known: Mapping[RunId, Wants]) -> dict[RunId, Wants]:
+    """What the runs want that go on and don't wait for a worker; configs never change."""
+    is_moving = col(Run.state).not_in(FINAL), col(Run.waiting_for).is_(None)
+    ids = [RunId(run) for run in session.exec(select(Run.id).where(*is_moving))]
+    new = select(Run).where(col(Run.id).in_([run for run in ids if run not in known]))
+    read = {
+        RunId(run.id): wanted(TrainConfig.model_validate(run.config)) for run in session.exec(new)
+    }
+    return {run: known[run] if run in known else read[run] for run in ids}
+
+
+def wanted(config: TrainConfig) -> Wants:
+    """Most episodes that the run may have in the air by its own config."""
+    if not isinstance(config.source, LiveSource):
+        return {}
+    algorithm = config.algorithm
+    n_groups = (algorithm.max_staleness + 1) * algorithm.groups_per_step
+    wants = Counter[str]()
+    for environment in config.environments:
+        wants[environment.name] += min(
+            n_groups * (environment.group_size or algorithm.group_size),
+            config.limits.in_flight,
+            environment.max_in_flight or config.limits.in_flight,
+        )
+    return wants

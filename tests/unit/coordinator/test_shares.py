@@ -1,0 +1,97 @@
+"""Shares of the env workers' places: even, whole, and no more than is there."""
+
+import random
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlmodel import Session
+from tests.support.gateway import CONFIG, heartbeat
+from tests.unit.coordinator.world import World, config
+
+from warren_broker.memory import open_hub
+from warren_gateway.coordinator.shares import PLACES_OF_NOBODY, Shares, even_share, look, wanted
+from warren_gateway.registry import Registry
+from warren_gateway.store.store import Store
+from warren_gateway.store.tables import Run
+from warren_schemas.control import WorkerRole
+from warren_schemas.ids import RunId
+
+MODEST, GREEDY = RunId("run_modest"), RunId("run_greedy")
+
+
+@given(st.integers(0, 10_000), st.lists(st.integers(1, 100_000), min_size=1, max_size=20))
+def test_places_are_shared_evenly_and_none_is_left_unused(n_places: int, wants: list[int]) -> None:
+    share = even_share(n_places, wants)
+    given_out = sum(min(want, share) for want in wants)
+    assert given_out <= n_places
+    if sum(wants) <= n_places:
+        assert given_out == sum(wants)
+    else:
+        assert given_out > n_places - len(wants)
+
+
+async def test_a_greedy_run_leaves_a_modest_one_what_it_wants() -> None:
+    async with open_hub() as hub:
+        registry = Registry(hub.client("gateway"))
+        shares = Shares(registry)
+        shares.wants = {MODEST: {"guess": 8}, GREEDY: {"guess": 100_000}}
+        assert shares.of(GREEDY) == {"guess": PLACES_OF_NOBODY - 8}
+        registry.hear(heartbeat("w1", WorkerRole.ENVIRONMENT, "guess", "other", capacity=64))
+        registry.hear(heartbeat("w2", WorkerRole.ENVIRONMENT, "guess", capacity=32))
+        registry.hear(heartbeat("w3", WorkerRole.SAMPLER, "guess", capacity=1000))
+        assert shares.of(GREEDY) == {"guess": 64 - 8}
+        assert shares.of(MODEST)["guess"] >= 8
+        shares.wants = {GREEDY: {"guess": 100_000}}
+        assert shares.of(GREEDY) == {"guess": 64}
+        assert shares.of(MODEST) == {}
+
+
+def test_a_run_wants_what_its_config_lets_it_have_in_the_air() -> None:
+    assert wanted(config()) == {"guess": 2 * 2 * 4}
+    assert wanted(config(limits={"steps": 1, "in_flight": 5})) == {"guess": 5}
+    source = {"kind": "recorded", "run": "run_1"}
+    assert wanted(config(source=source)) == {}
+
+
+async def test_runs_that_wait_or_have_ended_want_nothing(tmp_path: Path) -> None:
+    store = await Store.open(f"sqlite:///{tmp_path / 'warren.db'}")
+
+    def add(session: Session) -> None:
+        for run, state, waiting_for in [
+            ("going", "running", None),
+            ("waiting", "running", "no trainer offers it"),
+            ("over", "completed", None),
+        ]:
+            session.add(
+                Run(
+                    id=run,
+                    owner="me",
+                    name="r",
+                    config=CONFIG,
+                    state=state,
+                    waiting_for=waiting_for,
+                    n_steps=1,
+                    created_s=1.0,
+                )
+            )
+
+    await store.transact(add)
+    wants = await store.transact(lambda session: look(session, {}))
+    assert set(wants) == {"going"}
+    known = {RunId("going"): {"guess": 7}}
+    assert await store.transact(lambda session: look(session, known)) == known
+    await store.close()
+
+
+def test_a_run_admits_no_more_than_its_share() -> None:
+    """Groups are admitted while a place is free, so at most one group goes beyond."""
+    algorithm = {"group_size": 4, "groups_per_step": 1000, "max_staleness": 1}
+    world = World(
+        config(algorithm=algorithm, limits={"steps": 2, "in_flight": 100_000}), random.Random(3)
+    )
+    world.memory.shares = {"guess": 10}
+    while not world.episodes:
+        world.decide()
+        world.read_mail()
+    assert sum(group.n_missing for group in world.memory.groups.values()) == 12
