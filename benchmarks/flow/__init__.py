@@ -7,6 +7,7 @@ Real gateways, GPU workers and env workers on a RabbitMQ and a PostgreSQL of the
 - `workers`: steps per second of each env worker, the more of them there are
 - `hop`: what a step costs, and whom
 - `outages`: the wall time that a run loses when the broker, the store or a gateway goes
+- `lag`: the reward that the demo's task reaches with a batch of lag and without (real models)
 - `endurance`: many episodes, and the memory of each process
 
 prints its table and, for the first two, writes its chart beside this file.

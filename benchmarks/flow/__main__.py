@@ -5,6 +5,7 @@ import asyncio
 
 from benchmarks.flow.endurance import endurance
 from benchmarks.flow.hop import hop
+from benchmarks.flow.lag import lag
 from benchmarks.flow.outages import outages
 from benchmarks.flow.staleness import staleness
 from benchmarks.flow.workers import workers
@@ -22,6 +23,9 @@ def main() -> None:
     long = what.add_parser("endurance")
     long.add_argument("--episodes", type=int, default=1_000_000)
     long.add_argument("--minutes", type=float, default=600.0)
+    learning = what.add_parser("lag")
+    learning.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    learning.add_argument("--steps", type=int, default=250)
     given = parser.parse_args()
     match given.what:
         case "staleness":
@@ -32,6 +36,8 @@ def main() -> None:
             asyncio.run(hop(given.seconds))
         case "outages":
             asyncio.run(outages(given.steps))
+        case "lag":
+            lag(given.seeds, given.steps)
         case _:
             asyncio.run(endurance(given.episodes, given.minutes))
 
