@@ -38,8 +38,10 @@ def watch(memory: Memory, trainers: Sequence[Heartbeat]) -> bool:
         return False
     if beat is not None and lease.was_listed:
         return revoke(memory)
-    patience_s = TAKING_S if beat is not None else SILENCE_S
-    return revoke(memory) if memory.now_s - lease.seen_s > patience_s else False
+    if memory.now_s - lease.seen_s <= (TAKING_S if beat is not None else SILENCE_S):
+        return False
+    memory.deaf_trainer = lease.holder if beat is not None else None
+    return revoke(memory)
 
 
 def revoke(memory: Memory) -> bool:
@@ -49,11 +51,19 @@ def revoke(memory: Memory) -> bool:
 
 
 def choose(memory: Memory, trainers: Sequence[Heartbeat]) -> WorkerId | None:
-    """The trainer with most room that offers the base model; a full model needs an empty one."""
+    """The trainer with most room that offers the base model; a full model needs an empty one.
+
+    One that lives and did not take the last grant comes last: its orders may not reach it.
+    """
     offering = [t for t in trainers if memory.spec.base_model in t.offers]
     alone = is_full(memory.spec)
     able = [t for t in offering if t.in_flight < (1 if alone else t.capacity)]
-    return min(able, key=lambda t: (t.in_flight / t.capacity, t.worker)).worker if able else None
+
+    def burden(trainer: Heartbeat) -> tuple[bool, float, str]:
+        is_deaf = trainer.worker == memory.deaf_trainer
+        return is_deaf, trainer.in_flight / trainer.capacity, trainer.worker
+
+    return min(able, key=burden).worker if able else None
 
 
 def grant(memory: Memory, worker: WorkerId) -> None:

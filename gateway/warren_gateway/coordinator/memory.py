@@ -18,7 +18,7 @@ from warren_schemas.config import TrainConfig
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import EpisodePurpose
 from warren_schemas.events import Phase, RunEvent, RunEventBody, RunState
-from warren_schemas.ids import GroupId, ModelId, RunId
+from warren_schemas.ids import GroupId, ModelId, RunId, WorkerId
 from warren_schemas.training import ModelSpec, OpResult
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Lease:
     """Who trains the model; see `leases`."""
 
     epoch: int
-    holder: str | None
+    holder: WorkerId | None
     is_opened: bool
     seen_s: float
     """When the holder was last known to hold the lease (or was granted it)."""
@@ -58,6 +58,8 @@ class Memory:
     """Of the coordinator's own lease; see `run_leases`."""
     revision: int = 0
     """Number of the newest change."""
+    deaf_trainer: WorkerId | None = None
+    """It is alive and has not taken the last grant."""
     last_op: int = 0
     done_op: int = 0
     """Every op up to this one was answered in this lease, or lies under the checkpoint."""
@@ -156,7 +158,12 @@ def remember(
         spec=ModelSpec.model_validate(model.spec),
         state=RunState(run.state),
         progress=Progress.model_validate(run.progress or {}),
-        lease=Lease(model.epoch, model.holder, model.is_opened, seen_s=now_s),
+        lease=Lease(
+            model.epoch,
+            WorkerId(model.holder) if model.holder else None,
+            model.is_opened,
+            seen_s=now_s,
+        ),
         source=source,
         created_s=run.created_s,
         started_s=run.started_s,

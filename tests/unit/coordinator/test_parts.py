@@ -15,6 +15,7 @@ from warren_gateway.coordinator.batches import MICRO_BATCH_BYTES, Datum, token_b
 from warren_gateway.coordinator.plan import plan
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.events import Phase
+from warren_schemas.ids import WorkerId
 from warren_schemas.transcript import Tokens
 
 
@@ -92,6 +93,22 @@ def test_a_trainer_that_no_longer_names_the_lease_loses_it_at_once() -> None:
 
     assert lost
     assert world.memory.lease.holder is None
+
+
+def test_a_live_trainer_that_takes_no_grant_is_asked_again_only_if_nobody_else_is_there() -> None:
+    world = World(config(), random.Random(0))
+    world.decide()
+    world.decide()
+    deaf = world.alive(WorkerRole.TRAINER)[0].model_copy(update={"models": ()})
+    other = deaf.model_copy(update={"worker": WorkerId("trainer-9"), "in_flight": 3, "capacity": 4})
+    leases.grant(world.memory, deaf.worker)
+
+    assert not leases.watch(world.memory, [deaf, other])
+    world.memory.now_s += leases.TAKING_S + 1
+
+    assert leases.watch(world.memory, [deaf, other])
+    assert leases.choose(world.memory, [deaf, other]) == other.worker
+    assert leases.choose(world.memory, [deaf]) == deaf.worker
 
 
 @pytest.mark.parametrize("is_broker_away", [False, True])
