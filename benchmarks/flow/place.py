@@ -8,7 +8,7 @@ from pathlib import Path
 import leather
 from benchmarks.episodes.meter import cpu_by_process
 from tests.chaos.ledger import turns_sampled
-from tests.chaos.site import Site, open_site
+from tests.chaos.site import Site, let_others_in, open_site
 from tests.chaos.storm import config
 
 from warren import Client
@@ -23,19 +23,13 @@ async def site(
     n_env_workers: int, *, n_gateways: int = 1, n_gpu_workers: int = 1, **variables: str
 ) -> AsyncGenerator[Site]:
     async with open_site(
-        _new_folder(),
+        let_others_in(Path(tempfile.mkdtemp(prefix="warren-flow-"))),
         n_gateways=n_gateways,
         n_gpu_workers=n_gpu_workers,
         n_env_workers=n_env_workers,
         **variables,
     ) as opened:
         yield opened
-
-
-def _new_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="warren-flow-"))
-    folder.chmod(0o755)  # PostgreSQL doesn't run as root, and must get in
-    return folder
 
 
 def walks(

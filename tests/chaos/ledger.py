@@ -69,6 +69,14 @@ class Books:
     def n_trained(self) -> int:
         return sum(len(op.marks) for op in self.ops.values())
 
+    def first_endings(self) -> list[Ending]:
+        """Of each episode the ending that counted."""
+        first: dict[tuple[str, int], Ending] = {}
+        for group, endings in self.endings.items():
+            for ending in endings:
+                first.setdefault((group, ending.member), ending)
+        return list(first.values())
+
     def count_endings(self) -> Counter[str]:
         """How many times each thing happened, for the report."""
         endings = [ending for group in self.endings.values() for ending in group]

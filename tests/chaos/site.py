@@ -10,6 +10,7 @@ import os
 import secrets
 import signal
 import socket
+import stat
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -233,9 +234,11 @@ async def open_site(
 
 
 def let_others_in(folder: Path) -> Path:
-    """PostgreSQL doesn't run as root, and must get to its data in a folder of pytest."""
-    for one in (folder, *folder.parents[:2]):
-        one.chmod(0o755)
+    """PostgreSQL doesn't run as root, and must get to its data below a folder of pytest."""
+    for one in (folder, *folder.parents):
+        mode = one.stat().st_mode
+        if os.geteuid() == 0 and not mode & stat.S_IXOTH:
+            one.chmod(mode | stat.S_IXOTH)
     return folder
 
 

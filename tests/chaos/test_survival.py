@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)
 
 PATIENCE_S = 180.0
 N_LIVE = 200
-N_TURNS = 10
+N_TURNS = 12
 N_STEPS = 25
 ZOMBIE_STEPS = 45
 AWAY_S = 10.0
@@ -65,7 +65,7 @@ async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def test_episodes_of_a_killed_env_worker_go_on_from_their_turn(site: Site) -> None:
-    """Of 200 live episodes none starts over, and no turn but the one in flight is sampled again."""
+    """Of 200 live episodes none starts over, and no turn is sampled again but a few in flight."""
     crowd = {"group_size": 4, "groups_per_step": N_LIVE // 4, "max_staleness": 0}
     walk = [{"name": "walk", "config": {"n_turns": N_TURNS, "step_s": 0.3}}]
     ledger = site.home / "ledger"
@@ -77,7 +77,7 @@ async def test_episodes_of_a_killed_env_worker_go_on_from_their_turn(site: Site)
 
         async def is_midway() -> bool:
             n_turns = turns_sampled(ledger) - before
-            return n_turns > N_LIVE * N_TURNS / 3 and await n_live() == N_LIVE
+            return n_turns > N_LIVE * N_TURNS / 4 and await n_live() == N_LIVE
 
         before = turns_sampled(ledger)
         run = await client.train(bounded("crowd", 1, algorithm=crowd, environments=walk))
@@ -89,14 +89,14 @@ async def test_episodes_of_a_killed_env_worker_go_on_from_their_turn(site: Site)
         victim.start()
     books = await books_of(site, run)
     check_books(books, max_staleness=0)
-    endings = [ending for group in books.endings.values() for ending in group]
-    n_again = turns_sampled(ledger) - before - sum(ending.n_turns for ending in endings)
-    counts = books.count_endings()
-    log.info("%d held, %s, %d turns sampled again", n_held, dict(counts), n_again)
-    assert counts["completed"] == books.n_admitted == N_LIVE
-    assert counts["restarts"] == 0
-    assert counts["replays"] == n_held > 0
-    assert 0 <= n_again <= n_held
+    first = books.first_endings()
+    n_replayed = sum(ending.n_recoveries > 0 for ending in first)
+    n_again = turns_sampled(ledger) - before - sum(ending.n_turns for ending in first)
+    log.info("%d held, %d replayed, %d turns sampled again", n_held, n_replayed, n_again)
+    assert len(first) == books.n_admitted == N_LIVE
+    assert all(ending.is_completed and ending.attempt == 1 for ending in first)
+    assert n_replayed == n_held > 0
+    assert 0 <= n_again <= n_held  # a step that was answered and not yet acked goes on twice
 
 
 async def test_zombies_of_every_role_change_nothing_when_they_wake(site: Site) -> None:
