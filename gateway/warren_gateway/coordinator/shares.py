@@ -14,16 +14,15 @@ from collections.abc import Iterable, Mapping
 
 from sqlmodel import Session, col, select
 
+from warren_gateway.coordinator.run_leases import FINAL
 from warren_gateway.registry import Registry
 from warren_gateway.store.tables import Run
 from warren_schemas.config import LiveSource, TrainConfig
 from warren_schemas.control import WorkerRole
-from warren_schemas.events import RunState
 from warren_schemas.ids import RunId
 
 PLACES_OF_NOBODY = 64
 """Counted while no env worker offers an environment; what was sent by then waits for the first one."""
-FINAL = [state.value for state in RunState if state.is_final]
 
 Wants = Mapping[str, int]
 """Most episodes in the air, by environment."""
