@@ -10,7 +10,7 @@ from tests.chaos.plan import make_plan
 from tests.chaos.site import let_others_in, open_site
 from tests.chaos.storm import Report, weather
 
-GAP_S = 1.5
+GAP_S = 1.2
 
 
 async def storm(folder: Path, n_faults: int, seed: int, *, gap_s: float = GAP_S) -> Report:

@@ -33,9 +33,9 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)
 PATIENCE_S = 180.0
 N_LIVE = 200
 N_TURNS = 12
-N_STEPS = 25
-ZOMBIE_STEPS = 45
-AWAY_S = 10.0
+N_STEPS = 24
+ZOMBIE_STEPS = 40
+AWAY_S = 8.0
 
 log = logging.getLogger(__name__)
 
