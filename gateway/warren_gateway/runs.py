@@ -195,7 +195,12 @@ def _insert(run: Run, config: TrainConfig, session: Session) -> None:
 
 
 def _model_row(run: Run, config: TrainConfig, checkpoint_url: str | None) -> Model:
-    spec = ModelSpec(base_model=config.model.base, update=config.model.update, seed=config.seed)
+    spec = ModelSpec(
+        base_model=config.model.base,
+        update=config.model.update,
+        seed=config.seed,
+        deterministic=config.model.deterministic,
+    )
     return Model(
         id=new_model_id(),
         run_id=run.id,

@@ -152,6 +152,8 @@ class ModelSpec(Frozen):
     base_model: str
     update: Update
     seed: NonNegativeInt = 0
+    deterministic: bool = False
+    """Never share a batch with other models, which would change the last bits."""
 
 
 def is_full(spec: ModelSpec) -> bool:

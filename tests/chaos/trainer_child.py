@@ -15,7 +15,16 @@ from pathlib import Path
 import numpy as np
 
 from warren_broker.worker.child import Channel
-from warren_gpu_worker.trainer.frames import Answer, Apply, Close, Open, Ready, pack, unpack_order
+from warren_gpu_worker.trainer.frames import (
+    Answer,
+    Apply,
+    Close,
+    Open,
+    Ready,
+    Together,
+    pack,
+    unpack_order,
+)
 from warren_schemas.ids import ModelId
 from warren_schemas.training import (
     ForwardBackward,
@@ -72,6 +81,10 @@ class SimulatedTrainer:
                 case Apply() as order:
                     for number, body in order.ops:
                         self._apply(order.model, order.epoch, number, body)
+                case Together() as order:
+                    for part in order.applies:
+                        for number, body in part.ops:
+                            self._apply(part.model, part.epoch, number, body)
                 case Close() as order:
                     if self._models.get(order.model, (0, None))[0] == order.epoch:
                         del self._models[order.model]

@@ -1,3 +1,4 @@
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
 """Helpers for trainer tests: batches, specs, and a reference implementation in float64.
 
 Legend: B sequences, N tokens of all of them laid end to end, T tokens of one.
@@ -86,6 +87,40 @@ def random_batch(seed: int, lengths: Sequence[int] = (5, 12, 3, 9)) -> TokenBatc
     )
 
 
+@torch.no_grad()
+def sampled_batch(
+    model: nn.Module, seed: int, lengths: Sequence[int], temperature: float = 1.0
+) -> TokenBatch:
+    """Tokens that the model has drawn itself; its own logprobs but for a sampler's small lag.
+
+    A ratio is the exponential of a difference of logprobs, so its relative error is the absolute
+    error of a logprob: half a unit in the last place, 1e-6 where a token has a logprob of -16. A
+    sampler doesn't draw such tokens, and a gradient that hangs on one is no better than it.
+    """
+    torch.manual_seed(seed)
+    batch = random_batch(seed, lengths)
+    double = copy.deepcopy(model).double()
+    for place in sequences(batch):
+        for t in range(place.start + 1, place.stop):
+            ids = torch.tensor(batch.ids_N[place.start : t].astype(np.int64))
+            logits_V = double(input_ids=ids[None]).logits[0, -1] / temperature
+            batch.ids_N[t] = torch.multinomial(logits_V.softmax(-1), 1).item()
+    logprobs_N = reference_logprobs(double, batch, temperature).numpy()
+    lag_N = np.random.default_rng(seed).normal(scale=0.2, size=logprobs_N.size)
+    logprobs_N = np.minimum(logprobs_N + lag_N, 0.0).astype(np.float32)
+    return batch.model_copy(update={"logprobs_N": logprobs_N})
+
+
+def relative_error(found: dict[str, Tensor], expected: dict[str, Tensor]) -> float:
+    """Of a whole gradient: the norm of what is wrong over the norm of what is right."""
+    assert found.keys() == expected.keys()
+    wrong = torch.cat(
+        [(found[name].double() - tensor).flatten() for name, tensor in expected.items()]
+    )
+    right = torch.cat([tensor.double().flatten() for tensor in expected.values()])
+    return float(torch.linalg.vector_norm(wrong) / torch.linalg.vector_norm(right))
+
+
 def forward_backward(
     batch: TokenBatch, loss: Loss | None = None, *, temperature: float = 1.0, logprobs: bool = False
 ) -> ForwardBackward:
@@ -157,7 +192,7 @@ def reference_gradient(
             sampler = torch.tensor(float(batch.logprobs_N[t]), dtype=torch.float64)
             weight = torch.tensor(float(batch.weights_N[t]), dtype=torch.float64)
             loss = loss + token_loss(logprobs_N[t], sampler, weight)
-    loss.backward()  # pyright: ignore[reportUnknownMemberType]
+    loss.backward()
     return {n: p.grad for n, p in double.named_parameters() if p.grad is not None}
 
 

@@ -1,5 +1,6 @@
 """The trainer as a service: real child processes, killed and stopped, on the in-process broker."""
 
+import asyncio
 import os
 import random
 import signal
@@ -35,7 +36,16 @@ from warren_gpu_worker.trainer.publishing import KEEP_POLICIES
 from warren_gpu_worker.weights import fetch_policy
 from warren_schemas.control import WorkerRole
 from warren_schemas.envelope import Envelope
-from warren_schemas.training import ModelSpec, Op, OpBody, OpDone, PublishPolicy, SaveState
+from warren_schemas.ids import ModelId
+from warren_schemas.training import (
+    ModelSpec,
+    Op,
+    OpBody,
+    OpDone,
+    OpOutcome,
+    PublishPolicy,
+    SaveState,
+)
 
 SPECS = [pytest.param(FULL, id="full"), pytest.param(LORA, id="lora")]
 END = SaveState(name="end")
@@ -90,6 +100,12 @@ def seal_of(outcome: object) -> str:
     assert outcome.checkpoint_url is not None
     lines = (Path(outcome.checkpoint_url) / "SHA256SUMS").read_text().splitlines()
     return "\n".join(line for line in lines if line.endswith(".safetensors"))
+
+
+def policy_of(outcome: OpOutcome) -> str:
+    policy = done(outcome).policy
+    assert policy is not None
+    return policy.url
 
 
 def uninterrupted(base_folder: Path, folder: Path, spec: ModelSpec, ops: list[OpBody]) -> str:
@@ -153,6 +169,28 @@ async def test_twins_and_disorder_change_nothing(
     for result in owner.results:
         assert result.outcome == owner.outcomes(1)[result.number]
     assert await hub.client("look").depth(train(MODEL, 1)) == 0
+
+
+async def test_eight_models_at_once_equal_eight_alone(
+    hub: MemoryHub, settings: GpuWorkerSettings, base_folder: Path, tmp_path: Path
+) -> None:
+    window: list[OpBody] = [forward_backward(random_batch(3, (9, 12, 7))), optim_step()]
+    ops = [*window * 3, PublishPolicy()]
+    specs = [LORA.model_copy(update={"seed": seed}) for seed in range(8)]
+
+    async def train_one(spec: ModelSpec) -> str:
+        async with owner_of(hub.client(f"owner {spec.seed}"), ModelId(f"model_{spec.seed}")) as one:
+            await one.open(spec, epoch=1)
+            return policy_of((await one.apply(1, ops))[-1])
+
+    async with serving(hub.client("worker"), settings), asyncio.TaskGroup() as tasks:
+        training = [tasks.create_task(train_one(spec)) for spec in specs]
+        found = [await task for task in training]
+    for spec, url in zip(specs, found, strict=True):
+        engine = opened(engine_for(base_folder, tmp_path / str(spec.seed)), spec)
+        expected = fetch_policy(policy_of(apply_all(engine, ops)[-1])).tensors
+        for name, tensor in fetch_policy(url).tensors.items():
+            assert torch.allclose(tensor, expected[name], rtol=0, atol=1e-6), name
 
 
 async def test_what_is_malformed_goes_to_the_dead_and_holds_nobody_up(

@@ -13,6 +13,8 @@ In the child
     engine      models by id, and what each op does to them
     model       one model: weights, optimizer, gradient
     gradient    forward and forward_backward, with batching, logprobs and metrics
+    together    forward_backward of several models in one batch
+    stacked     the decoder that such a batch goes through
     reference   the weights that KL penalties compare with
     activations gradient checkpointing
     start_adapter   a LoRA model that starts with somebody's adapter

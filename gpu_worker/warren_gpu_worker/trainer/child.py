@@ -11,6 +11,7 @@ the process ends; the same ops give the same bits, so kernels are deterministic 
 import logging
 import sys
 import time
+from typing import cast
 
 import torch
 import transformers
@@ -25,10 +26,12 @@ from warren_gpu_worker.trainer.frames import (
     Open,
     Pulse,
     Ready,
+    Together,
     pack,
     unpack_order,
 )
 from warren_schemas.ids import ModelId
+from warren_schemas.training import ForwardBackward
 
 PULSE_S = 1.0
 
@@ -49,6 +52,8 @@ class TrainerChild:
                     self._open(order)
                 case Apply() as order:
                     self._apply(order)
+                case Together() as order:
+                    self._apply_together(order)
                 case Close() as order:
                     self._close(order)
 
@@ -68,6 +73,16 @@ class TrainerChild:
         for number, body in order.ops:
             outcome = self._engine.apply(order.model, number, body)
             self._answer(Answer(order.model, order.epoch, number, outcome))
+
+    def _apply_together(self, order: Together) -> None:
+        ops = [
+            (apply.model, number, cast("ForwardBackward", body))
+            for apply in order.applies
+            for number, body in apply.ops
+        ]
+        outcomes = self._engine.apply_together(ops)
+        for apply, (_, number, _), outcome in zip(order.applies, ops, outcomes, strict=True):
+            self._answer(Answer(apply.model, apply.epoch, number, outcome))
 
     def _answer(self, answer: Answer) -> None:
         self._said_s = time.monotonic()

@@ -12,7 +12,7 @@ Invariants:
 
 import logging
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -45,6 +45,7 @@ from warren_gpu_worker.trainer.publishing import Publisher
 from warren_gpu_worker.trainer.reference import keep_reference
 from warren_gpu_worker.trainer.start_adapter import start_with_adapter
 from warren_gpu_worker.trainer.step import optimizer_step
+from warren_gpu_worker.trainer.together import Member, Together, apply_company
 from warren_schemas.ids import ModelId
 from warren_schemas.training import (
     Forward,
@@ -111,6 +112,11 @@ class Engine:
         self._progress = progress
         self._entries: dict[ModelId, _Entry] = {}
         self._parking = Parking(config.resident_models)
+        self._together = Together(
+            max_tokens=config.micro_batch_tokens,
+            max_models=config.resident_models,
+            checkpoint_activations=config.checkpoint_activations,
+        )
         self._bases: weakref.WeakValueDictionary[str, PreTrainedModel] = (
             weakref.WeakValueDictionary()
         )
@@ -157,6 +163,47 @@ class Engine:
         except Exception as error:  # out of memory, a store's own errors, a bug: the model lives on
             log.exception("op %d of model %s failed", number, model_id)
             return _failed(model, body, reason_of(error))
+
+    def apply_together(
+        self, orders: Sequence[tuple[ModelId, int, ForwardBackward]]
+    ) -> list[OpOutcome]:
+        """Apply one op of each of several models; those that fit together share a batch.
+
+        What each does and answers is what it would alone, but for the last bits.
+        """
+        outcomes: dict[ModelId, OpOutcome] = {}
+        for company in self._together.companies(self._members(orders)):
+            if len(company) > 1:
+                outcomes |= self._apply_company(company)
+        return [
+            outcomes.get(model_id) or self.apply(model_id, number, body)
+            for model_id, number, body in orders
+        ]
+
+    def _members(self, orders: Sequence[tuple[ModelId, int, ForwardBackward]]) -> Iterator[Member]:
+        for model_id, number, body in orders:
+            entry = self._entries.get(model_id)
+            if entry is None or entry.model.spec.deterministic:
+                continue
+            if (found := self._together.member(model_id, number, entry.model, body)) is not None:
+                yield found
+
+    def _apply_company(self, company: list[Member]) -> dict[ModelId, OpOutcome]:
+        """What the ops answer; nothing when they must go alone after all."""
+        self._progress()
+        try:
+            for m in company:
+                self._parking.use(m.model_id, m.model)
+            results = apply_company(self._together.decoder(company), company)
+        except Exception:  # out of memory, most likely; alone each needs less
+            log.warning("%d models can't share a batch", len(company), exc_info=True)
+            return {}
+        outcomes: dict[ModelId, OpOutcome] = {}
+        for m, result in zip(company, results, strict=True):
+            m.model.last_op = m.number
+            is_done = isinstance(result, OpDone)
+            outcomes[m.model_id] = result if is_done else _failed(m.model, m.op, str(result))
+        return outcomes
 
     def _apply(self, entry: _Entry, model_id: ModelId, body: OpBody) -> OpOutcome:
         model = entry.model
@@ -214,7 +261,7 @@ def _failed(model: TrainableModel, body: OpBody, reason: str) -> OpFailed:
     """What a failed op leaves behind: no half gradient, and a window that knows."""
     if isinstance(body, ForwardBackward):
         model.optimizer.zero_grad(set_to_none=True)
-        model.window_failure = model.window_failure or reason
+        model.window_failure = model.window_failure or f"op {model.last_op}: {reason}"
     elif isinstance(body, OptimStep):
         model.drop_gradient()
     return OpFailed(reason=reason)

@@ -1,6 +1,6 @@
 """What the supervisor and its training child say to each other; pickled, for both are one program.
 
-supervisor -> child    Open, Close, Apply
+supervisor -> child    Open, Close, Apply, Together
 child -> supervisor    Ready once, then an Answer for each Open (number 0) and each op, in order;
                        a Pulse now and then in the middle of a long op
 """
@@ -43,6 +43,13 @@ class Apply:
 
 
 @dataclass(frozen=True, slots=True)
+class Together:
+    """One op of each of several models; they may share a batch."""
+
+    applies: tuple[Apply, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Ready:
     """The child can take orders."""
 
@@ -61,15 +68,16 @@ class Answer:
 
 
 Order = Open | Close | Apply
+Turn = Order | Together
 Report = Ready | Pulse | Answer
 
 
-def pack(frame: Order | Report) -> bytes:
+def pack(frame: Turn | Report) -> bytes:
     return pickle.dumps(frame, protocol=5)
 
 
-def unpack_order(frame: bytes) -> Order:
-    return cast(Order, pickle.loads(frame))
+def unpack_order(frame: bytes) -> Turn:
+    return cast(Turn, pickle.loads(frame))
 
 
 def unpack_report(frame: bytes) -> Report:

@@ -3,7 +3,7 @@
 
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,11 +24,23 @@ LossOp = Forward | ForwardBackward
 
 
 @dataclass(slots=True)
-class _Answer:
+class Answer:
     """What the micro-batches of one op add up to."""
 
     parts: list[dict[str, Tensor]]
     logprobs_N: NDArray[np.float32] | None
+
+    @classmethod
+    def to(cls, op: LossOp) -> "Answer":
+        """Still empty."""
+        n_tokens = op.batch.ids_N.size
+        return cls([], np.zeros(n_tokens, np.float32) if op.return_logprobs else None)
+
+    def finish(self, model: TrainableModel) -> OpDone:
+        """What the op answers. Raises `OpError` when the result is not finite."""
+        metrics = merge(self.parts)
+        _check_finite(metrics)
+        return OpDone(version=model.version, metrics=report(metrics), logprobs_N=self.logprobs_N)
 
 
 def apply_loss(
@@ -41,27 +53,38 @@ def apply_loss(
     Raises `OpError` before anything is computed, or when the result is not finite; then, and when
     torch raises in the middle, the gradient of the window is spoilt and the caller must drop it.
     """
-    _check(model.network, op.batch)
-    if op.kl is not None:
-        check_reference(model)
-    n_tokens = op.batch.ids_N.size
-    answer = _Answer([], np.zeros(n_tokens, np.float32) if op.return_logprobs else None)
-    for micro_batch in micro_batches(
+    check_op(model, op)
+    answer = Answer.to(op)
+    for rows in micro_batches_of(model, op, max_tokens):
+        progress()
+        with torch.set_grad_enabled(isinstance(op, ForwardBackward)):
+            reference_M = reference_logprobs(model, op, rows)
+            loss = add_rows(model, op, rows, _hidden(model.network, rows), reference_M, answer)
+            if loss is not None and loss.requires_grad:
+                loss.backward()
+    done = answer.finish(model)
+    model.n_backward += isinstance(op, ForwardBackward)
+    return done
+
+
+def micro_batches_of(model: TrainableModel, op: LossOp, max_tokens: int) -> Iterator[MicroBatch]:
+    """The rows of an op, at most `max_tokens` positions at a time."""
+    return micro_batches(
         op.batch,
         max_tokens=max_tokens,
         all_logprobs=op.return_logprobs,
         device=model.network.device,
-    ):
-        progress()
-        with torch.set_grad_enabled(isinstance(op, ForwardBackward)):
-            _add_micro_batch(model, op, micro_batch, answer)
-    metrics = merge(answer.parts)
-    _check_finite(metrics)
-    model.n_backward += isinstance(op, ForwardBackward)
-    return OpDone(version=model.version, metrics=report(metrics), logprobs_N=answer.logprobs_N)
+    )
 
 
-def _check(network: Network, batch: TokenBatch) -> None:
+def check_op(model: TrainableModel, op: LossOp) -> None:
+    """Raise `OpError` where the op doesn't fit the model."""
+    _check_batch(model.network, op.batch)
+    if op.kl is not None:
+        check_reference(model)
+
+
+def _check_batch(network: Network, batch: TokenBatch) -> None:
     longest, largest = int(batch.lengths_B.max()), int(batch.ids_N.max())
     if largest >= network.vocabulary:
         raise OpError(
@@ -89,18 +112,29 @@ def _check_finite(merged: dict[str, float]) -> None:
         )
 
 
-def _add_micro_batch(model: TrainableModel, op: LossOp, rows: MicroBatch, answer: _Answer) -> None:
-    network = model.network
-    reference_M = _reference_logprobs(model, op, rows)
-    hidden_BTH = _hidden(network, rows)
+def add_rows(
+    model: TrainableModel,
+    op: LossOp,
+    rows: MicroBatch,
+    hidden_BTH: Tensor,
+    reference_M: Tensor | None,
+    answer: Answer,
+) -> Tensor | None:
+    """Add what these rows contribute to the answer; their loss, None where nothing is trained on.
+
+    `reference_M` is what `reference_logprobs` found for the rows.
+    """
+    network, loss = model.network, None
     trained = _logprobs_at(network, op, rows, hidden_BTH, rows.trained_M)
     if rows.trained_M.numel() > 0:
-        answer.parts.append(_take_loss(op, rows, trained, reference_M))
+        loss, part = _take_loss(op, rows, trained, reference_M)
+        answer.parts.append(part)
     if answer.logprobs_N is not None:
         with torch.no_grad():
             others = _logprobs_at(network, op, rows, hidden_BTH, rows.others_K)
         _note(answer.logprobs_N, rows, rows.trained_M, trained)
         _note(answer.logprobs_N, rows, rows.others_K, others)
+    return loss
 
 
 def _hidden(network: Network, rows: MicroBatch) -> Tensor:
@@ -108,8 +142,8 @@ def _hidden(network: Network, rows: MicroBatch) -> Tensor:
         return network.hidden_BTH(rows.input_ids_BT)
 
 
-def _reference_logprobs(model: TrainableModel, op: LossOp, rows: MicroBatch) -> Tensor | None:
-    """Of the trained tokens, where the op has a penalty."""
+def reference_logprobs(model: TrainableModel, op: LossOp, rows: MicroBatch) -> Tensor | None:
+    """Of the trained tokens, where the op has a penalty; no graph of the model may be alive."""
     if op.kl is None or rows.trained_M.numel() == 0:
         return None
     with reference_weights(model):
@@ -130,7 +164,8 @@ def _logprobs_at(
 
 def _take_loss(
     op: LossOp, rows: MicroBatch, trained: TokenLogprobs, reference_M: Tensor | None
-) -> dict[str, Tensor]:
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """The loss, and what there is to report."""
     logprobs_BT = _spread(rows, trained.logprobs_M)
     entropy = trained.entropy_M.sum()
     value = compute_objective(
@@ -139,9 +174,7 @@ def _take_loss(
         entropy=entropy,
         reference_logprobs_BT=None if reference_M is None else _spread(rows, reference_M),
     )
-    if isinstance(op, ForwardBackward):
-        value.loss.backward()
-    return {
+    return value.loss, {
         "loss:sum": value.loss.detach(),
         "tokens:sum": rows.mask_BT.sum(),
         "entropy:sum": entropy.detach(),

@@ -96,7 +96,7 @@ def build_lora(spec: ModelSpec, base: PreTrainedModel) -> TrainableModel:
     """Train an adapter around the tensors of `base`. Raises `SpecError`."""
     update = cast("LoraUpdate", spec.update)
     base.requires_grad_(False)
-    adapted = _adapt(_share(base), spec, update)
+    adapted = _adapt(share(base), spec, update)
     causal = cast("PreTrainedModel", adapted.get_base_model())
     policy = view_policy(adapted)
     trained = [p for p in adapted.parameters() if p.requires_grad]
@@ -104,7 +104,7 @@ def build_lora(spec: ModelSpec, base: PreTrainedModel) -> TrainableModel:
     return _trainable(spec, _network(causal, None), parameters, policy, base)
 
 
-def _share(base: PreTrainedModel) -> PreTrainedModel:
+def share(base: PreTrainedModel) -> PreTrainedModel:
     """A copy of the modules around the same tensors."""
     tensors = chain(base.parameters(), base.buffers())
     return copy.deepcopy(base, {id(tensor): tensor for tensor in tensors})

@@ -12,6 +12,7 @@ Invariants:
 import asyncio
 import logging
 import os
+from collections import deque
 from typing import Protocol
 
 from warren_broker.worker.child import Child, ChildDied
@@ -22,6 +23,8 @@ from warren_gpu_worker.trainer.frames import (
     Order,
     Pulse,
     Ready,
+    Together,
+    Turn,
     pack,
     unpack_report,
 )
@@ -32,7 +35,7 @@ _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 30.0
 _START_S = 300.0
 """To import torch on a cold and busy machine."""
 _AT_HAND = 2
-"""Most answers that the child owes."""
+"""Most turns that the child owes answers for."""
 _ENVIRONMENT = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
 """What torch asks for where its kernels shall be deterministic on a GPU."""
 
@@ -52,10 +55,11 @@ class TrainerProcess:
         self._name = name
         self._settings = settings
         self._listener = listener
-        self._shares = FairShares()
+        self._shares = FairShares(settings.micro_batch_tokens)
         self._may_send = asyncio.Event()
         self._ready = asyncio.Event()
-        self._n_owed = 0
+        self._owed: deque[int] = deque()
+        """Answers that are due for each turn of the child."""
         self._deadline: asyncio.Timeout | None = None
 
     @property
@@ -116,16 +120,17 @@ class TrainerProcess:
     async def _send(self, child: Child) -> None:
         while True:
             await self._may_send.wait()
-            order = self._shares.take() if self._n_owed < _AT_HAND else None
-            if order is None:
+            turn = self._shares.take() if len(self._owed) < _AT_HAND else None
+            if turn is None:
                 self._may_send.clear()
                 continue
-            was_idle = self._n_owed == 0
-            self._n_owed += not isinstance(order, Close)
+            was_idle = not self._owed
+            if n_answers := _n_answers(turn):
+                self._owed.append(n_answers)
             if was_idle:
                 self._wind_up()
             try:
-                await child.send(pack(order))
+                await child.send(pack(turn))
             except ChildDied:
                 return  # the receiving end says so
 
@@ -137,21 +142,33 @@ class TrainerProcess:
                     self._ready.set()
                     self._listener.on_ready()
                 case Answer():
-                    self._n_owed -= 1
-                    self._may_send.set()
+                    self._was_paid()
                     self._listener.on_answer(report)
                 case Pulse():
                     pass
             self._wind_up()
 
+    def _was_paid(self) -> None:
+        """One answer less is owed."""
+        self._owed[0] -= 1
+        if not self._owed[0]:
+            self._owed.popleft()
+            self._may_send.set()
+
     def _wind_up(self) -> None:
         """The child was heard, or has something to do again: its time begins anew."""
         if self._deadline is not None:
             due_s = asyncio.get_running_loop().time() + self._settings.hang_s
-            self._deadline.reschedule(due_s if self._n_owed else None)
+            self._deadline.reschedule(due_s if self._owed else None)
 
     def _bury(self) -> None:
         self._ready.clear()
-        self._shares = FairShares()
-        self._n_owed = 0
+        self._shares = FairShares(self._settings.micro_batch_tokens)
+        self._owed.clear()
         self._listener.on_death()
+
+
+def _n_answers(turn: Turn) -> int:
+    if isinstance(turn, Together):
+        return len(turn.applies)
+    return 0 if isinstance(turn, Close) else 1

@@ -43,3 +43,6 @@ class ModelConfig(Frozen):
     """Name of a base model that a GPU worker offers, for example `Qwen/Qwen3-0.6B`."""
     update: Update = Field(default_factory=LoraUpdate)
     """What is trained: `full` or `lora` (the default)."""
+    deterministic: bool = False
+    """Train apart from other models, also where they are on the same GPU worker: then the same data
+    gives the same weights to the last bit. A LoRA model that shares batches trains cheaper."""

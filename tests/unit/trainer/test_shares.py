@@ -4,11 +4,12 @@ from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.trainer import LORA, optim_step
+from tests.support.trainer import FULL, LORA, forward_backward, optim_step, random_batch
 
-from warren_gpu_worker.trainer.frames import Apply, Close, Open, Order
+from warren_gpu_worker.trainer.frames import Apply, Close, Open, Together, Turn
 from warren_gpu_worker.trainer.shares import FairShares
 from warren_schemas.ids import ModelId
+from warren_schemas.training import ModelSpec
 
 
 def opening(model: str, owner: str, epoch: int = 1) -> Open:
@@ -20,14 +21,14 @@ def ops(model: str, first: int, last: int, epoch: int = 1) -> Apply:
     return Apply(ModelId(model), epoch, tuple((n, optim_step()) for n in numbers))
 
 
-def drained(shares: FairShares) -> list[Order]:
-    orders: list[Order] = []
+def drained(shares: FairShares) -> list[Turn]:
+    orders: list[Turn] = []
     while (order := shares.take()) is not None:
         orders.append(order)
     return orders
 
 
-def names(orders: list[Order]) -> list[str]:
+def names(orders: list[Turn]) -> list[str]:
     return [f"{o.model}{o.ops[0][0]}" for o in orders if isinstance(o, Apply)]
 
 
@@ -54,7 +55,11 @@ def test_closing_drops_what_waits_and_spares_a_newer_lease() -> None:
     shares.add(opening("a", "x", epoch=2))
     shares.add(ops("a", 1, 1, epoch=2))
     shares.add(Close(ModelId("a"), 1))
-    kinds = [(type(order).__name__, order.epoch) for order in drained(shares)]
+    kinds = [
+        (type(order).__name__, order.epoch)
+        for order in drained(shares)
+        if not isinstance(order, Together)
+    ]
     assert kinds == [("Open", 2), ("Apply", 2), ("Close", 1)]
 
 
@@ -79,3 +84,53 @@ def test_every_op_comes_once_and_in_the_order_of_its_model(sent: list[tuple[str,
     for _ in range(sum(reached.values())):
         take()
     assert taken == {model: list(range(1, reached[model] + 1)) for model in "abcd"}
+
+
+def small(model: str, *numbers: int, n_tokens: int = 10) -> Apply:
+    op = forward_backward(random_batch(0, (n_tokens,)))
+    return Apply(ModelId(model), 1, tuple((n, op) for n in numbers))
+
+
+def rides(turns: list[Turn]) -> list[str]:
+    """The models of each turn."""
+    return [
+        " ".join(apply.model for apply in turn.applies)
+        if isinstance(turn, Together)
+        else str(turn.model)
+        for turn in turns
+    ]
+
+
+def sharing(tokens: int, **specs: ModelSpec) -> FairShares:
+    shares = FairShares(tokens)
+    for name, spec in specs.items():
+        shares.add(Open(ModelId(name), 1, spec, None, 1, owner=f"owner of {name}"))
+    drained(shares)
+    return shares
+
+
+def test_small_ops_of_like_models_ride_along_while_there_is_room() -> None:
+    other = LORA.model_copy(update={"update": LORA.update.model_copy(update={"rank": 8})})
+    seeded = LORA.model_copy(update={"seed": 7})
+    apart = LORA.model_copy(update={"deterministic": True})
+    shares = sharing(35, a=LORA, b=seeded, c=LORA, d=LORA, e=other, f=apart, g=FULL)
+    for model in "abcdefg":
+        shares.add(small(model, 1))
+    assert rides(drained(shares)) == ["a b c", "d", "e", "f", "g"]
+
+
+def test_only_a_forward_backward_takes_others_along() -> None:
+    shares = sharing(100, a=LORA, b=LORA)
+    shares.add(ops("a", 1, 1))
+    shares.add(small("b", 1, 2))
+    shares.add(small("a", 2))
+    assert rides(drained(shares)) == ["a", "b a", "b"]
+
+
+def test_a_ride_counts_as_a_turn() -> None:
+    """Who rode along comes after those who waited."""
+    shares = sharing(20, a=LORA, b=LORA, c=LORA)
+    shares.add(small("a", 1, 2))
+    shares.add(small("b", 1, 2))
+    shares.add(small("c", 1, 2))
+    assert rides(drained(shares)) == ["a b", "c a", "b c"]

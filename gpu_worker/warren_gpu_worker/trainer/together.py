@@ -1,0 +1,195 @@
+# pyright: reportUnknownMemberType=false
+"""forward_backward ops of several LoRA models in one batch.
+
+A small op leaves most of the machine idle, so ops of different models go through the base together
+(see `stacked`), each with its own loss. Large ops gain nothing and go alone.
+
+Legend as in `stacked`.
+
+Invariants:
+- An op does to its model what it would do alone, to the precision of the arithmetic: it has its own
+  loss, its own gradient, its own answer. What is wrong with one op concerns no other.
+- Nothing of any model has changed when `apply_company` raises, so the ops can still go alone.
+- A batch has at most `max_tokens` positions, and at least two thirds of them are the ops' own.
+"""
+
+import weakref
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from warren_gpu_worker.trainer.activations import checkpoint_activations
+from warren_gpu_worker.trainer.batching import MicroBatch
+from warren_gpu_worker.trainer.errors import OpError
+from warren_gpu_worker.trainer.gradient import (
+    Answer,
+    add_rows,
+    check_op,
+    micro_batches_of,
+    reference_logprobs,
+)
+from warren_gpu_worker.trainer.model import TrainableModel
+from warren_gpu_worker.trainer.stacked import Shape, StackedDecoder, shape_of
+from warren_schemas.ids import ModelId
+from warren_schemas.training import ForwardBackward, OpDone
+
+_LARGEST_PADDING = 1.5
+"""Positions of a shared batch for each one that the ops have alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An op that may share a batch."""
+
+    model_id: ModelId
+    number: int
+    model: TrainableModel
+    op: ForwardBackward
+    rows: MicroBatch
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(rows, positions)"""
+        n_rows, n_positions = self.rows.input_ids_BT.shape
+        return n_rows, n_positions
+
+
+class Together:
+    """Forms companies, and keeps the decoders that they go through."""
+
+    def __init__(self, *, max_tokens: int, max_models: int, checkpoint_activations: bool) -> None:
+        self._max_tokens = max_tokens
+        self._max_models = max_models
+        self._checkpoint_activations = checkpoint_activations
+        self._decoders: weakref.WeakKeyDictionary[PreTrainedModel, dict[Shape, StackedDecoder]] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def member(
+        self, model_id: ModelId, number: int, model: TrainableModel, op: ForwardBackward
+    ) -> Member | None:
+        """None for an op that fills a batch by itself, or is in error."""
+        try:
+            check_op(model, op)
+        except OpError:
+            return None
+        rows = micro_batches_of(model, op, self._max_tokens)
+        first = next(rows)
+        is_small = next(rows, None) is None
+        return Member(model_id, number, model, op, first) if is_small else None
+
+    def companies(self, members: Iterable[Member]) -> Iterator[list[Member]]:
+        """Two or more members of like size on the same base; who finds no other is left out."""
+        kinds: dict[tuple[int, Shape], list[Member]] = defaultdict(list)
+        for m in members:
+            if m.model.base is not None and (shape := shape_of(m.model)) is not None:
+                kinds[id(m.model.base), shape].append(m)
+        for kind in kinds.values():
+            company: list[Member] = []
+            for newcomer in sorted(kind, key=lambda m: m.size[::-1], reverse=True):
+                if company and not self._fits([*company, newcomer]):
+                    yield company
+                    company = []
+                company.append(newcomer)
+            yield company
+
+    def _fits(self, company: list[Member]) -> bool:
+        n_rows, n_positions = _extent(company)
+        n_batch = len(company) * n_rows * n_positions
+        n_own = sum(rows * positions for rows, positions in (m.size for m in company))
+        is_dense = n_batch <= _LARGEST_PADDING * n_own
+        return is_dense and n_batch <= self._max_tokens and len(company) <= self._max_models
+
+    def decoder(self, company: list[Member]) -> StackedDecoder:
+        """Of the company's base and shape."""
+        model = company[0].model
+        base, shape = cast("PreTrainedModel", model.base), cast("Shape", shape_of(model))
+        decoders = self._decoders.setdefault(base, {})
+        if shape not in decoders:
+            decoders[shape] = StackedDecoder(base, shape)
+            if self._checkpoint_activations:
+                checkpoint_activations(decoders[shape].module)
+        return decoders[shape]
+
+
+def _extent(company: list[Member]) -> tuple[int, int]:
+    """Rows of each model, and positions of each row."""
+    rows, positions = zip(*(m.size for m in company), strict=True)
+    return max(rows), max(positions)
+
+
+def apply_company(decoder: StackedDecoder, company: list[Member]) -> list[OpDone | OpError]:
+    """Apply the ops in one batch; what each answers, in their order."""
+    references = [reference_logprobs(m.model, m.op, m.rows) for m in company]
+    answers = [Answer.to(m.op) for m in company]
+    with decoder.adapted_by([m.model for m in company]):
+        hidden_BTH = decoder.hidden_BTH(_input_ids(company))
+        losses: list[Tensor] = []
+        for place, m in enumerate(company):
+            loss = add_rows(
+                m.model,
+                m.op,
+                m.rows,
+                _own_hidden(hidden_BTH, company, place),
+                references[place],
+                answers[place],
+            )
+            if loss is not None:
+                losses.append(loss)
+        gradients = _gradients(company, losses)
+    sums = [_sums(m, gradient) for m, gradient in zip(company, gradients, strict=True)]
+    # From here on nothing can fail half-way.
+    return [
+        _settle(m, answer, added) for m, answer, added in zip(company, answers, sums, strict=True)
+    ]
+
+
+def _input_ids(company: list[Member]) -> Tensor:
+    """[B, T]; a model with fewer rows gets empty ones."""
+    n_rows, n_positions = _extent(company)
+    ids_SRT = company[0].rows.input_ids_BT.new_zeros(len(company), n_rows, n_positions)
+    for place, m in enumerate(company):
+        rows, positions = m.size
+        ids_SRT[place, :rows, :positions] = m.rows.input_ids_BT
+    return ids_SRT.flatten(0, 1)
+
+
+def _own_hidden(hidden_BTH: Tensor, company: list[Member], place: int) -> Tensor:
+    n_rows, _ = _extent(company)
+    rows, positions = company[place].size
+    first = place * n_rows
+    return hidden_BTH[first : first + rows, :positions]
+
+
+def _gradients(company: list[Member], losses: list[Tensor]) -> list[list[Tensor | None]]:
+    """By model, in the order of its parameters. Each depends on its own op's loss alone."""
+    parameters = [list(m.model.parameters.values()) for m in company]
+    everything = [parameter for own in parameters for parameter in own]
+    found = iter(torch.autograd.grad(torch.stack(losses).sum(), everything, allow_unused=True))
+    return [[next(found) for _ in own] for own in parameters]
+
+
+def _sums(m: Member, gradient: list[Tensor | None]) -> list[Tensor | None]:
+    """With what the model has of this window already."""
+    before = [parameter.grad for parameter in m.model.parameters.values()]
+    return [
+        old if new is None else new if old is None else old + new
+        for old, new in zip(before, gradient, strict=True)
+    ]
+
+
+def _settle(m: Member, answer: Answer, gradient: list[Tensor | None]) -> OpDone | OpError:
+    """Take over the gradient, unless the result is not finite."""
+    try:
+        done = answer.finish(m.model)
+    except OpError as error:
+        return error
+    for parameter, new in zip(m.model.parameters.values(), gradient, strict=True):
+        parameter.grad = new
+    m.model.n_backward += 1
+    return done
