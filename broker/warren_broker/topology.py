@@ -6,6 +6,7 @@ step           sampler      -> home.<worker>                the episode's env wo
                                falls back to interact.<environment> when it is gone
 episode_ended  any          -> trajectories.<run>           stream; the run's coordinator
 open_model     gateway      -> trainer.<worker>             one trainer
+delete_model   gateway      -> trainer-chores               any trainer
 op             gateway      -> train.<model>.<epoch>        the trainer with the lease
 op_result      trainer      -> results.<model>              the run's coordinator
 run_event      gateway      -> events.<run>                 stream; people and TensorBoard
@@ -73,6 +74,8 @@ class Topic:
 Address = WorkQueue | Home | Stream | Topic
 
 DEAD = WorkQueue("dead")
+CHORES = WorkQueue("trainer-chores")
+"""What any trainer may do, because all of them have the same checkpoints."""
 WORKERS = Topic("workers")
 POLICIES = Topic("policies")
 RUNS = Topic("runs")

@@ -1,9 +1,10 @@
-"""Checkpoints that a run may go on from."""
+"""Checkpoints that a run has, and those that another may go on from."""
 
 from sqlmodel import Session, col, select
 
-from warren_gateway.store.tables import Model, Run
+from warren_gateway.store.tables import Checkpoint, Model, Run
 from warren_schemas.config import TrainConfig
+from warren_schemas.http import CheckpointList, CheckpointView
 
 
 class UnusableCheckpoint(Exception):
@@ -31,5 +32,35 @@ def require_checkpoint(session: Session, owner: str, config: TrainConfig) -> str
         )
     if resume.checkpoint is None:
         return model.checkpoint_url
-    states, _, _ = model.checkpoint_url.rpartition("/")
-    return f"{states}/{resume.checkpoint}"
+    found = session.get(Checkpoint, (model.id, resume.checkpoint))
+    if found is None:
+        names = ", ".join(row.name for row in _rows(session, model)) or "none"
+        raise UnusableCheckpoint(f"{run.id} has no checkpoint {resume.checkpoint}; it has: {names}")
+    return found.url
+
+
+def list_checkpoints(session: Session, run: Run) -> CheckpointList:
+    """What is kept of the run's model."""
+    model = session.exec(select(Model).where(col(Model.run_id) == run.id)).one()
+    return CheckpointList(
+        checkpoints=tuple(_view(row) for row in _rows(session, model)),
+        policy_version=model.policy_version,
+        policy_url=model.policy_url,
+    )
+
+
+def _rows(session: Session, model: Model) -> list[Checkpoint]:
+    query = select(Checkpoint).where(col(Checkpoint.model_id) == model.id)
+    return list(session.exec(query.order_by(col(Checkpoint.op))))
+
+
+def _view(row: Checkpoint) -> CheckpointView:
+    return CheckpointView(
+        name=row.name,
+        version=row.version,
+        step=row.step,
+        reward=row.reward,
+        size_bytes=row.size_bytes,
+        url=row.url,
+        created_s=row.created_s,
+    )

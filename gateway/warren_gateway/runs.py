@@ -7,7 +7,9 @@ Invariants
 - Streams are made after the commit: a gateway that dies in between leaves none that nobody knows.
 """
 
+import asyncio
 import logging
+import shutil
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -21,7 +23,8 @@ from sqlmodel import Session, col, select
 from warren_broker.errors import BrokerError
 from warren_broker.port import Broker
 from warren_broker.topology import Stream, run_events
-from warren_gateway.checkpoints import require_checkpoint
+from warren_gateway.checkpoints import list_checkpoints, require_checkpoint
+from warren_gateway.deleting import delete_run
 from warren_gateway.probe import within
 from warren_gateway.sources import require_source
 from warren_gateway.store.outbox import Relay, post
@@ -32,7 +35,7 @@ from warren_gateway.views import run_view
 from warren_schemas.config import TrainConfig
 from warren_schemas.envelope import Envelope
 from warren_schemas.events import RunEvent, RunState, StateChanged
-from warren_schemas.http import RunView, SubmitRun
+from warren_schemas.http import CheckpointList, RunView, SubmitRun
 from warren_schemas.ids import RunId, new_model_id, new_run_id
 from warren_schemas.training import ModelSpec
 
@@ -133,6 +136,27 @@ class Runs:
         for follower in self._followers:
             follower.notify(RunId(run))
         return self._view(row)
+
+    async def checkpoints(self, owner: str, run: str) -> CheckpointList:
+        """What is kept of the run's model. Raises `NoSuchRun`, `StoreUnavailable`."""
+        return await self._store.transact(
+            lambda session: list_checkpoints(session, _get(owner, run, session))
+        )
+
+    async def delete(self, owner: str, run: str) -> None:
+        """Delete a run that is over: what is here at once, its model's files by a trainer.
+
+        Raises `NoSuchRun`, `RunInUse`, `StoreUnavailable`.
+        """
+        view = await self.show(owner, run)
+        await self._store.transact(lambda session: delete_run(session, _get(owner, run, session)))
+        self._relay.notify()
+        await asyncio.to_thread(shutil.rmtree, self._runs_dir / run, ignore_errors=True)
+        try:
+            streams = (recording(run, view.config), run_events(run))
+            await within(DECLARE_S, self._broker.delete(*streams))
+        except BrokerError as error:  # their retention ends them as well
+            log.warning("the streams of %s were not deleted: %s", run, error)
 
     async def owned(self, owner: str, runs: Collection[str]) -> set[str]:
         """Those of these runs that belong to this owner."""

@@ -68,6 +68,37 @@ class RunView(Frozen):
     config: TrainConfig
 
 
+class CheckpointView(Frozen):
+    """A checkpoint that is kept."""
+
+    name: str
+    """What `resume_from.checkpoint` takes."""
+    version: NonNegativeInt
+    """Optimizer steps of the model."""
+    step: NonNegativeInt
+    """Batches of its phase that were consumed."""
+    reward: float | None = None
+    """Mean reward of up to 16 batches before it."""
+    size_bytes: NonNegativeInt
+    url: str
+    created_s: float
+
+
+class CheckpointList(Frozen):
+    checkpoints: tuple[CheckpointView, ...]
+    """Oldest first."""
+    policy_version: NonNegativeInt = 0
+    """The newest policy that samplers can load."""
+    policy_url: str | None = None
+    """Where it lies; null before the first."""
+
+
+class RunDeleted(Frozen):
+    """The run is gone; its files follow as soon as a trainer is free."""
+
+    id: RunId
+
+
 class TrajectoryView(Frozen):
     """One recorded trajectory: how an episode went, and what became of it."""
 

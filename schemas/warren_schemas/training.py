@@ -116,9 +116,9 @@ class SaveState(Frozen):
 
     kind: Literal["save_state"] = "save_state"
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
-    keep_last: Annotated[int, Field(ge=2)] | None = None
-    """Keep this many checkpoints, this one and those whose names sort just before it; None keeps
-    all. At least 2: until the answer is known, the one before may still be needed."""
+    keep: tuple[str, ...] | None = None
+    """Names of older checkpoints (they sort before this one) that stay; the others are deleted. The
+    newest whose answer is known must be among them. None keeps all."""
     note: dict[str, JsonValue] | None = None
     """Kept with the checkpoint, for whoever goes on from it."""
 
@@ -192,6 +192,7 @@ class OpDone(Frozen):
     note: dict[str, JsonValue] | None = None
     """Of an opening from another model's checkpoint: what its `SaveState` said."""
     checkpoint_url: str | None = None
+    checkpoint_bytes: NonNegativeInt = 0
 
 
 class OpFailed(Frozen):
@@ -233,6 +234,14 @@ class OpenModel(Item):
     next_op: Annotated[int, Field(ge=1)] = 1
     owner: str = ""
     """Owners share a worker fairly, whatever number of models and ops each has."""
+
+
+class DeleteModel(Item):
+    """The model's run was deleted: so are all its checkpoints and policies -> trainer-chores."""
+
+    kind: ClassVar[str] = "delete_model"
+    schema_version: ClassVar[int] = 1
+    model: ModelId
 
 
 class CloseModel(Item):

@@ -37,7 +37,7 @@ from warren_schemas.envelope import Item
 from warren_schemas.episode import EpisodeEnded, Generate, StartEpisode, Step
 from warren_schemas.events import RunEvent
 from warren_schemas.explain import explain
-from warren_schemas.training import CloseModel, Op, OpenModel, OpResult
+from warren_schemas.training import CloseModel, DeleteModel, Op, OpenModel, OpResult
 
 MAGIC = b"WRN1"
 MAX_ITEMS = 64
@@ -51,7 +51,7 @@ KINDS: dict[tuple[str, int], type[Item]] = {
     (item.kind, item.schema_version): item
     for item in (
         StartEpisode, Generate, Step, EpisodeEnded,
-        Op, OpResult, OpenModel, CloseModel,
+        Op, OpResult, OpenModel, CloseModel, DeleteModel,
         Heartbeat, PolicyPublished, RunEnded, RunEvent,
     )
 }  # fmt: skip

@@ -9,7 +9,7 @@ from warren.reading import ConnectionChanged, Event, EventReader
 from warren.recording import Beginning, TrajectoryReader
 from warren.transport import Transport
 from warren_schemas.events import RunState
-from warren_schemas.http import RunResult, RunView, TrajectoryView
+from warren_schemas.http import CheckpointList, RunDeleted, RunResult, RunView, TrajectoryView
 from warren_schemas.ids import RunId
 
 RECONNECT_S = 600.0
@@ -49,6 +49,17 @@ class Run:
                 raise
             await self.refresh()
         return self.view
+
+    async def checkpoints(self) -> CheckpointList:
+        """The checkpoints that are kept, oldest first, and the newest policy."""
+        return await self._transport.get(f"{self._path}/checkpoints", CheckpointList)
+
+    async def delete(self) -> None:
+        """Delete the run, its recording, its checkpoints and its policies.
+
+        Raises `GatewayError` (409) while it goes on, or another run of yours needs it.
+        """
+        await self._transport.post(f"{self._path}/delete", RunDeleted)
 
     async def events(
         self,

@@ -39,6 +39,7 @@ from warren_schemas.events import (
 from warren_schemas.ids import EpisodeId, GroupId, MessageId, ModelId, RunId, WorkerId
 from warren_schemas.training import (
     CloseModel,
+    DeleteModel,
     ForwardBackward,
     ModelSpec,
     Op,
@@ -227,6 +228,10 @@ def make_open_model(**changes: Any) -> OpenModel:
     )
 
 
+def make_delete_model(**changes: Any) -> DeleteModel:
+    return _make(DeleteModel, changes, envelope=make_envelope(episode=None), model=MODEL)
+
+
 def make_close_model(**changes: Any) -> CloseModel:
     return _make(CloseModel, changes, envelope=make_envelope(episode=None), model=MODEL, epoch=1)
 
@@ -293,6 +298,7 @@ EXAMPLES: dict[type[Item], list[Item]] = {
     ],
     OpenModel: [make_open_model(), make_open_model(checkpoint_url="file:///c4", next_op=5)],
     CloseModel: [make_close_model()],
+    DeleteModel: [make_delete_model()],
     Heartbeat: [
         make_heartbeat(),
         make_heartbeat(role=WorkerRole.TRAINER, models=(HeldModel(model=MODEL, epoch=1),)),

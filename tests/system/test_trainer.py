@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import resource
 import signal
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -26,22 +27,27 @@ from tests.support.trainer import (
     some_ops,
     tiny_base,
 )
-from tests.support.trainer_owner import WORKER, Owner, owner_of, serving
+from tests.support.trainer_owner import PATIENCE_S, WORKER, Owner, owner_of, serving
 
 from warren_broker.memory import open_hub
 from warren_broker.memory.hub import MemoryHub
-from warren_broker.topology import train, trainer
+from warren_broker.topology import CHORES, train, trainer
+from warren_gpu_worker.sealed_folder import delete_folder
 from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.trainer import chores, lease
 from warren_gpu_worker.trainer.publishing import KEEP_POLICIES
 from warren_gpu_worker.weights import fetch_policy
+from warren_schemas.config import CrossEntropyLoss
 from warren_schemas.control import WorkerRole
 from warren_schemas.envelope import Envelope
-from warren_schemas.ids import ModelId
+from warren_schemas.ids import ModelId, WorkerId
 from warren_schemas.training import (
+    DeleteModel,
     ModelSpec,
     Op,
     OpBody,
     OpDone,
+    OpFailed,
     OpOutcome,
     PublishPolicy,
     SaveState,
@@ -92,6 +98,12 @@ def child_pid() -> int:
 
 def kill_child(signum: signal.Signals = signal.SIGKILL) -> None:
     os.kill(child_pid(), signum)
+
+
+def size_bytes(pid: int) -> int:
+    """Of the process's address space."""
+    pages = Path(f"/proc/{pid}/statm").read_text().split()[0]
+    return int(pages) * resource.getpagesize()
 
 
 def seal_of(outcome: object) -> str:
@@ -174,7 +186,9 @@ async def test_twins_and_disorder_change_nothing(
 async def test_eight_models_at_once_equal_eight_alone(
     hub: MemoryHub, settings: GpuWorkerSettings, base_folder: Path, tmp_path: Path
 ) -> None:
-    window: list[OpBody] = [forward_backward(random_batch(3, (9, 12, 7))), optim_step()]
+    # AdamW with a small epsilon makes whole steps of what is nothing but rounding.
+    update = forward_backward(random_batch(3, (9, 12, 7)), CrossEntropyLoss())
+    window: list[OpBody] = [update, optim_step(eps=1.0)]
     ops = [*window * 3, PublishPolicy()]
     specs = [LORA.model_copy(update={"seed": seed}) for seed in range(8)]
 
@@ -335,3 +349,114 @@ async def test_a_child_that_hangs_is_killed(
         await owner.until_held()
         await owner.open(FULL, epoch=2)
         await owner.apply(2, [forward_backward(random_batch(1)), optim_step()])
+
+
+async def test_a_gap_that_does_not_close_ends_the_lease_with_a_word(
+    hub: MemoryHub,
+    owner: Owner,
+    settings: GpuWorkerSettings,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(lease, "GAP_S", 0.2)
+    window = [forward_backward(random_batch(1)), optim_step()]
+    async with serving(hub.client("worker"), settings):
+        await owner.open(LORA, epoch=1)
+        await owner.send(1, [(2, optim_step())])
+        await owner.until_held()
+        assert "op 1 has not come within 0.2 s, although later ones have" in caplog.text
+        await owner.open(LORA, epoch=2)
+        assert done((await owner.apply(2, window))[1]).version == 1
+    assert owner.outcomes(1).keys() == {0}
+
+
+async def test_a_worker_without_room_declines_and_says_so(
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
+) -> None:
+    """A model that is trained in full has the worker to itself, either way round."""
+    async with (
+        serving(hub.client("worker"), settings),
+        owner_of(hub.client("second"), ModelId("model_second")) as second,
+    ):
+        await owner.open(FULL, epoch=1)
+        await second.grant(LORA, epoch=1)
+        refusal = await second.outcome(1, 0)
+        assert isinstance(refusal, OpFailed)
+        assert refusal.elsewhere and "has no room for the model" in refusal.reason
+        await owner.apply(1, [forward_backward(random_batch(1)), optim_step()])
+        await owner.close(epoch=1)
+        await owner.until_held()
+        await second.open(LORA, epoch=2)
+        await owner.grant(FULL, epoch=2)
+        assert "has no room for the model" in failed(await owner.outcome(2, 0))
+
+
+async def test_no_memory_fails_the_op_with_a_hint_and_nothing_else(
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
+) -> None:
+    """The child may take 24 MiB more; the op in the middle of the window needs ten times that."""
+    fine, large = forward_backward(random_batch(1)), forward_backward(random_batch(2, [400] * 40))
+    async with serving(hub.client("worker"), settings):
+        await owner.open(FULL, epoch=1)
+        await owner.apply(1, [fine, optim_step(), fine])
+        unlimited = resource.prlimit(child_pid(), resource.RLIMIT_AS)
+        limit = size_bytes(child_pid()) + 24 * 1024**2
+        resource.prlimit(child_pid(), resource.RLIMIT_AS, (limit, unlimited[1]))
+        outcomes = await owner.apply(1, [large, optim_step()], first=4)
+        resource.prlimit(child_pid(), resource.RLIMIT_AS, unlimited)
+        after = await owner.apply(1, [large, optim_step()], first=6)
+    assert "out of memory; start the GPU worker with a smaller" in failed(outcomes[0])
+    assert "op 4: out of memory" in failed(outcomes[1])
+    assert done(after[1]).version == 2
+
+
+async def test_a_deleted_model_s_files_go(
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, n_done = asyncio.get_running_loop(), asyncio.Semaphore(0)
+
+    def delete(url: str) -> None:
+        delete_folder(url)
+        loop.call_soon_threadsafe(n_done.release)
+
+    monkeypatch.setattr(chores, "delete_folder", delete)
+    folder = Path(settings.checkpoint_url) / MODEL
+    async with serving(hub.client("worker"), settings):
+        await owner.open(LORA, epoch=1)
+        await owner.apply(1, [PublishPolicy(), END])
+        assert {path.name for path in folder.iterdir()} == {"policies", "states"}
+        await owner.close(epoch=1)
+        await owner.until_held()
+        for _ in range(2):  # orders come twice
+            await owner.courier.send(CHORES, DeleteModel(envelope=Envelope(), model=MODEL))
+        async with asyncio.timeout(PATIENCE_S):
+            for _ in range(2):
+                await n_done.acquire()
+    assert not folder.exists()
+
+
+async def test_stopping_and_resuming_in_another_process_is_never_having_stopped(
+    hub: MemoryHub,
+    owner: Owner,
+    settings: GpuWorkerSettings,
+    base_folder: Path,
+    tmp_path: Path,
+) -> None:
+    """A second run, of a model of its own, goes on from a checkpoint of the first: op by op the same
+    losses, and in the end the same bits."""
+    ops, k = [*some_ops(20, seed=5), END], 11
+    whole = apply_all(opened(engine_for(base_folder, tmp_path / "whole"), LORA), ops)
+    async with serving(hub.client("first worker"), settings):
+        await owner.open(LORA, epoch=1)
+        first = await owner.apply(1, [*ops[:k], SaveState(name="stop")])
+        await owner.close(epoch=1)
+        await owner.until_held()
+    worker = WorkerId("trainer_second")
+    async with (
+        serving(hub.client("second worker"), settings, worker),
+        owner_of(hub.client("second"), ModelId("model_second"), worker) as second,
+    ):
+        await second.open(LORA, epoch=1, checkpoint_url=done(first[-1]).checkpoint_url)
+        rest = await second.apply(1, ops[k:])
+    assert [done(o).metrics for o in (*first[:-1], *rest)] == [done(o).metrics for o in whole]
+    assert seal_of(rest[-1]) == seal_of(whole[-1])

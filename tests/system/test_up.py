@@ -42,6 +42,20 @@ async def start(*arguments: str, home: Path) -> asyncio.subprocess.Process:
     )  # fmt: skip
 
 
+async def told_by(*arguments: str, home: Path) -> str:
+    """What a command says to a person whose gateway is that of this home."""
+    port = (home / "port").read_text()
+    url, key = f"http://127.0.0.1:{port}", (home / "api-key").read_text()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "warren", *arguments,
+        env={**os.environ, "WARREN_URL": url, "WARREN_API_KEY": key, "WARREN_HOME": str(home)},
+        cwd=home, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, _ = await asyncio.wait_for(process.communicate(), READY_S)
+    assert process.returncode == 0, out.decode()
+    return out.decode()
+
+
 async def line_with(process: asyncio.subprocess.Process, words: str) -> str:
     assert process.stdout is not None
     async with asyncio.timeout(READY_S):
@@ -93,6 +107,7 @@ async def up(home: Path, *arguments: str) -> AsyncGenerator[asyncio.subprocess.P
 
 async def test_up_serves_a_run_and_stops_on_ctrl_c(tmp_path: Path) -> None:
     port = free_port()
+    (tmp_path / "port").write_text(str(port))
     async with up(tmp_path, "--port", str(port)) as process:
         told = await line_with(process, "warren train")
         assert f"WARREN_HOME={tmp_path} WARREN_URL=http://127.0.0.1:{port}" in told
@@ -100,8 +115,16 @@ async def test_up_serves_a_run_and_stops_on_ctrl_c(tmp_path: Path) -> None:
         async with warren.connect(f"http://127.0.0.1:{port}", key) as client:
             run = await client.train(short_run())
             result = await run.result()
-        assert result.updates <= 2
-        assert result.reward_after is not None
+            assert result.updates <= 2
+            assert result.reward_after is not None
+            newest = (await run.checkpoints()).checkpoints[-1]
+            assert newest.version == result.version and newest.size_bytes > 0
+            told = await told_by("export", f"{run.id}@{newest.name}", "--to", "out", home=tmp_path)
+            assert told == f"out: model, from {newest.url}\n"
+            assert (tmp_path / "out" / "model.safetensors").exists()
+            assert f"{run.id} is deleted" in await told_by("runs", "delete", run.id, home=tmp_path)
+            with pytest.raises(warren.NotFound):
+                await client.run(run.id)
         assert "Stopped." in await stop(process, signal.SIGINT)
         assert process.returncode == 0
 

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from warren_broker.errors import BrokerError
 from warren_gateway.checkpoints import UnusableCheckpoint
+from warren_gateway.deleting import RunInUse
 from warren_gateway.runs import KeyReused, NoSuchRun, RunHasEnded
 from warren_gateway.sources import UnusableSource
 from warren_gateway.store.store import StoreUnavailable
@@ -46,7 +47,8 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
     except web.HTTPException as error:
         return _answer(_of_aiohttp(request, error))
     except (
-        BrokerError, KeyReused, NoSuchRun, RunHasEnded, StoreUnavailable, UnusableCheckpoint, UnusableSource,
+        BrokerError, KeyReused, NoSuchRun, RunHasEnded, RunInUse, StoreUnavailable,
+        UnusableCheckpoint, UnusableSource,
     ) as error:  # fmt: skip
         return _answer(_of_ours(error))
     except Exception:
@@ -77,6 +79,8 @@ def _of_ours(error: Exception) -> Refusal:
     if isinstance(error, RunHasEnded):
         message = f"Run {error.run} has ended already: it is {error.state}."
         return Refusal(409, Problem(code="run_has_ended", message=message))
+    if isinstance(error, RunInUse):
+        return Refusal(409, Problem(code="run_in_use", message=f"{error}."))
     if isinstance(error, KeyReused):
         problem = Problem(
             code="idempotency_key_reused",

@@ -8,7 +8,8 @@ from pydantic import Field
 from warren_gateway.api.route import Call, Nothing, reply
 from warren_schemas.base import Frozen
 from warren_schemas.events import RunState
-from warren_schemas.http import RunList, SubmitRun
+from warren_schemas.http import RunDeleted, RunList, SubmitRun
+from warren_schemas.ids import RunId
 
 
 class ListRuns(Frozen):
@@ -30,6 +31,11 @@ async def list_runs(call: Call[ListRuns]) -> web.StreamResponse:
 
 async def show_run(call: Call[Nothing]) -> web.StreamResponse:
     return reply(await call.parts.runs.show(call.owner, call.run))
+
+
+async def delete_run(call: Call[Nothing]) -> web.StreamResponse:
+    await call.parts.runs.delete(call.owner, call.run)
+    return reply(RunDeleted(id=RunId(call.run)))
 
 
 async def cancel_run(call: Call[Nothing]) -> web.StreamResponse:

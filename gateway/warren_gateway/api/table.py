@@ -1,5 +1,6 @@
 """Every route of the HTTP API, in one place."""
 
+from warren_gateway.api.checkpoints import run_checkpoints
 from warren_gateway.api.dead_letters import (
     ListDeadLetters,
     drop_dead_letter,
@@ -11,15 +12,24 @@ from warren_gateway.api.events import run_events_live
 from warren_gateway.api.fleet import list_queues, list_workers
 from warren_gateway.api.health import show_health
 from warren_gateway.api.route import Nothing, Route
-from warren_gateway.api.runs import ListRuns, cancel_run, list_runs, show_run, submit_run
+from warren_gateway.api.runs import (
+    ListRuns,
+    cancel_run,
+    delete_run,
+    list_runs,
+    show_run,
+    submit_run,
+)
 from warren_gateway.api.trajectories import ReadTrajectories, run_trajectories
 from warren_schemas.events import RunEvent
 from warren_schemas.http import (
+    CheckpointList,
     DeadLetterDetails,
     DeadLetterList,
     DeadLetterView,
     Health,
     QueueList,
+    RunDeleted,
     RunList,
     RunView,
     SubmitRun,
@@ -72,6 +82,24 @@ ROUTES: tuple[AnyRoute, ...] = (
         answers=RunView,
         summary="Ask for the end of a run",
         errors=(400, 404, 409, 413, 422),
+    ),
+    Route(
+        "POST",
+        "/v1/runs/{run}/delete",
+        delete_run,
+        takes=Nothing,
+        answers=RunDeleted,
+        summary="Delete a run that is over, with its recording, checkpoints and policies",
+        errors=(400, 404, 409, 413, 422),
+    ),
+    Route(
+        "GET",
+        "/v1/runs/{run}/checkpoints",
+        run_checkpoints,
+        takes=Nothing,
+        answers=CheckpointList,
+        summary="List the checkpoints that are kept of a run, oldest first",
+        errors=(404, 422),
     ),
     Route(
         "GET",

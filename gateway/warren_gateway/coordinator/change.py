@@ -13,7 +13,7 @@ from sqlmodel import Session, col
 from warren_broker.topology import Stream, Topic, WorkQueue
 from warren_gateway.coordinator.groups import Group
 from warren_gateway.store.outbox import post
-from warren_gateway.store.tables import GroupRow, Model, OpRow, Run
+from warren_gateway.store.tables import Checkpoint, GroupRow, Model, OpRow, Run
 from warren_schemas.envelope import Item
 from warren_schemas.ids import GroupId
 from warren_schemas.wire import encode
@@ -42,6 +42,10 @@ class Change:
     """Rows of ops appended to the log."""
     answers: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
     """Outcomes of ops by number."""
+    saved: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """Rows of checkpoints that were written."""
+    forgotten: set[str] = field(default_factory=set[str])
+    """Names of checkpoints that were deleted."""
     prune_ops_to: int = 0
     """Ops up to this number lie under a checkpoint and are forgotten."""
     posts: dict[WorkQueue | Stream | Topic, list[Item]] = field(
@@ -55,7 +59,8 @@ class Change:
     def is_empty(self) -> bool:
         return not (
             self.run or self.model or self.admitted or self.restarted or self.closed
-            or self.replayed or self.ops or self.answers or self.prune_ops_to or self.posts
+            or self.replayed or self.ops or self.answers or self.saved or self.forgotten
+            or self.prune_ops_to or self.posts
         )  # fmt: skip
 
     def apply(self, session: Session, run_id: str, model_id: str) -> None:
@@ -65,6 +70,7 @@ class Change:
             session.exec(update(Model).where(col(Model.id) == model_id).values(**self.model))
         self._apply_groups(session, run_id)
         self._apply_ops(session, model_id)
+        self._apply_checkpoints(session, model_id)
         for address, items in self.posts.items():
             for same_kind in _by_kind(items):
                 post(session, address, *same_kind)
@@ -103,6 +109,15 @@ class Change:
         if self.prune_ops_to:
             old = (col(OpRow.model_id) == model_id) & (col(OpRow.number) <= self.prune_ops_to)
             session.exec(delete(OpRow).where(old))
+
+    def _apply_checkpoints(self, session: Session, model_id: str) -> None:
+        """One that is saved again, after its trainer was lost, takes its own place."""
+        names = self.forgotten | {row["name"] for row in self.saved}
+        if names:
+            is_old = (col(Checkpoint.model_id) == model_id) & col(Checkpoint.name).in_(names)
+            session.exec(delete(Checkpoint).where(is_old))
+        if self.saved:
+            session.exec(insert(Checkpoint), params=self.saved)
 
 
 def _by_kind(items: list[Item]) -> list[list[Item]]:

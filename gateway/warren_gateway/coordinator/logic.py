@@ -11,6 +11,7 @@ from warren_gateway.coordinator import (
     episodes,
     evaluation,
     group_policy,
+    keeping,
     leases,
     oplog,
     resuming,
@@ -52,6 +53,7 @@ def absorb_answer(memory: Memory, result: OpResult) -> None:
         return _absorb_opening(memory, result)
     for answer in oplog.take_answer(memory, result):
         steps.note_answer(memory, answer)
+        keeping.note_saved(memory, answer)
         if isinstance(answer.outcome, OpFailed):
             ending.end(
                 memory, RunState.FAILED, f"training op {answer.number}: {answer.outcome.reason}"
@@ -196,7 +198,7 @@ def _advance_closing(memory: Memory) -> bool:
     if memory.checkpoint_op < memory.last_op:
         if not memory.progress.is_final_checkpoint_issued:
             memory.progress.is_final_checkpoint_issued = True
-            steps.checkpoint(memory)
+            keeping.checkpoint(memory)
         return False
     ending.end(memory, RunState.COMPLETED)
     return False

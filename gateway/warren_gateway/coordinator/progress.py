@@ -26,6 +26,20 @@ class PendingStep(BaseModel):
     """Metrics that the trainer answered with, op by op."""
 
 
+class CheckpointMark(BaseModel):
+    """A checkpoint whose op is in the log, and which no later one has deleted."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    op: int
+    version: int
+    step: int
+    reward: float | None
+    drops: list[str] = Field(default_factory=list[str])
+    """Those that are gone once it is saved."""
+
+
 class EvaluationProgress(BaseModel):
     """An evaluation under way."""
 
@@ -77,6 +91,8 @@ class Progress(BaseModel):
     """Leases in a row that ended before a single new op was answered."""
     op_at_grant: int = -1
     is_final_checkpoint_issued: bool = False
+    checkpoints: list[CheckpointMark] = Field(default_factory=list[CheckpointMark])
+    """Oldest first."""
     recording_offset: int | None = None
     """Of a replay: where to read on in the recording."""
     n_trained_steps: int = 0

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warren_gateway.coordinator.batches import Datum, by_temperature, token_batches
+from warren_gateway.coordinator.keeping import checkpoint
 from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.oplog import append
 from warren_gateway.coordinator.progress import PendingStep
-from warren_gateway.coordinator.resuming import landmark
 from warren_gateway.coordinator.statistics import trainer_metrics
 from warren_schemas.config import AlgorithmConfig, DroLoss, KlPenalty, Loss
 from warren_schemas.events import Phase, StepCompleted
@@ -20,7 +20,6 @@ from warren_schemas.training import (
     OpResult,
     OptimStep,
     PublishPolicy,
-    SaveState,
 )
 
 
@@ -74,14 +73,6 @@ def take_step(
             metrics=metrics,
         )
     )
-
-
-def checkpoint(memory: Memory) -> int:
-    """Append a checkpoint of the state so far; the number of its op."""
-    name = f"step-{memory.progress.version_issued:06d}"
-    keep_last = memory.config.checkpoint.keep_last
-    note = landmark(memory) if memory.source.is_live else None  # a replay is begun anew
-    return append(memory, SaveState(name=name, keep_last=keep_last, note=note))
 
 
 def _append_update(

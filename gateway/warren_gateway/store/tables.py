@@ -9,7 +9,7 @@ Invariants
 
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, Column, Index, LargeBinary, UniqueConstraint
+from sqlalchemy import JSON, BigInteger, Column, Index, LargeBinary, UniqueConstraint
 from sqlmodel import Field, SQLModel
 
 
@@ -85,6 +85,25 @@ class Model(SQLModel, table=True):
     policy_url: str | None = None
     checkpoint_op: int = 0
     checkpoint_url: str | None = None
+
+
+class Checkpoint(SQLModel, table=True):
+    """A checkpoint that is kept."""
+
+    __tablename__: ClassVar[Any] = "checkpoint"
+
+    model_id: str = Field(primary_key=True, foreign_key="model.id")
+    name: str = Field(primary_key=True)
+    op: int
+    """Number of the op that saved it."""
+    version: int
+    step: int
+    """Batches of its phase that were consumed."""
+    reward: float | None = None
+    """Mean over the newest batches."""
+    url: str
+    size_bytes: int = Field(sa_column=Column(BigInteger, nullable=False))
+    created_s: float
 
 
 class OpRow(SQLModel, table=True):

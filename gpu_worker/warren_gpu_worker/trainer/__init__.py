@@ -5,6 +5,7 @@ In the supervisor
     lease       one model: its ops in, its answers out
     sequence    ops in order and exactly once, whatever order their messages come in
     shares      whose op the child gets next
+    chores      what any trainer may do: deleting files of models
     process     the child: orders in, answers out, started again when it dies
     frames      what travels between the two
 

@@ -15,6 +15,7 @@ Layout: <checkpoint_url>/<model>/states/<name>/ and <checkpoint_url>/<model>/pol
 Nothing of a model changes before the whole checkpoint was read and found fitting.
 """
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Literal
 
@@ -95,11 +96,11 @@ def save_checkpoint(
     return write_folder(url, write, durable=True)
 
 
-def forget_older(states: str, newest: str, *, keep_last: int) -> None:
-    """Delete the checkpoints whose names sort before `newest`, but for the last `keep_last - 1`."""
-    older = sorted(name for name in list_folders(states) if name < newest)
-    for name in older[: max(0, len(older) - keep_last + 1)]:
-        delete_folder(join_url(states, name))
+def forget_older(states: str, newest: str, keep: Collection[str]) -> None:
+    """Delete the checkpoints whose names sort before `newest`, but for those to keep."""
+    for name in list_folders(states):
+        if name < newest and name not in keep:
+            delete_folder(join_url(states, name))
 
 
 def load_checkpoint(

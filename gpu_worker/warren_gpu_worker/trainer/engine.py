@@ -218,10 +218,12 @@ class Engine:
             case SaveState():
                 states = states_url(self._config.checkpoint_url, model_id)
                 url = join_url(states, body.name)
-                save_checkpoint(url, model_id, model, body.note)
-                if body.keep_last is not None:
-                    forget_older(states, body.name, keep_last=body.keep_last)
-                return OpDone(version=model.version, checkpoint_url=url)
+                size_bytes = save_checkpoint(url, model_id, model, body.note)
+                if body.keep is not None:
+                    forget_older(states, body.name, body.keep)
+                return OpDone(
+                    version=model.version, checkpoint_url=url, checkpoint_bytes=size_bytes
+                )
             case LoadState():
                 adopt_checkpoint(body.url, model, optimizer=body.optimizer)
                 return OpDone(version=model.version)

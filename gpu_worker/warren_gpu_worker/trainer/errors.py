@@ -3,8 +3,10 @@
 import errno
 
 import torch
+from safetensors import SafetensorError
 
-_NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
+_NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "bad_alloc")
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class OpError(ValueError):
@@ -23,9 +25,18 @@ def reason_of(error: Exception) -> str:
             "out of memory; start the GPU worker with a smaller --micro-batch-tokens, or make"
             f" sequences shorter ({_first_line(text)})"
         )
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"no space left where checkpoints are kept; make room and save again ({error})"
+    if _is_disk_full(error):
+        return (
+            "no space left where checkpoints are kept; make room there, or keep fewer by"
+            f" checkpoint.keep_last, and go on from the one before ({_first_line(text)})"
+        )
     return f"{type(error).__name__}: {error}"
+
+
+def _is_disk_full(error: Exception) -> bool:
+    if isinstance(error, SafetensorError):  # which has the number in its text alone
+        return any(f"os error {number}" in str(error) for number in _NO_SPACE)
+    return isinstance(error, OSError) and error.errno in _NO_SPACE
 
 
 def _first_line(text: str) -> str:

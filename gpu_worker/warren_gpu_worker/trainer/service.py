@@ -23,6 +23,7 @@ from warren_broker.port import Broker
 from warren_broker.topology import results, trainer
 from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
 from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.trainer.chores import do_chores
 from warren_gpu_worker.trainer.frames import Answer
 from warren_gpu_worker.trainer.lease import Lease
 from warren_gpu_worker.trainer.process import TrainerProcess
@@ -83,6 +84,7 @@ class _Trainer:
             tasks.create_task(
                 beat(self._broker, self._heartbeat, changed=self._changed), name="heartbeat"
             )
+            tasks.create_task(do_chores(self._broker, self._settings.checkpoint_url), name="chores")
             try:
                 while True:
                     await self._take_orders()

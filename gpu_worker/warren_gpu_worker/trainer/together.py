@@ -171,7 +171,12 @@ def _gradients(company: list[Member], losses: list[Tensor]) -> list[list[Tensor 
     parameters = [list(m.model.parameters.values()) for m in company]
     everything = [parameter for own in parameters for parameter in own]
     found = iter(torch.autograd.grad(torch.stack(losses).sum(), everything, allow_unused=True))
-    return [[next(found) for _ in own] for own in parameters]
+    return [[_laid_out(next(found)) for _ in own] for own in parameters]
+
+
+def _laid_out(gradient: Tensor | None) -> Tensor | None:
+    """As its parameter is: the fused optimizer goes by memory, not by strides."""
+    return None if gradient is None else gradient.contiguous()
 
 
 def _sums(m: Member, gradient: list[Tensor | None]) -> list[Tensor | None]:

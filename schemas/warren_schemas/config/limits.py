@@ -1,11 +1,11 @@
 """When to save, when to stop, and how long to wait."""
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from warren_schemas.base import Frozen
-from warren_schemas.config.numbers import PositiveFloat, PositiveInt
+from warren_schemas.config.numbers import NonNegativeInt, PositiveFloat, PositiveInt
 
 
 class CheckpointConfig(Frozen):
@@ -14,8 +14,23 @@ class CheckpointConfig(Frozen):
     every_steps: PositiveInt = 100
     """Optimizer steps from one checkpoint to the next."""
     keep_last: Annotated[int, Field(ge=2)] = 2
-    """Older checkpoints are deleted. At least 2: the one before the newest is the way back when a
+    """The newest checkpoints are kept. At least 2: the one before the newest is the way back when a
     trainer dies while it saves."""
+    keep_every: PositiveInt | None = None
+    """Of older ones, those at multiples of this many optimizer steps are kept as well; a multiple of
+    `every_steps`."""
+    keep_best: NonNegativeInt = 0
+    """Of older ones, this many with the highest reward are kept as well: the mean of up to 16 batches
+    before the checkpoint. All others are deleted."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.keep_every is not None and self.keep_every % self.every_steps:
+            raise ValueError(
+                f"keep_every must be a multiple of every_steps, and {self.keep_every} is none of"
+                f" {self.every_steps}"
+            )
+        return self
 
 
 class LimitsConfig(Frozen):

@@ -29,11 +29,16 @@ For example:
 
 Environment: WARREN_URL and WARREN_API_KEY say which gateway to use, WARREN_HOME where files lie.
 """
-_RUNS_HELP = """See, follow and cancel runs.
+_RUNS_HELP = """See, follow, cancel and delete runs.
 
 For example:
     warren runs ls
     warren runs show last --follow
+"""
+_CHECKPOINTS_HELP = """See what a run has saved.
+
+For example:
+    warren checkpoints ls last
 """
 _DEAD_LETTERS_HELP = """See messages that were given up, and try them again or forget them.
 
@@ -71,6 +76,8 @@ def build() -> App:
     )
     _add(app, "train", "warren.cli.train:train", _RUNS)
     app.command(_runs())
+    app.command(_checkpoints())
+    _add(app, "export", "warren_up.export:export", _RUNS)
     _add(app, "trajectories", "warren.cli.replay:trajectories", _RUNS)
     _add(app, "replay", "warren.cli.replay:replay", _RUNS)
     _add(app, "workers", "warren.cli.cluster:workers", _SYSTEM)
@@ -102,9 +109,17 @@ def run(tokens: Sequence[str]) -> object:
 
 def _runs() -> App:
     runs = App(name="runs", help=_RUNS_HELP, help_format="plaintext", group=_RUNS)
-    for name in ("ls", "show", "cancel"):
+    for name in ("ls", "show", "cancel", "delete"):
         _add(runs, name, f"warren.cli.runs:{name}", _RUNS)
     return runs
+
+
+def _checkpoints() -> App:
+    checkpoints = App(
+        name="checkpoints", help=_CHECKPOINTS_HELP, help_format="plaintext", group=_RUNS
+    )
+    _add(checkpoints, "ls", "warren.cli.checkpoints:ls", _RUNS)
+    return checkpoints
 
 
 def _dead_letters() -> App:

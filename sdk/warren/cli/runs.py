@@ -1,4 +1,4 @@
-"""`warren runs ls`, `show` and `cancel`."""
+"""`warren runs ls`, `show`, `cancel` and `delete`."""
 
 import asyncio
 from typing import Annotated
@@ -60,6 +60,15 @@ def cancel(run: RunName, /, *, json: AsJson = False, gateway: GatewayOptions = H
     return asyncio.run(_cancel(run, gateway, as_json=json))
 
 
+def delete(run: RunName, /, *, gateway: GatewayOptions = HERE) -> int:
+    """Delete a run that is over, with its recording, checkpoints and policies, for good.
+
+    For example:
+        warren runs delete run_019aa3b7a1c04e5d90ab17ce21d3
+    """
+    return asyncio.run(_delete(run, gateway))
+
+
 async def _ls(gateway: Gateway, limit: int, *, as_json: bool) -> int:
     async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
         views = [run.view for run in await client.runs(limit=limit)]
@@ -94,4 +103,12 @@ async def _cancel(name: str, gateway: Gateway, *, as_json: bool) -> int:
         make_output().line(f"{run.id} had ended already: {run.state}")
     else:
         make_output().line(f"{run.id} is being cancelled")
+    return codes.OK
+
+
+async def _delete(name: str, gateway: Gateway) -> int:
+    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+        run = await find_run(client, name)
+        await run.delete()
+    make_output().line(f"{run.id} is deleted")
     return codes.OK

@@ -45,7 +45,7 @@ def replayed(
 def ops_of(world: World) -> list[str]:
     """But for the notes of checkpoints, which tell where a live run stood."""
     bodies = [world.applied[number].body for number in sorted(world.applied)]
-    return [body.model_dump_json(exclude={"note"}) for body in bodies]
+    return [body.model_dump_json(exclude={"note", "keep"}) for body in bodies]
 
 
 @settings(max_examples=3, deadline=None)

@@ -1,7 +1,8 @@
 """Whole runs through the coordinator's logic, in every order that a seed can think of.
 
 Whatever happens, the run ends, no trajectory is trained on twice, none is older than was allowed,
-and the op log is the same whichever trainer applied it.
+the op log is the same whichever trainer applied it, and the checkpoint that a trainer has to begin
+with is there.
 """
 
 import random
@@ -31,6 +32,7 @@ WHOLE = {
     },
     "warmup": {"steps": 3, "episodes_per_step": 4},
     "evaluation": {"episodes": 5, "every_steps": 2},
+    "checkpoint": {"every_steps": 1, "keep_every": 4, "keep_best": 1},
 }
 
 
@@ -52,6 +54,8 @@ def test_a_run_ends_whatever_happens(seed: int, chaos: float) -> None:
     assert steps == list(range(1, world.config.limits.steps + 1))
     evaluations = Counter(b.when for b in bodies if isinstance(b, EvaluationCompleted))
     assert evaluations["before"] == evaluations["after"] == 1
+    assert world.listed_checkpoints == set(world.checkpoints)
+    assert ("step-000004" in world.listed_checkpoints) == (memory.progress.version_issued >= 4)
     finals = [b for b in bodies if isinstance(b, StateChanged) and b.state.is_final]
     assert finals == [bodies[-1]]
 

@@ -18,7 +18,7 @@ from sqlmodel import Session, SQLModel, create_engine, select
 from warren_gateway.coordinator import leases, logic, records
 from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.source import Recorded
-from warren_gateway.store.tables import Model, OutboxRow, Run
+from warren_gateway.store.tables import Checkpoint, Model, OutboxRow, Run
 from warren_schemas.config import TrainConfig
 from warren_schemas.control import Heartbeat, HeldModel, RunEnded, WorkerRole
 from warren_schemas.envelope import Envelope, Item
@@ -184,7 +184,10 @@ class World:
             case StartEpisode():
                 self.episodes.append(item)
             case OpenModel():
-                version = self.checkpoints[item.checkpoint_url][1] if item.checkpoint_url else 0
+                op, version = 0, 0
+                if item.checkpoint_url is not None:
+                    op, version = self.checkpoints[item.checkpoint_url]
+                assert item.next_op in (op + 1, 1), "a checkpoint is of the op before"
                 worker = WorkerId(f"trainer-{self.n_generations}")
                 self.trainer = Trainer(worker, item.epoch, item.next_op, version)
                 note = self.notes[item.checkpoint_url] if item.checkpoint_url else None
@@ -233,6 +236,9 @@ class World:
                 policy = Policy(version=trainer.version, url=url, size_bytes=1)
                 return OpDone(version=trainer.version, policy=policy)
             case SaveState(name=name):
+                for other in [name_ for name_ in self.checkpoints if name_ < name]:
+                    if op.body.keep is not None and other not in op.body.keep:
+                        del self.checkpoints[other]
                 self.notes[name] = op.body.note
                 self.checkpoints[name] = (op.number, trainer.version)
                 return OpDone(version=trainer.version, checkpoint_url=name)
@@ -240,6 +246,12 @@ class World:
                 return OpDone(version=trainer.version, metrics={"loss:sum": 0.5})
             case _:
                 return OpDone(version=trainer.version)
+
+    @property
+    def listed_checkpoints(self) -> set[str]:
+        """What people are told that there is."""
+        with Session(self.engine) as session:
+            return {row.url for row in session.exec(select(Checkpoint))}
 
     def kill_trainer(self) -> None:
         self.trainer = None

@@ -5,7 +5,7 @@ from sqlmodel import Session, SQLModel, create_engine
 from tests.unit.coordinator.world import config
 
 from warren_gateway.checkpoints import UnusableCheckpoint, require_checkpoint
-from warren_gateway.store.tables import Model, Run
+from warren_gateway.store.tables import Checkpoint, Model, Run
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,11 @@ from warren_gateway.store.tables import Model, Run
             "me",
             {"resume_from": {"run": "run_1", "checkpoint": "step-000003"}},
             "file:///x/m/states/step-000003",
+        ),
+        (
+            "me",
+            {"resume_from": {"run": "run_1", "checkpoint": "step-000004"}},
+            "no checkpoint step-000004; it has: step-000003",
         ),
         ("me", {"resume_from": {"run": "run_9"}}, "no run run_9"),
         ("you", {"resume_from": {"run": "run_1"}}, "no run run_1"),
@@ -49,6 +54,19 @@ def test_a_run_resumes_from_what_is_its_owner_s_and_fits(
             session.add(
                 Model(id=f"model_{run}", run_id=run, base_model="tiny", spec={}, checkpoint_url=url)
             )
+        session.flush()
+        session.add(
+            Checkpoint(
+                model_id="model_run_1",
+                name="step-000003",
+                op=3,
+                version=3,
+                step=3,
+                url="file:///x/m/states/step-000003",
+                size_bytes=1,
+                created_s=1.0,
+            )
+        )
         session.flush()
         if expected is not None and not expected.startswith("file"):
             with pytest.raises(UnusableCheckpoint, match=expected):

@@ -42,7 +42,7 @@ BASE = {"base": "tiny"}
         ),
         (
             {"checkpoint": {"colour": "red"}},
-            "checkpoint.colour: unknown key; valid keys: every_steps, keep_last",
+            "checkpoint.colour: unknown key; valid keys: every_steps, keep_best, keep_every, keep_last",
         ),
         (
             {"temperature": 1},

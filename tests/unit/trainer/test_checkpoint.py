@@ -1,6 +1,8 @@
 """Checkpoints: going on from one equals never having stopped; anything else is refused."""
 
+import errno
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from peft import PeftModel
+from safetensors import SafetensorError
 from tests.support.trainer import (
     FULL,
     LORA,
@@ -30,6 +33,7 @@ from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.sealed_folder import list_folders
 from warren_gpu_worker.trainer.checkpoint import states_url
 from warren_gpu_worker.trainer.engine import Engine
+from warren_gpu_worker.trainer.errors import reason_of
 from warren_schemas.config import LoraUpdate
 from warren_schemas.ids import ModelId
 from warren_schemas.training import ModelSpec, OpDone, SaveState
@@ -159,16 +163,32 @@ def test_what_cannot_be_loaded_says_why(
 def test_a_full_disk_fails_the_op_and_keeps_the_old_checkpoint(
     base_folder: Path, tmp_path: Path
 ) -> None:
+    """The limit on the size of files fails a write in its middle, as a full disk does."""
     engine = opened(engine_for(base_folder, tmp_path), FULL)
     url = save(engine, 1)
-    states = Path(url).parent
-    (states.parent / "held").write_text("")
-    moved = states.rename(states.with_name("moved"))
-    states.write_text("a file where a folder should be")
-    assert "Error" in failed(engine.apply(MODEL, 2, SaveState(name="it")))
-    states.unlink()
-    moved.rename(states)
+    expected = digest_of_folder(Path(url))
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, unlimited[1]))
+    try:
+        reason = failed(engine.apply(MODEL, 2, SaveState(name="it")))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    assert "no space left where checkpoints are kept; make room there" in reason
+    assert digest_of_folder(Path(url)) == expected
+    assert os.listdir(Path(url).parent) == ["it"]  # nothing half-written takes up room
     done(engine_for(base_folder, tmp_path).open(MODEL, FULL, checkpoint_url=url, next_op=2))
+    save(engine, 3)
+
+
+def digest_of_folder(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def test_no_space_left_is_said_whoever_finds_it() -> None:
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    of_safetensors = SafetensorError(f"I/O error: {full.strerror} (os error {full.errno})")
+    for error in (full, of_safetensors):
+        assert reason_of(error).startswith("no space left where checkpoints are kept")
 
 
 KILLED_WHILE_SAVING = textwrap.dedent(
@@ -207,13 +227,13 @@ def test_a_kill_in_the_middle_of_a_save_leaves_a_whole_checkpoint(
     done(engine.open(MODEL, LORA, checkpoint_url=url, next_op=2))
 
 
-@pytest.mark.parametrize("keep_last", [2, 3, 6])
-def test_only_the_newest_checkpoints_stay(
-    base_folder: Path, tmp_path: Path, keep_last: int
-) -> None:
+def test_only_what_shall_be_kept_stays(base_folder: Path, tmp_path: Path) -> None:
+    """Older ones that are not named go; of newer ones, which only a replay can find, none does."""
     engine = opened(engine_for(base_folder, str(tmp_path)), FULL)
-    names = [f"step-{number:03d}" for number in range(1, 6)]
-    for number, name in enumerate(names, start=1):
-        done(engine.apply(MODEL, number, SaveState(name=name, keep_last=keep_last)))
-
-    assert list_folders(states_url(str(tmp_path), MODEL)) == names[-keep_last:]
+    states = states_url(str(tmp_path), MODEL)
+    for number, name in enumerate("abcde", start=1):
+        outcome = done(engine.apply(MODEL, number, SaveState(name=name)))
+        assert outcome.checkpoint_bytes > 400_000
+    assert list_folders(states) == list("abcde")
+    done(engine.apply(MODEL, 6, SaveState(name="d", keep=("a", "nobody"))))
+    assert list_folders(states) == ["a", "d", "e"]

@@ -8,6 +8,7 @@ import torch
 from tests.support.trainer import (
     FULL,
     LORA,
+    MILD,
     MODEL,
     TokenLoss,
     apply_all,
@@ -103,9 +104,9 @@ def test_gradient_equals_the_float64_reference(
 ) -> None:
     engine = stirred(opened(engine_for(base_folder, tmp_path, micro_batch_tokens=budget), spec))
     causal = model_of(engine).network.causal
-    batch = sampled_batch(causal, 1, (5, 12, 3, 9, 1, 2, 12), temperature=0.7)
-    expected = reference_gradient(causal, batch, token_loss, 0.7)
-    done(engine.apply(MODEL, 3, forward_backward(batch, loss, temperature=0.7)))
+    batch = sampled_batch(causal, 1, (5, 12, 3, 9, 1, 2, 12), MILD)
+    expected = reference_gradient(causal, batch, token_loss, MILD)
+    done(engine.apply(MODEL, 3, forward_backward(batch, loss, temperature=MILD)))
     assert_close(gradient_of(engine), expected)
 
 
@@ -115,9 +116,9 @@ def test_gradients_add_up_until_the_step(
 ) -> None:
     engine = stirred(opened(engine_for(base_folder, tmp_path), spec))
     causal = model_of(engine).network.causal
-    batches = [sampled_batch(causal, seed, (5, 12, 3, 9)) for seed in (1, 2, 3)]
-    parts = [reference_gradient(causal, batch, ppo) for batch in batches]
-    apply_all(engine, [forward_backward(batch) for batch in batches], first=3)
+    batches = [sampled_batch(causal, seed, (5, 12, 3, 9), MILD) for seed in (1, 2, 3)]
+    parts = [reference_gradient(causal, batch, ppo, MILD) for batch in batches]
+    apply_all(engine, [forward_backward(batch, temperature=MILD) for batch in batches], first=3)
     total = {name: sum((part[name] for part in parts), torch.zeros(())) for name in parts[0]}
     assert_close(gradient_of(engine), total)
     done(engine.apply(MODEL, 6, optim_step()))

@@ -11,6 +11,7 @@ import torch
 from tests.support.trainer import (
     FULL,
     LORA,
+    MILD,
     MODEL,
     apply_all,
     digest,
@@ -53,9 +54,9 @@ class Row:
         self.mask_T = torch.tensor(batch.mask_N[place].astype(bool))[1:]
         self.sampler_T = self._masked(batch.logprobs_N[place])
         self.weights_T = self._masked(batch.weights_N[place])
-        logprobs_TV = model(input_ids=ids_T[None]).logits[0].log_softmax(-1)[:-1]
+        logprobs_TV = model(input_ids=ids_T[None]).logits[0].div(MILD).log_softmax(-1)[:-1]
         with torch.no_grad():
-            base_TV = base(input_ids=ids_T[None]).logits[0].log_softmax(-1)[:-1]
+            base_TV = base(input_ids=ids_T[None]).logits[0].div(MILD).log_softmax(-1)[:-1]
         chosen = ids_T[1:, None]
         self.logprobs_T = logprobs_TV.gather(1, chosen)[:, 0][self.mask_T]
         self.base_T = base_TV.gather(1, chosen)[:, 0][self.mask_T]
@@ -170,12 +171,12 @@ def test_gradient_equals_the_float64_reference(
     moved(engine, first=3)
     plain = copy.deepcopy(model_of(engine).network.causal).double()
     plain.zero_grad()
-    batch = sampled_batch(plain, 1, LENGTHS)
+    batch = sampled_batch(plain, 1, LENGTHS, MILD)
     rows = [Row(plain, batch, place, base) for place in sequences(batch)]
     loss = torch.stack([loss_of(row) for row in rows]).sum()
     loss.backward()
 
-    outcome = done(engine.apply(MODEL, 6, op_with(**options, batch=batch)))
+    outcome = done(engine.apply(MODEL, 6, op_with(**options, batch=batch, temperature=MILD)))
 
     assert outcome.metrics["loss:sum"] == pytest.approx(loss.item(), rel=1e-5)
     expected = {n: p.grad for n, p in plain.named_parameters() if p.grad is not None}
@@ -257,7 +258,7 @@ def test_a_state_that_is_not_there_changes_nothing(base_folder: Path, tmp_path: 
 
 def test_truncation_reports_how_many_weights_were_capped(base_folder: Path, tmp_path: Path) -> None:
     engine = opened(engine_for(base_folder, tmp_path), FULL)
-    batch = sampled_batch(model_of(engine).network.causal, 1, LENGTHS)
+    batch = sampled_batch(model_of(engine).network.causal, 1, LENGTHS, 1.0)
     outcome = done(engine.apply(MODEL, 1, op_with(tis_cap=1.0, loss=CispoLoss(), batch=batch)))
     assert 0 < outcome.metrics["tis_truncated:mean"] < 1
 

@@ -1,0 +1,108 @@
+"""`warren export`: a run's weights as a folder for other tools.
+
+Invariant: importing this module loads nothing heavy; `warren --help` reads it.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from warren.cli.options import HERE, RETRY_S, Gateway, GatewayOptions
+
+if TYPE_CHECKING:
+    from warren_schemas.http import CheckpointList
+
+
+def export(
+    run: Annotated[str, Parameter(name="RUN")],
+    /,
+    *,
+    to: Path,
+    base_model: str | None = None,
+    adapter: bool = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Write a run's weights to a folder that transformers and vLLM load.
+
+    An adapter is merged into its base model. RUN alone is the newest policy; RUN@400 the policy after
+    400 optimizer steps, RUN@step-000400 the checkpoint of that name (`warren checkpoints ls`).
+
+    For example:
+        warren export last --to my-model
+        warren export guess@step-000400 --to my-adapter --adapter
+
+    Parameters
+    ----------
+    run
+        The run's id, the end of its id, its name, or `last`, and perhaps @VERSION.
+    to
+        The folder; it must not be there yet.
+    base_model
+        NAME=FOLDER, a folder or a name on the Hugging Face hub, where the run's own name of its base
+        model is none of these.
+    adapter
+        Write the adapter alone, in peft's format.
+    """
+    from warren.cli.output import make_output
+    from warren.errors import ConfigurationError
+    from warren_gpu_worker.base_models import UnknownBaseModel
+    from warren_gpu_worker.export import CannotExport, export_policy
+    from warren_gpu_worker.sealed_folder import FolderUnreadable
+
+    url, base = asyncio.run(_find(run, gateway))
+    try:
+        folder = None if adapter else _base_folder(base_model or base)
+        kind = export_policy(url, to, base_folder=folder, adapter=adapter)
+    except (CannotExport, FolderUnreadable, UnknownBaseModel, OSError) as error:
+        raise ConfigurationError(
+            f"{run} was not exported: {error}",
+            hint="Run it where the GPU workers' --checkpoints and the base model can be read.",
+        ) from error
+    make_output().line(f"{to}: {kind}, from {url}")
+    return 0
+
+
+async def _find(target: str, gateway: Gateway) -> tuple[str, str]:
+    """The URL of the weights, and the name of the base model."""
+    from warren.cli.select import find_run
+    from warren.client import connect
+    from warren.errors import ConfigurationError
+
+    name, _, version = target.partition("@")
+    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+        run = await find_run(client, name)
+        found = await run.checkpoints()
+    url = choose(found, version)
+    if url is None:
+        names = ", ".join(view.name for view in found.checkpoints) or "none"
+        wanted = f"no version {version}" if version else "nothing to export yet"
+        raise ConfigurationError(
+            f"{run.id} has {wanted}",
+            hint=f"Its checkpoints: {names}; its newest policy is {found.policy_version}.",
+        )
+    return url, run.view.config.model.base
+
+
+def choose(found: "CheckpointList", version: str) -> str | None:
+    """The URL of what `version` names; the newest policy where it names nothing."""
+    newest = [view.url for view in found.checkpoints[-1:]]
+    if not version:
+        return found.policy_url or next(iter(newest), None)
+    for view in found.checkpoints:
+        if version in (view.name, str(view.version), f"v{view.version}"):
+            return view.url
+    number = version.removeprefix("v")
+    if found.policy_url is None or not number.isdecimal() or int(number) > found.policy_version:
+        return None
+    policies, _, _ = found.policy_url.rpartition("/")  # the newest few are kept there
+    return f"{policies}/v{int(number)}"
+
+
+def _base_folder(base: str) -> str:
+    from warren_gpu_worker.base_models import resolve_base_models
+    from warren_gpu_worker.settings import warren_home
+
+    (folder,) = resolve_base_models([base], warren_home() / "models").values()
+    return folder
