@@ -1,6 +1,6 @@
-"""Run the comparison: `python -m benchmarks.transport [--seconds 5] [--in-flight 1,16,128]`.
+"""Run the comparison: `python -m benchmarks.transport --in-flight 1,16,128 --rounds 3 --seconds 4`.
 
-Without `--rabbitmq URL` it starts a RabbitMQ node of its own and stops it again.
+It starts a RabbitMQ node of its own and stops it again.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
+from statistics import median
 
 import uvloop
 from benchmarks.transport import over_http
@@ -81,46 +82,58 @@ async def run_http(n_in_flight: int, seconds: float, *, typed: bool = True) -> F
             return await measure(round_trip, n_in_flight=n_in_flight, seconds=seconds, pids=pids)
 
 
-def table(results: dict[str, list[Figures]]) -> Table:
-    """One row for each transport and load, compared with HTTP under the same load."""
+Rounds = dict[str, list[Figures]]
+"""What each transport did under one load, round by round."""
+
+
+def rounds_of(load: int, seconds: float, n_rounds: int, node: PrivateRabbit) -> Rounds:
+    """All transports in turn, again and again: a machine that slows down slows down all of them."""
+    rounds: Rounds = {IN_PROCESS: [], RABBITMQ: [], HTTP: [], BARE_HTTP: []}
+    for _ in range(n_rounds):
+        for run, name in (
+            (run_http(load, seconds), HTTP),
+            (run_rabbitmq(load, seconds, node), RABBITMQ),
+            (run_in_process(load, seconds), IN_PROCESS),
+            (run_http(load, seconds, typed=False), BARE_HTTP),
+        ):
+            rounds[name].append(uvloop.run(run))
+    return rounds
+
+
+def add_rows(shown: Table, rounds: Rounds) -> None:
+    """One row for each transport: medians over the rounds, also of the ratios within a round."""
+    for transport, rows in rounds.items():
+        pairs = list(zip(rows, rounds[HTTP], strict=True))
+        names = rows[0].cpu_us
+        cpu_us = {name: median(row.cpu_us[name] for row in rows) for name in names}
+        shown.add_row(
+            transport,
+            str(rows[0].n_in_flight),
+            f"{median(row.p50_ms for row in rows):.2f}",
+            f"{median(row.p99_ms for row in rows):.2f}",
+            f"{median(row.steps_per_s for row in rows):,.0f}",
+            " + ".join(f"{us:.0f} {name}" for name, us in cpu_us.items()),
+            f"{median(row.steps_per_s / http.steps_per_s for row, http in pairs):.2f}",
+            f"{median(row.p50_ms / http.p50_ms for row, http in pairs):.2f}",
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks.transport", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=4.0, help="for each transport and round")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--in-flight", default="1,16,128")
+    options = parser.parse_args()
+    calm_garbage_collector()
     shown = Table(title="env-step round trips, client and server on this machine")
     for column in ("transport", "in flight", "p50 ms", "p99 ms", "steps/s", "CPU µs/step"):
         shown.add_column(column, justify="left" if column == "transport" else "right")
     shown.add_column("steps/s : HTTP", justify="right")
     shown.add_column("p50 : HTTP", justify="right")
-    for transport, rows in results.items():
-        for row, http in zip(rows, results[HTTP], strict=True):
-            shown.add_row(
-                transport,
-                str(row.n_in_flight),
-                f"{row.p50_ms:.2f}",
-                f"{row.p99_ms:.2f}",
-                f"{row.steps_per_s:,.0f}",
-                " + ".join(f"{us:.0f} {name}" for name, us in row.cpu_us.items()),
-                f"{row.steps_per_s / http.steps_per_s:.2f}",
-                f"{row.p50_ms / http.p50_ms:.2f}",
-            )
-    return shown
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="benchmarks.transport", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=5.0, help="for each row")
-    parser.add_argument("--in-flight", default="1,16,128")
-    options = parser.parse_args()
-    calm_garbage_collector()
-    loads = [int(load) for load in options.in_flight.split(",")]
-    results: dict[str, list[Figures]] = {IN_PROCESS: [], RABBITMQ: [], HTTP: [], BARE_HTTP: []}
     with running_rabbit() as node:
-        for load in loads:
-            for run, name in (
-                (run_http(load, options.seconds), HTTP),
-                (run_http(load, options.seconds, typed=False), BARE_HTTP),
-                (run_rabbitmq(load, options.seconds, node), RABBITMQ),
-                (run_in_process(load, options.seconds), IN_PROCESS),
-            ):
-                results[name].append(uvloop.run(run))
-    Console(width=140).print(table(results))
+        for load in map(int, options.in_flight.split(",")):
+            add_rows(shown, rounds_of(load, options.seconds, options.rounds, node))
+    Console(width=140).print(shown)
 
 
 if __name__ == "__main__":

@@ -26,8 +26,6 @@ AMQP_HEADER = b"AMQP\x00\x00\x09\x01"
 BOOT_DEADLINE_S = 300.0
 STOP_GRACE_S = 30.0
 _LOOPBACK_ONLY = "-kernel inet_dist_use_interface {127,0,0,1} -start_epmd false"
-_NO_BUSY_WAITING = "+sbwt none +sbwtdcpu none +sbwtdio none"
-"""Erlang's schedulers spin while they wait, on cores that we share with them."""
 
 
 class _QueueRow(TypedDict):
@@ -166,7 +164,7 @@ class PrivateRabbit:
             "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
             "RABBITMQ_NODE_PORT": str(self.port),
             "RABBITMQ_PID_FILE": f"{folder}/pid",
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": f"{_LOOPBACK_ONLY} {_NO_BUSY_WAITING}",
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": _LOOPBACK_ONLY,
             "RABBITMQ_SERVER_START_ARGS": "-noinput +B i",
         }
 
