@@ -1,4 +1,4 @@
-"""Statistics of every environment of a run: of one step, and of all steps so far.
+"""Statistics of every environment of a run: of one step or evaluation, and of all steps so far.
 
     env/METRIC                  mean over the step's episodes (env/NAME/METRIC in a run of several)
     reward/env/NAME             the same of the reward, in a run of several
@@ -16,21 +16,42 @@ from warren_gateway.coordinator.memory import Memory
 from warren_schemas.episode import Completed, EpisodeEnded
 
 Pairs = list[tuple[EpisodeEnded, Completed]]
+Sums = dict[str, dict[str, float]]
+"""By environment and by what is summed up, `EPISODES` among it."""
 
 EPISODES = "episodes"
 
 
 def environment_metrics(memory: Memory, groups: Sequence[Group]) -> dict[str, float]:
     """The tags of a step, which is counted in the run's totals."""
-    tags: dict[str, float] = {}
-    is_one = len({environment.name for environment in memory.config.environments}) == 1
-    for name, pairs in _by_environment(groups).items():
-        sums = _sums(pairs)
-        tags |= _of_step(name, sums, is_one=is_one)
-        totals = memory.progress.environment_totals.setdefault(name, {})
+    by_environment = environment_sums(groups)
+    tags = environment_tags(memory, by_environment)
+    totals = memory.progress.environment_totals
+    add(totals, by_environment)
+    for name in by_environment:
+        tags |= {f"env_total/{name}/{what}": mean for what, mean in _means(totals[name]).items()}
+    return tags
+
+
+def environment_sums(groups: Sequence[Group]) -> Sums:
+    """By environment, sums over the episodes of the groups."""
+    return {name: _sums(pairs) for name, pairs in _by_environment(groups).items()}
+
+
+def add(totals: Sums, more: Sums) -> None:
+    """Add `more` to the totals, in place."""
+    for name, sums in more.items():
+        mine = totals.setdefault(name, {})
         for what, value in sums.items():
-            totals[what] = totals.get(what, 0.0) + value
-        tags |= {f"env_total/{name}/{what}": value for what, value in _means(totals).items()}
+            mine[what] = mine.get(what, 0.0) + value
+
+
+def environment_tags(memory: Memory, by_environment: Sums) -> dict[str, float]:
+    """Means over the episodes of each environment."""
+    is_one = len({environment.name for environment in memory.config.environments}) == 1
+    tags: dict[str, float] = {}
+    for name, sums in by_environment.items():
+        tags |= _tags(name, sums, is_one=is_one)
     return tags
 
 
@@ -54,7 +75,7 @@ def _sums(pairs: Pairs) -> dict[str, float]:
     return {**sums, EPISODES: float(len(pairs))}
 
 
-def _of_step(name: str, sums: dict[str, float], *, is_one: bool) -> dict[str, float]:
+def _tags(name: str, sums: dict[str, float], *, is_one: bool) -> dict[str, float]:
     prefix = "env" if is_one else f"env/{name}"
     n = sums[EPISODES]
     metrics = {k.removeprefix("metric:"): v / n for k, v in sums.items() if k.startswith("metric:")}

@@ -3,10 +3,14 @@
 from typing import Literal
 
 from warren_gateway.coordinator import episodes
+from warren_gateway.coordinator.environment_statistics import (
+    add,
+    environment_sums,
+    environment_tags,
+)
 from warren_gateway.coordinator.groups import Group
 from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.progress import EvaluationProgress
-from warren_gateway.coordinator.statistics import environment_sums
 from warren_schemas.config import EvaluationConfig
 from warren_schemas.episode import EpisodePurpose
 from warren_schemas.events import EvaluationCompleted
@@ -56,8 +60,7 @@ def absorb(memory: Memory, group: Group) -> None:
     evaluation.n_ended += len(outcomes)
     evaluation.n_failed += len(group.failures)
     evaluation.reward_sum += sum(outcome.reward for outcome in outcomes)
-    for name, total in environment_sums(outcomes).items():
-        evaluation.metric_sums[name] = evaluation.metric_sums.get(name, 0.0) + total
+    add(evaluation.environment_totals, environment_sums([group]))
     if evaluation.is_done and evaluation.n_ended:
         _report(memory, evaluation)
 
@@ -68,7 +71,6 @@ def _report(memory: Memory, evaluation: EvaluationProgress) -> None:
         memory.progress.reward_before = reward
     elif evaluation.when == "after":
         memory.progress.reward_after = reward
-    means = {n: total / evaluation.n_ended for n, total in evaluation.metric_sums.items()}
     memory.progress.evaluation = None
     memory.emit(
         EvaluationCompleted(
@@ -77,6 +79,6 @@ def _report(memory: Memory, evaluation: EvaluationProgress) -> None:
             version=evaluation.version,
             n_episodes=evaluation.n_ended,
             reward_mean=reward,
-            metrics={f"env/{name}": value for name, value in means.items()},
+            metrics=environment_tags(memory, evaluation.environment_totals),
         )
     )

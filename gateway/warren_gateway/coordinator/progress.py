@@ -54,7 +54,7 @@ class EvaluationProgress(BaseModel):
     n_ended: int = 0
     n_failed: int = 0
     reward_sum: float = 0.0
-    metric_sums: dict[str, float] = Field(default_factory=dict)
+    environment_totals: dict[str, dict[str, float]] = Field(default_factory=dict)
 
     @property
     def is_done(self) -> bool:

@@ -39,14 +39,6 @@ def batch_metrics(groups: Sequence[Group]) -> dict[str, float]:
     }
 
 
-def environment_sums(outcomes: Sequence[Completed]) -> dict[str, float]:
-    sums: dict[str, float] = defaultdict(float)
-    for outcome in outcomes:
-        for name, value in outcome.metrics.items():
-            sums[name] += value
-    return sums
-
-
 def trainer_metrics(answers: Sequence[dict[str, float]]) -> dict[str, float]:
     """One step's answers as tags: sums added up, maxima of maxima, means weighted by tokens."""
     values: dict[str, list[float]] = defaultdict(list)

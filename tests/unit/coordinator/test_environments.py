@@ -7,7 +7,7 @@ from tests.unit.coordinator.world import World, config
 
 from warren_schemas.config import Sampling
 from warren_schemas.episode import EpisodePurpose, EpisodeSpec
-from warren_schemas.events import RunState, StepCompleted
+from warren_schemas.events import EvaluationCompleted, RunState, StepCompleted
 from warren_schemas.training import ForwardBackward
 
 TWO = {
@@ -153,3 +153,14 @@ def test_row_39_statistics_of_each_environment_by_step_and_in_total() -> None:
     trained = [marks[mark].outcome for mark in world.trained_episodes]
     assert trained
     assert -1.0 <= last["env_total/guess/reward"] <= 1.0
+
+
+def test_row_39_an_evaluation_tells_its_environments_apart() -> None:
+    world = World(config(**TWO, evaluation={"episodes": 40}), random.Random(5))
+    world.drive(0.02)
+    found = [e.body for e in world.events if isinstance(e.body, EvaluationCompleted)]
+    assert {evaluation.when for evaluation in found} == {"before", "after"}
+    for evaluation in found:
+        rewards = {name: evaluation.metrics[f"reward/env/{name}"] for name in ("guess", "other")}
+        assert min(rewards.values()) <= evaluation.reward_mean <= max(rewards.values())
+        assert all(f"env/{name}/exact" in evaluation.metrics for name in rewards)
