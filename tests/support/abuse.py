@@ -40,7 +40,7 @@ class Case:
     @property
     def limit_s(self) -> float:
         """Long enough for a slow machine, unless the case lasts as long as it may."""
-        return 2.0 if TIMEOUT in self.statuses else 240.0
+        return 1.0 if TIMEOUT in self.statuses else 240.0
 
 
 def _ends(name: str, code: str, *statuses: CellStatus) -> Case:

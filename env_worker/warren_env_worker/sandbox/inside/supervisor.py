@@ -58,6 +58,7 @@ class Supervisor:
         if not tree.sweep(heir):
             raise Lost(output.text()[0])
         if heir == self._session and status != "died":
+            tree.send(heir, signal.SIGCONT)  # its cell may have stopped it
             self._await_word()
         self._forget_words()
         self._session = heir

@@ -1,8 +1,8 @@
 """Hostile code in every tier, as root and as nobody: contained, and the host as healthy as before."""
 
+import asyncio
 import os
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,22 +27,22 @@ async def contained(tier: Tier, cases: list[Case]) -> None:
     sandbox = MAKERS[tier](SandboxSettings(tier=tier, limits=LIMITS))
     try:
         for case in cases:
-            await _contained(sandbox, case)
+            await _contained(sandbox, case, f"{tier}: {case.name}")
     finally:
         await sandbox.close()
 
 
-async def _contained(sandbox: Sandbox, case: Case) -> None:
-    assert (await sandbox.run(HELPERS, 60.0)).status is CellStatus.OK, case.name
+async def _contained(sandbox: Sandbox, case: Case, name: str) -> None:
+    assert (await sandbox.run(HELPERS, 60.0)).status is CellStatus.OK, name
     began = time.monotonic()
     result = await sandbox.run(case.code, case.limit_s)
-    assert time.monotonic() - began < case.limit_s + GRACE_S, case.name
-    assert result.status in case.statuses, f"{case.name}: {result}"
-    assert "BREACH" not in result.output, f"{case.name}: {result.output}"
-    assert not case.prints_held or result.output.endswith("held\n"), f"{case.name}: {result}"
+    assert time.monotonic() - began < case.limit_s + GRACE_S, name
+    assert result.status in case.statuses, f"{name}: {result}"
+    assert "BREACH" not in result.output, f"{name}: {result.output}"
+    assert not case.prints_held or result.output.endswith("held\n"), f"{name}: {result}"
     after = await sandbox.run("print(kept)", 60.0)
     if result.status is not CellStatus.LOST and after.status is not CellStatus.LOST:
-        assert after.output == "41\n", f"{case.name}: {after}"
+        assert after.output == "41\n", f"{name}: {after}"
 
 
 async def spoofed(tier: Tier) -> None:
@@ -52,11 +52,11 @@ async def spoofed(tier: Tier) -> None:
         for case in SPOOFS:
             await sandbox.run(HELPERS, 60.0)
             result = await sandbox.run(case.code, case.limit_s)
-            assert result.status in case.statuses, f"{case.name}: {result}"
+            assert result.status in case.statuses, f"{tier}: {case.name}: {result}"
             after = await sandbox.run("print(6 * 7)", 60.0)  # it may be lost with this one
             if after.status is CellStatus.LOST:
                 after = await sandbox.run("print(6 * 7)", 60.0)
-            assert after.output == "42\n", f"{case.name}: {after}"
+            assert after.output == "42\n", f"{tier}: {case.name}: {after}"
             await sandbox.close()
     finally:
         await sandbox.close()
@@ -67,27 +67,30 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARREN_SECRET", "x")
 
 
-@pytest.mark.parametrize("tier", SUITES)
-async def test_abuse(tier: Tier) -> None:
-    before = _descriptors()
+async def besieged() -> None:
+    """The tiers side by side, each with one session at a time: nobody's sessions share limits."""
+    async with asyncio.TaskGroup() as group:
+        for tier in SUITES:
+            group.create_task(_besieged(tier), name=tier)
+
+
+async def _besieged(tier: Tier) -> None:
     await contained(tier, SUITES[tier])
+    await spoofed(tier)
+
+
+async def test_abuse() -> None:
+    before = _descriptors()
+    await besieged()
     assert _descriptors() <= before
     assert not _processes()
 
 
-@pytest.mark.parametrize("tier", SUITES)
-async def test_spoofs(tier: Tier) -> None:
-    await spoofed(tier)
-    assert not _processes()
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become nobody")
-@pytest.mark.parametrize("tier", SUITES)
-def test_abuse_without_rights(tier: Tier) -> None:
+def test_abuse_without_rights() -> None:
     bubblewrap.plan(SandboxSettings())  # what is imported late is imported now
     landlock.plan(SandboxSettings())
-    run_as_nobody(partial(contained, tier, SUITES[tier]))
-    run_as_nobody(partial(spoofed, tier))
+    run_as_nobody(besieged)
     assert not _processes()
 
 
