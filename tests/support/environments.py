@@ -181,6 +181,19 @@ class Tasked(Env[str]):
         return StepResult(reward=0.0, done=True)
 
 
+class Secretive(Env):
+    """Names its secrets, and tells one of them where it should not: in an error."""
+
+    name = "secretive"
+
+    def reset(self, task: None, ctx: Context) -> str:
+        self.secrets = ctx.secrets
+        return " ".join(f"{name}={len(value)}" for name, value in ctx.secrets.items()) or "none"
+
+    def step(self, action: str) -> StepResult:
+        raise PermissionError(f"401 for key {self.secrets['JUDGE_KEY']}")
+
+
 class NoSteps(Env):
     def reset(self, task: None, ctx: Context) -> str:
         return "?"

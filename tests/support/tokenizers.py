@@ -22,9 +22,11 @@ QWEN3 = (
     "{{- m.content.split('</think>')[-1].lstrip('\\n') if m.role == 'assistant' else m.content -}}"
     "{{- '<|im_end|>\\n' -}}"
     "{%- endfor -%}"
-    "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}"
+    "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}"
+    "{%- if enable_thinking is defined and enable_thinking is false -%}"
+    "{{- '<think>\\n\\n</think>\\n\\n' -}}{%- endif -%}{%- endif -%}"
 )
-"""Qwen3: reasoning is dropped from turns that a user message follows."""
+"""Qwen3: reasoning is dropped from turns that a user message follows, and can be switched off."""
 
 LLAMA3 = (
     "{{ bos_token }}"

@@ -93,7 +93,10 @@ async def play_all(broker: Broker, n: int, n_turns: int) -> list[EpisodeEnded]:
     of = spec(max_turns=100, environment_config={"n_turns": n_turns})
     starts = [start(new_id("ep"), of, run=run) for _ in range(n)]
     await start_all(broker, starts)
-    return await asyncio.wait_for(endings(broker, n, run=run), PATIENCE_S)
+    ended = await asyncio.wait_for(endings(broker, n, run=run), PATIENCE_S)
+    asked = {item.envelope.episode for item in starts}
+    assert {item.envelope.episode for item in ended} == asked
+    return ended
 
 
 async def test_episodes_of_one_worker() -> None:
@@ -105,13 +108,21 @@ async def test_episodes_of_one_worker() -> None:
     assert all(len(item.transcript.turns) == 3 for item in ended)
 
 
-async def test_two_workers_share_the_work() -> None:
+async def test_row_40_workers_share_the_episodes_and_every_turn_goes_home() -> None:
+    homes: dict[str | None, set[str]] = {}
+
+    def policy(item: Generate) -> str:
+        homes.setdefault(item.envelope.episode, set()).add(item.home)
+        return echo(item)
+
     async with open_hub() as hub, serving(hub, "env_1"), serving(hub, "env_2"):
         broker = hub.client("test")
-        async with sampling(broker):
+        async with sampling(broker, policy):
             ended = await play_all(broker, 1000, 3)
     assert workers_of(ended) == {"env_1", "env_2"}
     assert {reward(item) for item in ended} == {3.0}
+    assert {len(there) for there in homes.values()} == {1}
+    assert all(homes[item.envelope.episode] == {item.worker} for item in ended)
 
 
 async def test_a_full_worker_takes_no_new_episodes_but_all_steps() -> None:
@@ -227,9 +238,10 @@ async def test_a_killed_worker_costs_nothing(private_rabbit: PrivateRabbit, tmp_
     assert any(item.spec.n_recoveries_left == 2 for item in ended)
 
 
-async def test_a_worker_that_comes_later_takes_its_share(
+async def test_row_38_workers_elsewhere_are_heard_and_serve_episodes_by_id(
     private_rabbit: PrivateRabbit, tmp_path: Path
 ) -> None:
+    """One that comes later takes its share."""
     url = private_rabbit.url
     with started(url, tmp_path / "first") as first:
         async with open_broker(url, name="test") as broker, sampling(broker):

@@ -12,11 +12,17 @@ from tests.support.processes import free_port
 from tests.support.tutorial import block_with, page
 
 from warren.configs import read_config
+from warren_schemas.episode import Completed, EpisodePurpose
+from warren_schemas.http import TrajectoryView
 
 pytestmark = pytest.mark.timeout(600)
 
 READY_S = 300.0
-SHORT = ("warmup.steps=4", "warmup.episodes_per_step=8", "limits.steps=2", "evaluation.episodes=16")
+N_EVALUATED = 16
+SHORT = (
+    *("warmup.steps=4", "warmup.episodes_per_step=8", "limits.steps=2"),
+    f"evaluation.episodes={N_EVALUATED}",
+)
 """The run of the page, cut down to seconds."""
 
 
@@ -42,8 +48,10 @@ def test_the_config_is_valid(folder: Path) -> None:
     assert read_config(folder / "parity.yaml").environments[0].name == "parity"
 
 
-async def test_from_an_empty_file_to_a_training_run(folder: Path) -> None:
-    """Parity rows 36 and 59: a new environment is one class, and trains."""
+async def test_rows_34_36_and_59_from_an_empty_file_to_a_training_run(folder: Path) -> None:
+    """A new environment is one class, and trains; its evaluations play the same class by the same
+    loop, and each of their episodes is a line of JSON, from which the accuracy follows.
+    """
     arguments = re.search(r"^warren (up --env parity:Parity)$", page(), re.MULTILINE)
     assert arguments
     port = str(free_port())
@@ -57,13 +65,24 @@ async def test_from_an_empty_file_to_a_training_run(folder: Path) -> None:
         key = (home / "api-key").read_text()
         sets = [word for pair in SHORT for word in ("--set", pair)]
         url = f"http://127.0.0.1:{port}"
-        train = await _warren(folder, "train", "parity.yaml", "--url", url, "--api-key", key, *sets)
+        there = ("--url", url, "--api-key", key)
+        train = await _warren(folder, "train", "parity.yaml", *there, *sets)
         out, _ = await asyncio.wait_for(train.communicate(), READY_S)
+        run = re.search(r"Run (\S+) completed", out.decode())
+        assert run, out.decode()
+        read = await _warren(folder, "trajectories", run[1], "--json", *there)
+        lines, _ = await asyncio.wait_for(read.communicate(), READY_S)
     finally:
         process.terminate()
         await asyncio.wait_for(process.communicate(), READY_S)
     assert train.returncode == 0
-    assert re.search(r"reward after +[01]\.\d", out.decode())
+    after = re.search(r"reward after +([01]\.\d+)", out.decode())
+    assert after
+    ended = [TrajectoryView.model_validate_json(line).trajectory for line in lines.splitlines()]
+    judged = [item.outcome for item in ended if item.spec.purpose is EpisodePurpose.EVALUATE]
+    n_right = sum(o.metrics["right"] for o in judged[-N_EVALUATED:] if isinstance(o, Completed))
+    assert len(judged) == 2 * N_EVALUATED
+    assert n_right / N_EVALUATED == pytest.approx(float(after[1]), abs=0.001)
 
 
 async def _warren(folder: Path, *arguments: str) -> asyncio.subprocess.Process:

@@ -126,7 +126,7 @@ def test_returns_are_discounted_by_turn() -> None:
     assert turn_returns(transcript, 0.0) == [1.0, 0.0, 4.0]
 
 
-def test_an_episode_s_reward_belongs_to_all_its_sampled_tokens() -> None:
+def test_row_27_an_episode_s_reward_belongs_to_all_its_sampled_tokens_alone() -> None:
     group = group_of(ended(0, [1.0, 1.0], [(2, 2), (1, 3)]), ended(1, [0.0], [(2, 1)]))
     data = credited([group], AlgorithmConfig(advantage=AdvantageKind.GROUP_MEAN))
     assert [datum.weights_T.tolist() for datum in data] == [[0, 0, 1, 1, 0, 1, 1, 1], [0, 0, -1]]

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import pytest
+from tests.support.factories import make_tokens
 from tests.support.hosting import hosting
 from tests.support.interacting import BASE_MODEL, RUN, demonstration, said, spec, start
 
@@ -15,6 +16,7 @@ from warren_broker.inbox import Claim
 from warren_broker.topology import generate, trajectories
 from warren_env_worker.interactions import Interactions
 from warren_env_worker.successor import Successor, Taken
+from warren_schemas.config import Sampling
 from warren_schemas.episode import (
     Completed,
     EpisodeEnded,
@@ -135,6 +137,19 @@ async def test_max_turns_truncate() -> None:
         outcome = (await worker.ended()).outcome
         assert outcome == Completed(reward=0.0, truncated=True, metrics={"right": 0.0})
         assert worker.interactions.n_live == 0
+
+
+async def test_row_25_an_episode_is_cut_at_its_tokens_in_total() -> None:
+    async with working() as worker:
+        worker.take(start(of=spec(sampling=Sampling(max_total_tokens=6))))
+        for n_tokens in (5, 6):
+            step = said(await worker.generated(), "x")
+            tokens = make_tokens(n_tokens)
+            transcript = step.transcript.model_copy(update={"tokens": tokens})
+            worker.take(step.model_copy(update={"transcript": transcript}))
+        outcome = (await worker.ended()).outcome
+        assert isinstance(outcome, Completed)
+        assert outcome.truncated
 
 
 async def test_demonstrations_force_the_action() -> None:

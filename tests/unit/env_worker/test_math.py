@@ -1,4 +1,7 @@
-"""The environment `math`: files in every layout, rewards, what is shown, failing verifiers."""
+"""The environment `math`: files in every layout, rewards, what is shown, failing verifiers.
+
+Parity row 41.
+"""
 
 import json
 from importlib import import_module
@@ -124,7 +127,9 @@ def test_files_that_will_not_do(tmp_path: Path) -> None:
         ("", 0.0, {"answered": 0.0}),
     ],
 )
-def test_episodes(said: str, reward: float, metric: dict[str, float], tmp_path: Path) -> None:
+def test_row_41_an_answer_is_verified_in_one_turn(
+    said: str, reward: float, metric: dict[str, float], tmp_path: Path
+) -> None:
     path = write_lines(tmp_path / "train.jsonl", LAYOUTS["gsm8k"])
     episode = play(Math(str(path.with_name("{split}.jsonl"))), lambda _: said)
     assert episode.reward == reward

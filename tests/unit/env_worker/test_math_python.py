@@ -1,4 +1,7 @@
-"""The environment `math_python`: calls in every form, state between them, limits, sandboxes that fail."""
+"""The environment `math_python`: calls in every form, state between them, limits, sandboxes that fail.
+
+Parity row 42.
+"""
 
 import json
 from collections.abc import Callable
@@ -54,7 +57,7 @@ def shown(result: StepResult) -> str:
 
 
 @pytest.mark.parametrize("form", ToolFormat)
-def test_an_episode_in_every_form(form: ToolFormat, path: str) -> None:
+def test_row_42_code_runs_in_the_sandbox_in_every_form(form: ToolFormat, path: str) -> None:
     call = FORMS[form]
     episode = played(
         MathPython(path, tool_format=form), call("x = 6"), call("print(x * 7)"), r"\boxed{42}"
@@ -76,7 +79,7 @@ def test_what_a_cell_prints_is_no_answer(path: str) -> None:
     assert episode.results[-1].metrics["answered"] == 0.0
 
 
-def test_a_stopped_call_keeps_the_variables(path: str) -> None:
+def test_row_42_a_call_over_its_limit_is_stopped_and_keeps_the_variables(path: str) -> None:
     sandbox = SandboxSettings(limits=SandboxLimits(cell_s=5.0))
     episode = played(
         MathPython(path, sandbox=sandbox),

@@ -166,7 +166,7 @@ def test_policies_run_side_by_side_without_touching_each_other(tiny: PreTrainedM
         assert torch.equal(parameter, before[name])
 
 
-def test_turns_end_at_the_end_token_a_stop_string_or_a_limit(tiny: PreTrainedModel) -> None:
+def test_row_25_turns_end_at_the_end_token_a_stop_string_or_a_limit(tiny: PreTrainedModel) -> None:
     rng = np.random.default_rng(6)
     everything = tuple(range(56))
     engine = tiny_engine(tiny, end_ids=everything)

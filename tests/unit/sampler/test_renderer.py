@@ -164,3 +164,19 @@ def test_the_tiny_template_reads_as_promised(
 def test_templates_that_cannot_be_extended_are_refused(template: str | None, reason: str) -> None:
     with pytest.raises(TemplateNotExtendable, match=reason):
         Renderer(byte_tokenizer(template), [])
+
+
+def test_row_57_thinking_is_on_or_off_as_the_run_says(
+    tokenizers: dict[str, PreTrainedTokenizerBase],
+) -> None:
+    tokenizer = tokenizers["qwen3"]
+    renderer = Renderer(tokenizer, [])
+    asked: list[Message] = [("user", "why?")]
+
+    def prompts(thinking: bool | None) -> list[str]:
+        opened = renderer.open(asked, thinking=thinking)
+        extended = renderer.extend(renderer.end_of_turn, asked, thinking=thinking)
+        return [cast(str, tokenizer.decode(ids.tolist())) for ids in (opened, extended)]
+
+    assert prompts(None) == prompts(True)
+    assert prompts(False) == [words + "<think>\n\n</think>\n\n" for words in prompts(True)]

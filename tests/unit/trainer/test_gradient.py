@@ -126,7 +126,7 @@ def test_gradients_add_up_until_the_step(
 
 
 @pytest.mark.parametrize(("loss", "token_loss"), LOSSES)
-def test_a_token_outside_the_mask_has_no_influence_but_as_context(
+def test_row_27_a_token_outside_the_mask_has_no_influence_but_as_context(
     base_folder: Path, tmp_path: Path, loss: Loss, token_loss: TokenLoss
 ) -> None:
     """Everything that stands at the last, unmasked token may change without any effect."""

@@ -1,4 +1,7 @@
-"""Rewards of the user's own: functions, services, weights, and failures that are no zeros."""
+"""Rewards of the user's own: functions, services, weights, and failures that are no zeros.
+
+Parity rows 26 and 55.
+"""
 
 import asyncio
 import json
@@ -76,7 +79,7 @@ async def test_parts_are_added_up_with_their_weights() -> None:
         await Composition((*parts, FunctionReward(function=f"{HERE}:raises"))).score(SCORED)
 
 
-def test_in_an_environment_by_its_config(tmp_path: Path) -> None:
+def test_row_26_a_function_by_its_path_is_part_of_the_reward(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text(json.dumps({"question": "What is 6*7?", "answer": "#### 42"}))
     config: dict[str, object] = {
@@ -137,7 +140,9 @@ def served(judge: Judge) -> TestServer:
     return TestServer(app)
 
 
-async def test_episodes_that_end_together_go_together(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_row_26_a_service_gives_the_rewards_of_episodes_that_end_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("JUDGE_KEY", "secret")
     judge = Judge()
     async with served(judge) as server:
@@ -149,7 +154,7 @@ async def test_episodes_that_end_together_go_together(monkeypatch: pytest.Monkey
     assert set(judge.keys) == {"Bearer secret"}
 
 
-async def test_busy_services_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_row_55_busy_services_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "FIRST_PAUSE_S", 0.01)
     judge = Judge(status(429), status(503), good)
     async with served(judge) as server:
