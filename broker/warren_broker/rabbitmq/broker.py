@@ -91,9 +91,9 @@ class RabbitBroker:
         self._receiving = Link(named(url, f"{name} consumes"), description=self.description)
         self._topology = Topology(self._receiving, self._entities, settle_s=settle_s)
         self._publishers = Publishers(self._sending, confirm_s=confirm_s)
-        queues = self._publishers.for_queues
-        self._republisher = Republisher(queues, self._topology, self._entities)
-        self._letters = DeadLetters(self._receiving, queues, self._entities)
+        exchanges = self._publishers.for_exchanges
+        self._republisher = Republisher(exchanges, self._topology, self._entities)
+        self._letters = DeadLetters(self._receiving, exchanges, self._entities)
         self._windows = Windows()
         self._leases = HomeLeases(self._receiving, self._entities)
         self._consumers: set[QueueConsumer | StreamReader | TopicSubscriber] = set()
@@ -249,9 +249,8 @@ class RabbitBroker:
             is_mandatory=not is_event,
             has_route_grace=not isinstance(address, Home),
         )
-        is_stream = isinstance(address, Stream)
         publishers = self._publishers
-        publisher = publishers.for_stream(name) if is_stream else publishers.for_queues
+        publisher = publishers.for_exchanges if is_event else publishers.to(name)
         await publisher.publish(parcel, deadline=deadline)
 
     async def _publish_home(
@@ -266,9 +265,8 @@ class RabbitBroker:
             raise
 
     def _forget(self, address: Address) -> None:
-        if isinstance(address, Stream):
-            self._publishers.forget(self._entities.name(address))
-        elif isinstance(address, Home):
+        self._publishers.forget(self._entities.name(address))
+        if isinstance(address, Home):
             self._leases.forget(address)
 
     def _check_open(self) -> None:

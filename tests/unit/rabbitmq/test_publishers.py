@@ -1,0 +1,38 @@
+"""Every queue and stream has a channel to itself, so that one that is stuck holds no other up."""
+
+from yarl import URL
+
+from warren_broker.rabbitmq.connection import Link
+from warren_broker.rabbitmq.publishers import MAX_CHANNELS, Publishers
+
+
+def publishers() -> Publishers:
+    return Publishers(Link(URL("amqp://nowhere"), description="nowhere"), confirm_s=1.0)
+
+
+async def test_no_two_destinations_share_a_channel() -> None:
+    all_of_them = publishers()
+    one, other = all_of_them.to("one"), all_of_them.to("other")
+    assert one is all_of_them.to("one")
+    assert len({one, other, all_of_them.for_exchanges}) == 3
+
+
+async def test_the_one_unused_for_longest_gives_its_channel_back() -> None:
+    all_of_them = publishers()
+    first, second = all_of_them.to("first"), all_of_them.to("second")
+    assert all_of_them.to("first") is first
+    for i in range(MAX_CHANNELS - 1):
+        all_of_them.to(f"{i}")
+    assert all_of_them.to("first") is first
+    assert all_of_them.to("second") is not second
+    await all_of_them.close()
+
+
+async def test_one_at_work_keeps_its_channel() -> None:
+    all_of_them = publishers()
+    busy = all_of_them.to("busy")
+    busy.n_under_way = 1
+    for i in range(MAX_CHANNELS):
+        all_of_them.to(f"{i}")
+    assert all_of_them.to("busy") is busy
+    await all_of_them.close()
