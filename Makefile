@@ -15,7 +15,7 @@ BENCHMARKS := codec transport sampler episodes host sandbox verifier
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test chaos check format golden bench
+.PHONY: help install demo test storm chaos check format golden bench
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ demo: install  ## Teach a tiny model a game, from nothing, in a few minutes (SEE
 
 test: install  ## Run the tests; they start private RabbitMQ and PostgreSQL servers (ARGS="-k codec")
 	$(BIN)/python -m pytest $(ARGS)
+
+storm: install  ## Break a whole deployment: 60 faults, killed workers, zombies, outages (8 minutes)
+	$(BIN)/python -m pytest -m storm tests/chaos $(ARGS)
 
 chaos: install  ## Break things for long: FAULTS=1000 faults under load, then the ledger (SEED=1)
 	$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED)

@@ -10,6 +10,7 @@ from tests.chaos.site import let_others_in
 SEED = 1
 
 
+@pytest.mark.storm
 @pytest.mark.timeout(1200)
 async def test_a_storm(tmp_path: Path) -> None:
     report = await storm(let_others_in(tmp_path), LEAST_FAULTS, SEED, gap_s=GAP_S)

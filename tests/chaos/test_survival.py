@@ -28,7 +28,11 @@ from warren import Event, Run
 from warren_schemas.control import WorkerRole
 from warren_schemas.events import StateChanged, StepCompleted
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.storm,
+    pytest.mark.timeout(600),
+]
 
 PATIENCE_S = 180.0
 N_LIVE = 200
