@@ -20,6 +20,7 @@ def one_config(steps: int, **changes: object) -> TrainConfig:
         },
         optimizer={"schedule": "cosine", "warmup_steps": 2, "learning_rate": 1.0},
         limits={"steps": steps, "episode_s": 50, "episode_attempts": 2},
+        checkpoint={"every_steps": 3, "keep_last": 3},
         **changes,
     )
 
@@ -45,8 +46,8 @@ def resumed(first: World, name: str, seed: int, **changes: object) -> World:
         settings,
         random.Random(seed),
         rewards=(0.0, 1.0, 2.0, 3.0),
-        checkpoints=first.checkpoints,
-        notes=first.notes,
+        checkpoints=dict(first.checkpoints),
+        notes=dict(first.notes),
         checkpoint_url=name,
     )
 
