@@ -22,7 +22,7 @@ from tests.chaos.storm import (
     until_quiet,
     until_tidy,
 )
-from tests.chaos.zombies import have_passed_on, holders_of, settled
+from tests.chaos.zombies import asleep, holders_of, settled, until_passed_on
 
 from warren import Event, Run
 from warren_schemas.control import WorkerRole
@@ -109,15 +109,10 @@ async def test_zombies_of_every_role_change_nothing_when_they_wake(site: Site) -
         run = await client.train(bounded("zombies", ZOMBIE_STEPS))
         await has_begun(run)
         before = await holders_of(site, client, run)
-        zombies = [before.gateway, before.trainer, before.env_worker]
-        for zombie in zombies:
-            zombie.freeze()
-            zombie.broker_link.cut()  # what a server does after two silent heartbeats
-        site.address.cut()
-        await eventually(lambda: have_passed_on(site, run, before))
-        over = await asyncio.to_thread(settled, site, run)
-        for zombie in zombies:
-            zombie.thaw()
+        with asleep(before.gateway, before.trainer, before.env_worker):
+            site.address.cut()
+            await until_passed_on(site, run, before, patience_s=PATIENCE_S)
+            over = await asyncio.to_thread(settled, site, run)
         result = await run.result()
     after = await asyncio.to_thread(settled, site, run)
     assert result.updates == ZOMBIE_STEPS

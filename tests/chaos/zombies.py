@@ -4,6 +4,9 @@ What the store holds before they wake is what it must hold afterwards: whatever 
 about work that was taken from it changes nothing.
 """
 
+import asyncio
+import contextlib
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import cast
 
@@ -51,20 +54,49 @@ async def holders_of(site: Site, client: Client, run: Run) -> Holders:
     )
 
 
-async def have_passed_on(site: Site, run: Run, before: Holders) -> bool:
-    """Whether others have the run and the model, and all episodes of that time have ended."""
-    (run_epoch,) = await ask_store(site, "SELECT epoch FROM run WHERE id = %s", run.id)
-    query = "SELECT epoch, is_opened FROM model WHERE run_id = %s"
-    model_epoch, is_opened = await ask_store(site, query, run.id)
+@contextlib.contextmanager
+def asleep(*parts: Part) -> Generator[None]:
+    """Stopped and cut off from the broker, as a server does after two silent heartbeats.
+
+    They wake at the end whatever happens, or they would haunt the tests that follow.
+    """
+    try:
+        for part in parts:
+            part.freeze()
+            part.broker_link.cut()
+        yield
+    finally:
+        for part in parts:
+            part.thaw()
+
+
+async def until_passed_on(site: Site, run: Run, before: Holders, *, patience_s: float) -> None:
+    """Return when others have the run and the model, and all episodes of that time have ended."""
+    held: list[str] = []
+    try:
+        async with asyncio.timeout(patience_s):
+            while held := await still_held(site, run, before):  # noqa: ASYNC110 - no event for us
+                await asyncio.sleep(0.2)
+    except TimeoutError:
+        raise AssertionError(f"after {patience_s:g} s: {', '.join(held)}") from None
+
+
+async def still_held(site: Site, run: Run, before: Holders) -> list[str]:
+    """What has not passed on yet, in words."""
+    query = "SELECT epoch, state, waiting_for FROM run WHERE id = %s"
+    run_epoch, state, waiting_for = await ask_store(site, query, run.id)
+    query = "SELECT epoch, holder, is_opened FROM model WHERE run_id = %s"
+    model_epoch, holder, is_opened = await ask_store(site, query, run.id)
     query = "SELECT count(*) FROM episode_group WHERE run_id = %s AND is_open AND number <= %s"
     (n_open,) = await ask_store(site, query, run.id, str(before.newest_group))
-    has_moved = cast("int", run_epoch) > before.run_epoch
-    return (
-        has_moved
-        and cast("int", model_epoch) > before.model_epoch
-        and bool(is_opened)
-        and not n_open
-    )
+    held: list[str] = []
+    if cast("int", run_epoch) <= before.run_epoch:
+        held.append(f"the run is in its epoch {run_epoch}")
+    if cast("int", model_epoch) <= before.model_epoch or not is_opened:
+        held.append(f"the model, in epoch {model_epoch}, is not open at {holder}")
+    if n_open:
+        held.append(f"{n_open} groups are open")
+    return [*held, f"the run is {state} and waits for {waiting_for}"] if held else []
 
 
 def settled(site: Site, run: Run) -> dict[tuple[str, str], Row]:

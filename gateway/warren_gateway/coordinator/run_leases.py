@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from sqlalchemy import text, update
 from sqlmodel import Session, col, or_, select
 
+from warren_gateway.store.frozen import end_frozen
 from warren_gateway.store.tables import Run
 from warren_schemas.events import RunState
 from warren_schemas.ids import RunId
@@ -43,7 +44,12 @@ class Renewed:
 
 
 def claim(session: Session, gateway: str, *, is_alone: bool = False) -> dict[RunId, int]:
-    """Take runs that nobody drives; their epochs. `is_alone`: those of other gateways as well."""
+    """Take runs that nobody drives; their epochs. `is_alone`: those of other gateways as well.
+
+    A run whose row is locked is left for the next look: whoever drove it may have frozen in a
+    transaction, which is ended here.
+    """
+    end_frozen(session)
     now_s = store_time_s(session)
     unheld = or_(col(Run.state).not_in(FINAL), col(Run.coordinator).is_not(None))
     query = select(Run).where(unheld).order_by(col(Run.leased_until_s), col(Run.id))

@@ -92,6 +92,8 @@ class Store:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
             await asyncio.wait([future])
+            if not future.cancelled():
+                future.exception()  # nobody is left to hear of it
             raise
 
     async def close(self) -> None:
@@ -113,7 +115,8 @@ def _takes_no_writes(error: InternalError) -> bool:
 def _postgres(url: str) -> Engine:
     """Nothing waits for ever: neither we for a server that is gone, nor the server for us.
 
-    A gateway that was frozen in a transaction would keep its rows locked, and its runs with them.
+    A gateway that was frozen in a transaction would keep its rows locked, and its runs with them; see
+    also `frozen`, which knows gateways by the name of the application.
     """
     limits = {
         "connect_timeout": CONNECT_S,
@@ -121,6 +124,7 @@ def _postgres(url: str) -> Engine:
         "keepalives_interval": CONNECT_S,
         "keepalives_count": 3,
         "tcp_user_timeout": 3000 * CONNECT_S,
+        "fallback_application_name": "warren-gateway",
         "options": f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_S}s",
     }
     return create_engine(url, pool_pre_ping=True, connect_args=limits)
