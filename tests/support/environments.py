@@ -6,6 +6,7 @@ a letter, the policy says it `n_turns` times, each time for a reward of 1.
 
 import asyncio
 import ctypes
+import logging
 import os
 import random
 import sys
@@ -251,3 +252,29 @@ DEEDS: dict[str, Callable[[], object]] = {
     "raise_garbage": _raise_garbage,
     "be_unencodable": lambda: StepResult("\ud800"),
 }
+
+
+class Blabber(Letters):
+    """Tells its secret in every way there is, and fails with it."""
+
+    name = "blabber"
+    isolation = "process"
+
+    def step(self, action: str) -> StepResult:
+        token = self.context.secrets["TOKEN"]
+        print("printed", token)
+        logging.getLogger("blabber").error("logged %s", token)
+        os.write(1, f"written {token}\n".encode())
+        raise ValueError(f"raised {token}")
+
+
+class SharedBlabber(Blabber):
+    """The same in a process that it shares; there, only what goes through Python can be held back."""
+
+    isolation = "shared"
+
+    def step(self, action: str) -> StepResult:
+        token = self.context.secrets["TOKEN"]
+        print("printed", token)
+        logging.getLogger("blabber").error("logged %s", token)
+        raise ValueError(f"raised {token}")

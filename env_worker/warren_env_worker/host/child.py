@@ -2,7 +2,7 @@
 
 It imports the environment, greets the supervisor with a description (or says why there is none),
 and then takes calls until the supervisor goes. Nothing that user code prints can reach the
-supervisor's channel: standard output is joined to standard error.
+supervisor's channel: standard output is joined to standard error. Values of secrets are cut out.
 """
 
 import contextlib
@@ -21,6 +21,7 @@ from warren_env_worker.host.importing import ImportFailed, import_environment
 from warren_env_worker.host.loops import is_async, serve
 from warren_env_worker.host.nursery import Nursery
 from warren_env_worker.host.protocol import Description, Unusable, pack_greeting
+from warren_env_worker.host.secrets import WithoutSecrets
 
 _STDOUT, _STDERR = 1, 2
 
@@ -28,6 +29,7 @@ _STDOUT, _STDERR = 1, 2
 def main() -> None:
     channel = Channel.inherited()
     os.dup2(_STDERR, _STDOUT)
+    sys.stdout = sys.stderr = WithoutSecrets.before(sys.stderr)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     reference, cell = sys.argv[1:]
     try:

@@ -23,6 +23,7 @@ from typing import Any
 from warren_broker.worker.child import Channel
 from warren_env_worker.host.cell import Cell, SharedCell
 from warren_env_worker.host.protocol import Call, Start
+from warren_env_worker.host.secrets import bytes_without_secrets
 
 SEND_S = 5.0
 """How long a child that waits for its next call may take to read it."""
@@ -87,7 +88,7 @@ class Offspring:
 
     def pass_output_on(self) -> bool:
         """What it printed, to the log, up to a limit; False when nothing more will come."""
-        printed = os.read(self.output, _MIB)
+        printed = bytes_without_secrets(os.read(self.output, _MIB))
         room = max(0, MAX_OUTPUT_BYTES - self._n_printed)
         self._n_printed += len(printed)
         if room:
