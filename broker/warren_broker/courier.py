@@ -20,7 +20,7 @@ from copy import copy
 from functools import partial
 
 from warren_broker.errors import BrokerClosed
-from warren_broker.port import Broker
+from warren_broker.port import WorkBroker
 from warren_broker.topology import Address
 from warren_schemas.envelope import Item
 from warren_schemas.ids import new_message_id
@@ -37,7 +37,7 @@ class Courier:
     """Publishes items for many callers at once."""
 
     def __init__(
-        self, broker: Broker, *, max_in_flight: int = MAX_IN_FLIGHT, timeout_s: float = 90.0
+        self, broker: WorkBroker, *, max_in_flight: int = MAX_IN_FLIGHT, timeout_s: float = 90.0
     ) -> None:
         self.max_in_flight = max_in_flight
         self._broker = broker

@@ -4,6 +4,7 @@ BrokerError
 ├── Unroutable          nobody is behind this address (a home that is gone, a deleted queue)
 ├── BrokerUnavailable   the broker could not be reached, or did not confirm, before the deadline
 ├── BrokerClosed        this client was closed
+├── NotAllowed          whoever asks may not do this (a remote worker, an API key)
 └── InvalidBrokerUrl    this is no address of a broker
 """
 
@@ -26,6 +27,10 @@ class BrokerUnavailable(BrokerError, ConnectionError):
 
 class BrokerClosed(BrokerError):
     """The broker client was closed while this call was under way."""
+
+
+class NotAllowed(BrokerError, PermissionError):
+    """Refused, and it would be refused again; says what and why."""
 
 
 class InvalidBrokerUrl(BrokerError, ValueError):

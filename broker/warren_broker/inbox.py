@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Generic, Protocol, Self, TypeVar
 
-from warren_broker.port import Broker, Consumer, Delivery, StreamStart
+from warren_broker.port import Broker, Consumer, Delivery, StreamStart, WorkBroker
 from warren_broker.settling import Desk, LogDesk, OpenMessage, QueueDesk
 from warren_broker.topology import Home, Stream, Topic, WorkQueue
 from warren_schemas.envelope import Item
@@ -51,7 +51,7 @@ class Inbox(Protocol[ItemT_co]):
 
 @asynccontextmanager
 async def receive(
-    broker: Broker,
+    broker: WorkBroker,
     queue: WorkQueue | Home,
     kinds: type[ItemT] | tuple[type[ItemT], ...],
     *,
@@ -85,7 +85,9 @@ async def follow(
 
 
 @asynccontextmanager
-async def listen(broker: Broker, topic: Topic, kind: type[ItemT]) -> AsyncGenerator[Inbox[ItemT]]:
+async def listen(
+    broker: WorkBroker, topic: Topic, kind: type[ItemT]
+) -> AsyncGenerator[Inbox[ItemT]]:
     """The items of a topic; what doesn't validate is skipped with a log line."""
     async with (
         broker.subscribe(topic) as consumer,

@@ -95,27 +95,20 @@ class Consumer(Protocol):
         ...
 
 
-class Broker(Protocol):
+class WorkBroker(Protocol):
+    """The part of the port that an env worker uses; all that a remote one has (`remote`).
+
+    It takes work, passes it on and gives it up. It reads no stream, looks at no queue and no dead
+    letter, and deletes nothing.
+    """
+
     @property
     def description(self) -> str:
         """For people, without secrets: `in-process`, `RabbitMQ at localhost:5672`."""
         ...
 
-    @property
-    def is_durable(self) -> bool:
-        """True where queued messages outlive this process."""
-        ...
-
     async def declare(self, *addresses: Address) -> None:
         """Create what is not there yet. Idempotent; fallbacks and `dead` come along."""
-        ...
-
-    async def delete(self, *addresses: Address) -> None:
-        """Remove with all messages. Deleting what is not there is no error."""
-        ...
-
-    def forget(self, *addresses: Address) -> None:
-        """Somebody else looks after these from now on: don't declare them again by ourselves."""
         ...
 
     async def publish(
@@ -134,11 +127,38 @@ class Broker(Protocol):
         """On leaving the context everything unsettled goes back to the queue."""
         ...
 
+    def subscribe(self, topic: Topic) -> AbstractAsyncContextManager[Consumer]: ...
+
+    async def dead_letter(
+        self, body: bytes, *, origin: WorkQueue | Home, reason: str, message_id: str
+    ) -> None:
+        """Give up a part of a message: put `body` into `dead`, confirmed, as if it came from `origin`."""
+        ...
+
+    async def close(self) -> None:
+        """Hand back what is held and let go. Calls under way raise `BrokerClosed`."""
+        ...
+
+
+class Broker(WorkBroker, Protocol):
+    """All of it, for who reaches the broker itself."""
+
+    @property
+    def is_durable(self) -> bool:
+        """True where queued messages outlive this process."""
+        ...
+
+    async def delete(self, *addresses: Address) -> None:
+        """Remove with all messages. Deleting what is not there is no error."""
+        ...
+
+    def forget(self, *addresses: Address) -> None:
+        """Somebody else looks after these from now on: don't declare them again by ourselves."""
+        ...
+
     def read(
         self, stream: Stream, *, start: StreamStart, prefetch: int = 200
     ) -> AbstractAsyncContextManager[Consumer]: ...
-
-    def subscribe(self, topic: Topic) -> AbstractAsyncContextManager[Consumer]: ...
 
     async def depth(self, queue: WorkQueue | Home) -> int | None:
         """Messages that wait for a consumer; None when there is no such queue."""
@@ -146,12 +166,6 @@ class Broker(Protocol):
 
     async def dead_letters(self, *, limit: int = 100) -> list[DeadLetter]:
         """Oldest first, without removing them."""
-        ...
-
-    async def dead_letter(
-        self, body: bytes, *, origin: WorkQueue | Home, reason: str, message_id: str
-    ) -> None:
-        """Give up a part of a message: put `body` into `dead`, confirmed, as if it came from `origin`."""
         ...
 
     async def requeue_dead_letter(self, letter_id: str) -> bool:
@@ -163,8 +177,4 @@ class Broker(Protocol):
 
     async def drop_dead_letter(self, letter_id: str) -> bool:
         """Forget it; False when it is not there (any more)."""
-        ...
-
-    async def close(self) -> None:
-        """Hand back what is held and let go. Calls under way raise `BrokerClosed`."""
         ...

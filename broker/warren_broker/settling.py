@@ -12,7 +12,7 @@ from typing import Protocol
 
 from warren_broker.courier import Courier
 from warren_broker.errors import BrokerError
-from warren_broker.port import Broker, Delivery
+from warren_broker.port import Delivery, WorkBroker
 from warren_broker.topology import Home, WorkQueue
 from warren_schemas.envelope import Item
 from warren_schemas.ids import new_message_id
@@ -93,7 +93,7 @@ class _Tasks:
 class QueueDesk(_Tasks):
     """For queues and homes: back to the queue, or to `dead`."""
 
-    def __init__(self, broker: Broker, queue: WorkQueue | Home) -> None:
+    def __init__(self, broker: WorkBroker, queue: WorkQueue | Home) -> None:
         super().__init__()
         self._broker = broker
         self._queue = queue

@@ -1,9 +1,11 @@
 """Every queue, home, stream and topic of Warren, in one place.
 
-start_episode  gateway      -> interact.<environment>       any env worker
+start_episode  gateway      -> interact.<environment>       any env worker of the deployment
+               gateway      -> owned.<owner>.interact.<environment>   the owner's own ones
 generate       env worker   -> generate.<base model>        any sampler
-step           sampler      -> home.<worker>                the episode's env worker;
+step           sampler      -> home.<worker>.<environment>  the episode's env worker;
                                falls back to interact.<environment> when it is gone
+               (an owner's own: owned.<owner>.home.<worker>.<environment>, likewise)
 episode_ended  any          -> trajectories.<run>           stream; the run's coordinator
 open_model     gateway      -> trainer.<worker>             one trainer
 delete_model   gateway      -> trainer-chores               any trainer
@@ -16,6 +18,8 @@ run_ended      gateway      -> topic runs                   workers
 (dead letters)              -> dead                         people
 """
 
+import hashlib
+import re
 from dataclasses import dataclass
 
 DELIVERY_LIMIT = 20
@@ -81,17 +85,32 @@ POLICIES = Topic("policies")
 RUNS = Topic("runs")
 
 
-def interact(environment: str) -> WorkQueue:
-    return WorkQueue(f"interact.{environment}")
+_READABLE = re.compile(r"[A-Za-z0-9_-]{1,32}")
+
+
+def owned(owner: str) -> str:
+    """What the names of all that one owner's own env workers take from begin with.
+
+    No two owners share one, whatever they are called; every prefix is short enough for RabbitMQ.
+    """
+    if not _READABLE.fullmatch(owner):
+        owner = "~" + hashlib.blake2b(owner.encode(), digest_size=12).hexdigest()
+    return f"owned.{owner}."
+
+
+def interact(environment: str, owner: str | None = None) -> WorkQueue:
+    """Of the deployment's env workers, or of those that this owner connected."""
+    return WorkQueue(f"{owned(owner) if owner else ''}interact.{environment}")
 
 
 def generate(base_model: str) -> WorkQueue:
     return WorkQueue(f"generate.{base_model}")
 
 
-def home(worker: str, environment: str) -> Home:
+def home(worker: str, environment: str, owner: str | None = None) -> Home:
     """One home for each environment that a worker hosts, so that each can fall back to its own."""
-    return Home(f"home.{worker}.{environment}", fallback=interact(environment))
+    name = f"{owned(owner) if owner else ''}home.{worker}.{environment}"
+    return Home(name, fallback=interact(environment, owner))
 
 
 def trajectories(

@@ -3,17 +3,23 @@
 Invariant: importing this module loads nothing heavy; `warren --help` reads it.
 """
 
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, cast
 
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from warren.settings import Settings
     from warren_env_worker.settings import EnvWorkerSettings
 
 
 def env_worker(
     *,
     broker: Annotated[str | None, Parameter(env_var="WARREN_BROKER_URL")] = None,
+    gateway: str | None = None,
+    api_key: str | None = None,
     env: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     only: bool = False,
     processes: int = 1,
@@ -24,15 +30,24 @@ def env_worker(
     Start as many as you like, on any machine that reaches the broker: they share the work, and when
     one dies the others rebuild its episodes. Modules are found where you start it, too.
 
+    Without a broker in reach, on a laptop say, give --gateway: the worker connects by WebSocket and
+    plays the episodes of your own runs, for environments that say `workers: own`.
+
     For example:
         warren env-worker --broker amqp://localhost
         warren env-worker --broker amqp://localhost --env my_package.my_module:MyEnv
+        warren env-worker --gateway https://warren.example.org --env my_module:MyEnv --only
         warren env-worker --env hard=my_module:MyEnv --env easy=my_module:MyEasyEnv --only
 
     Parameters
     ----------
     broker
         Where RabbitMQ is, for example `amqp://user:password@host:5672/vhost`.
+    gateway
+        Address of a gateway, for example `https://warren.example.org`, in place of a broker.
+    api_key
+        Key of the gateway; else WARREN_API_KEY (which `ps` doesn't show), else the key file of this
+        machine.
     env
         An environment class, as `module:Class` or `name=module:Class`; may be given several times.
     only
@@ -44,11 +59,11 @@ def env_worker(
     """
     from warren.errors import ConfigurationError
 
-    if broker is None:
+    if broker is None and gateway is None:
         raise ConfigurationError(
-            "An env worker needs a broker",
-            hint="Give --broker amqp://host or set WARREN_BROKER_URL. To run everything in one"
-            " process without a broker: warren up",
+            "An env worker needs a broker, or a gateway",
+            hint="Give --broker amqp://host or set WARREN_BROKER_URL. Where no broker is in reach:"
+            " --gateway https://host. To run everything in one process: warren up",
         )
     given: dict[str, object] = {
         "environments": env,
@@ -56,7 +71,17 @@ def env_worker(
         "n_processes": processes,
         "capacity": capacity,
     }
-    _run(broker, _settings(given))
+    settings = _settings(given)
+    if gateway is not None:
+        from warren.settings import find_settings
+
+        _run(partial(_serve_remotely, find_settings(gateway, api_key), settings), _AT_GATEWAY)
+    elif broker is not None:
+        _run(partial(_serve, broker, settings), _AT_BROKER)
+
+
+_AT_BROKER = "Start RabbitMQ, or correct --broker (WARREN_BROKER_URL)."
+_AT_GATEWAY = "Correct --gateway or the API key (--api-key, WARREN_API_KEY), or start the gateway."
 
 
 def _settings(given: dict[str, object]) -> "EnvWorkerSettings":
@@ -73,7 +98,7 @@ def _settings(given: dict[str, object]) -> "EnvWorkerSettings":
         raise ConfigurationError("These settings won't do", details=details) from error
 
 
-def _run(broker_url: str, settings: "EnvWorkerSettings") -> None:
+def _run(serve: "Callable[[], Coroutine[object, None, None]]", hint: str) -> None:
     import asyncio
     import logging
 
@@ -88,10 +113,22 @@ def _run(broker_url: str, settings: "EnvWorkerSettings") -> None:
     )
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(until_stopped(_serve(broker_url, settings)))
-    except BrokerError as error:
-        hint = "Start RabbitMQ, or correct --broker (WARREN_BROKER_URL)."
-        raise WarrenError(str(error), hint=hint) from error
+            runner.run(until_stopped(serve()))
+    except (BrokerError, ExceptionGroup) as error:
+        if (reason := _broker_error(error)) is None:
+            raise
+        raise WarrenError(str(reason), hint=hint) from error
+
+
+def _broker_error(error: Exception) -> Exception | None:
+    """The first one among what a group of tasks failed of; None when they failed of other things."""
+    from warren_broker.errors import BrokerError
+
+    if not isinstance(error, ExceptionGroup):
+        return error
+    others = cast("ExceptionGroup[Exception]", error)
+    found = others.subgroup(BrokerError)
+    return _broker_error(found.exceptions[0]) if found else None
 
 
 async def _serve(broker_url: str, settings: "EnvWorkerSettings") -> None:
@@ -102,3 +139,19 @@ async def _serve(broker_url: str, settings: "EnvWorkerSettings") -> None:
     calm_garbage_collector()
     async with open_broker(broker_url, name=settings.worker) as broker:
         await serve_env_worker(broker, settings)
+
+
+async def _serve_remotely(where: "Settings", settings: "EnvWorkerSettings") -> None:
+    from warren.errors import AuthenticationError
+    from warren_broker.remote import open_remote
+    from warren_broker.worker.lifecycle import calm_garbage_collector
+    from warren_env_worker.service import serve_env_worker
+
+    if where.api_key is None:
+        raise AuthenticationError(
+            f"No API key for {where.url} ({where.key_source})",
+            hint="Set WARREN_API_KEY to a key of that gateway.",
+        )
+    calm_garbage_collector()
+    async with open_remote(where.url, api_key=where.api_key, worker=settings.worker) as broker:
+        await serve_env_worker(broker, settings, owner=broker.owner)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from warren_broker.courier import Courier
 from warren_broker.errors import BrokerError, Unroutable
 from warren_broker.inbox import Claim
-from warren_broker.port import Broker
+from warren_broker.port import WorkBroker
 from warren_broker.topology import Address, Stream
 from warren_env_worker.successor import Successor, Taken
 from warren_schemas.wire import WireError
@@ -33,7 +33,7 @@ class _Letter:
 
 
 class Outbound:
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: WorkBroker) -> None:
         self._broker = broker
         self._courier = Courier(broker)
         self._waiting: dict[Address, list[_Letter]] = {}
@@ -105,7 +105,7 @@ class Outbound:
 
 
 @asynccontextmanager
-async def opened_outbound(broker: Broker) -> AsyncGenerator[Outbound]:
+async def opened_outbound(broker: WorkBroker) -> AsyncGenerator[Outbound]:
     outbound = Outbound(broker)
     try:
         yield outbound

@@ -2,7 +2,7 @@
 
 Per environment it consumes two queues: `interact.<environment>`, which any env worker takes from
 (starts, and steps whose home is gone), and its own home, where the steps of its live episodes
-arrive. No new episode of an environment is taken while `capacity` are live; steps always flow.
+arrive. A remote worker takes from its owner's queues of the same kinds, through a gateway. No new episode of an environment is taken while `capacity` are live; steps always flow.
 
 Invariants: nothing is acknowledged before what follows from it is confirmed (`outbound`); user code
 never runs on this event loop (`host`). Stopped, the worker hands back what it holds, lets its homes
@@ -16,9 +16,10 @@ import socket
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 
 from warren_broker.inbox import Inbox, listen, receive
-from warren_broker.port import Broker
+from warren_broker.port import WorkBroker
 from warren_broker.topology import RUNS, Home, WorkQueue, home, interact
 from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
 from warren_env_worker.interactions import Interactions
@@ -39,13 +40,19 @@ REAP_S = 5.0
 log = logging.getLogger(__name__)
 
 
-async def serve_env_worker(broker: Broker, settings: EnvWorkerSettings) -> None:
-    """Serve until cancelled. Raises `EnvironmentUnusable` if what was asked for can't be hosted."""
+async def serve_env_worker(
+    broker: WorkBroker, settings: EnvWorkerSettings, *, owner: str | None = None
+) -> None:
+    """Serve until cancelled: this owner's episodes alone, or those that are meant for all.
+
+    Raises `EnvironmentUnusable` if what was asked for can't be hosted, and `NotAllowed` when a
+    gateway in between refuses.
+    """
     async with hosted(settings) as hosts, AsyncExitStack() as stack:
         inboxes = [
             (
-                await _opened(stack, broker, interact(name), START_PREFETCH),
-                await _opened(stack, broker, home(settings.worker, name), STEP_PREFETCH),
+                await _opened(stack, broker, interact(name, owner), START_PREFETCH),
+                await _opened(stack, broker, home(settings.worker, name, owner), STEP_PREFETCH),
             )
             for name in hosts
         ]
@@ -53,11 +60,12 @@ async def serve_env_worker(broker: Broker, settings: EnvWorkerSettings) -> None:
         interactions = Interactions(
             settings.worker, hosts, outbound.put, capacity=settings.capacity
         )
-        await _serve(broker, settings, interactions, inboxes, tuple(hosts))
+        worker = _Worker(settings, interactions, tuple(hosts), owner)
+        await _serve(broker, worker, inboxes)
 
 
 async def _opened(
-    stack: AsyncExitStack, broker: Broker, queue: WorkQueue | Home, prefetch: int
+    stack: AsyncExitStack, broker: WorkBroker, queue: WorkQueue | Home, prefetch: int
 ) -> Inbox[Taken]:
     await broker.declare(queue)
     return await stack.enter_async_context(
@@ -65,17 +73,37 @@ async def _opened(
     )
 
 
-async def _serve(
-    broker: Broker,
-    settings: EnvWorkerSettings,
-    interactions: Interactions,
-    inboxes: Sequence[tuple[Inbox[Taken], Inbox[Taken]]],
-    offers: tuple[str, ...],
-) -> None:
-    def heartbeat(*, is_leaving: bool = False) -> Heartbeat:
-        return _heartbeat(settings, interactions, offers, is_leaving=is_leaving)
+@dataclass(frozen=True, slots=True)
+class _Worker:
+    settings: EnvWorkerSettings
+    interactions: Interactions
+    offers: tuple[str, ...]
+    owner: str | None
 
-    log.info("%s serves %s on %s", settings.worker, ", ".join(offers), broker.description)
+    def heartbeat(self, *, is_leaving: bool = False) -> Heartbeat:
+        return Heartbeat(
+            envelope=Envelope(),
+            worker=self.settings.worker,
+            role=WorkerRole.ENVIRONMENT,
+            offers=self.offers,
+            interval_s=INTERVAL_S,
+            capacity=self.settings.capacity * len(self.offers),
+            in_flight=self.interactions.n_live,
+            n_done=self.interactions.n_done,
+            owner=self.owner,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            is_leaving=is_leaving,
+        )
+
+
+async def _serve(
+    broker: WorkBroker,
+    worker: _Worker,
+    inboxes: Sequence[tuple[Inbox[Taken], Inbox[Taken]]],
+) -> None:
+    interactions, offers = worker.interactions, worker.offers
+    log.info("%s serves %s on %s", worker.settings.worker, ", ".join(offers), broker.description)
     try:
         async with asyncio.TaskGroup() as group:
             for name, (starts, steps) in zip(offers, inboxes, strict=True):
@@ -83,9 +111,9 @@ async def _serve(
                 group.create_task(_take(steps, interactions), name="take steps")
             group.create_task(_heed_ended_runs(broker, interactions), name="heed ended runs")
             group.create_task(_reap(interactions), name="reap")
-            group.create_task(beat(broker, heartbeat), name="heartbeat")
+            group.create_task(beat(broker, worker.heartbeat), name="heartbeat")
     finally:
-        await announce(broker, heartbeat(is_leaving=True))
+        await announce(broker, worker.heartbeat(is_leaving=True))
 
 
 async def _take_when_room(
@@ -103,7 +131,7 @@ async def _take(inbox: Inbox[Taken], interactions: Interactions) -> None:
             interactions.take(claim)
 
 
-async def _heed_ended_runs(broker: Broker, interactions: Interactions) -> None:
+async def _heed_ended_runs(broker: WorkBroker, interactions: Interactions) -> None:
     async with listen(broker, RUNS, RunEnded) as inbox:
         async for claims in inbox:
             for claim in claims:
@@ -115,25 +143,3 @@ async def _reap(interactions: Interactions) -> None:
     while True:
         await asyncio.sleep(REAP_S)
         interactions.reap(time.time())
-
-
-def _heartbeat(
-    settings: EnvWorkerSettings,
-    interactions: Interactions,
-    offers: tuple[str, ...],
-    *,
-    is_leaving: bool,
-) -> Heartbeat:
-    return Heartbeat(
-        envelope=Envelope(),
-        worker=settings.worker,
-        role=WorkerRole.ENVIRONMENT,
-        offers=offers,
-        interval_s=INTERVAL_S,
-        capacity=settings.capacity * len(offers),
-        in_flight=interactions.n_live,
-        n_done=interactions.n_done,
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        is_leaving=is_leaving,
-    )

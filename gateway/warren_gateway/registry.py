@@ -6,6 +6,8 @@ for the truth about a lease: a worker that is missing here may only have a slow 
 Invariants
 - A worker is alive until it says that it leaves, or was silent for `MISSED_UNTIL_GONE` of its own
   intervals. A timer removes it then; nobody has to look.
+- An owner's own env worker is known by its owner and its id: no id of a key holder's choosing can
+  take the place of another worker.
 - `changed` wakes on a change of who is alive, what they offer or which models they hold, never on a
   mere change of load.
 """
@@ -20,6 +22,9 @@ from warren_broker.topology import WORKERS
 from warren_broker.worker.heartbeat import MISSED_UNTIL_GONE
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.ids import WorkerId
+
+_Name = tuple[str, WorkerId]
+"""Owner (empty for a worker of the deployment) and id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,7 @@ def _standing(seen: Seen | None) -> object:
 class Registry:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._seen: dict[WorkerId, Seen] = {}
+        self._seen: dict[_Name, Seen] = {}
         self._generation = 0
         self._change = asyncio.Event()
 
@@ -54,7 +59,7 @@ class Registry:
 
     def seen(self) -> list[Seen]:
         """The same with the time of each heartbeat."""
-        return [self._seen[worker] for worker in sorted(self._seen)]
+        return [self._seen[name] for name in sorted(self._seen, key=lambda name: name[::-1])]
 
     async def changed(self, since: int | None = None) -> None:
         """Return at the next change, or at once when there was one after generation `since`.
@@ -78,23 +83,24 @@ class Registry:
 
     def hear(self, heartbeat: Heartbeat) -> None:
         """Take in one heartbeat."""
-        before = self._seen.pop(heartbeat.worker, None)
+        name = (heartbeat.owner or "", heartbeat.worker)
+        before = self._seen.pop(name, None)
         after = None
         if before:
             before.expiry.cancel()
         if not heartbeat.is_leaving:
-            after = Seen(heartbeat, time.time(), self._expiry(heartbeat))
-            self._seen[heartbeat.worker] = after
+            after = Seen(heartbeat, time.time(), self._expiry(name, heartbeat))
+            self._seen[name] = after
         if _standing(before) != _standing(after):
             self._announce_change()
 
-    def _expiry(self, heartbeat: Heartbeat) -> asyncio.TimerHandle:
+    def _expiry(self, name: _Name, heartbeat: Heartbeat) -> asyncio.TimerHandle:
         silence_s = MISSED_UNTIL_GONE * heartbeat.interval_s
         loop = asyncio.get_running_loop()
-        return loop.call_later(silence_s, self._expire, heartbeat.worker)
+        return loop.call_later(silence_s, self._expire, name)
 
-    def _expire(self, worker: WorkerId) -> None:
-        del self._seen[worker]
+    def _expire(self, name: _Name) -> None:
+        del self._seen[name]
         self._announce_change()
 
     def _announce_change(self) -> None:

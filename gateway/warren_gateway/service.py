@@ -26,6 +26,7 @@ from warren_gateway.metrics.consumer import Metrics
 from warren_gateway.probe import Probe, answers_broker, answers_store
 from warren_gateway.recordings import Recordings
 from warren_gateway.registry import Registry
+from warren_gateway.remote.rooms import Rooms
 from warren_gateway.runs import Runs
 from warren_gateway.settings import GatewaySettings
 from warren_gateway.store.outbox import Relay
@@ -85,6 +86,7 @@ async def _serve(
         runs=runs,
         keys=keys,
         recordings=recordings,
+        rooms=Rooms(broker, runs),
         store_probe=Probe(partial(answers_store, store)),
         broker_probe=Probe(partial(answers_broker, broker)),
     )

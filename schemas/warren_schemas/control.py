@@ -45,6 +45,8 @@ class Heartbeat(Item):
     """Items finished since the worker started."""
     models: tuple[HeldModel, ...] = ()
     """Leases that a trainer holds."""
+    owner: str | None = None
+    """Who connected this env worker through the gateway; None for a worker of the deployment."""
     host: str = ""
     pid: NonNegativeInt = 0
     is_leaving: bool = False

@@ -69,6 +69,8 @@ class EpisodeSpec(Frozen):
     member: int = Field(ge=0)
     purpose: EpisodePurpose = EpisodePurpose.TRAIN
     environment: str
+    owner: str | None = None
+    """Whose own env workers play it; None: those of the deployment."""
     environment_config: dict[str, JsonValue] = Field(default_factory=dict)
     task: TaskRef
     seed: int = Field(ge=0)

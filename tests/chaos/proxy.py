@@ -19,6 +19,7 @@ class Proxy:
         self._links: set[asyncio.StreamWriter] = set()
         self._flows = asyncio.Event()
         self._flows.set()
+        self._abandoned: list[asyncio.Event] = []
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -33,8 +34,16 @@ class Proxy:
         """Connections stay open, and nothing comes through."""
         self._flows.clear()
 
-    def flow(self) -> None:
+    def abandon(self) -> None:
+        """Connections of now stay open, and nothing comes through them; those that come are served."""
+        self._flows.clear()
+        self._abandoned.append(self._flows)
+        self._flows = asyncio.Event()
         self._flows.set()
+
+    def flow(self) -> None:
+        for flows in (self._flows, *self._abandoned):
+            flows.set()
 
     async def close(self) -> None:
         self.flow()
@@ -48,12 +57,12 @@ class Proxy:
             writer.transport.abort()
             return
         far_reader, far_writer = upstream
-        links = {writer, far_writer}
+        links, flows = {writer, far_writer}, self._flows
         self._links |= links
         try:
             pumps = [
-                asyncio.create_task(self._pump(reader, far_writer)),
-                asyncio.create_task(self._pump(far_reader, writer)),
+                asyncio.create_task(self._pump(reader, far_writer, flows)),
+                asyncio.create_task(self._pump(far_reader, writer, flows)),
             ]
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
             for pump in pumps:
@@ -70,10 +79,12 @@ class Proxy:
                 return await asyncio.open_connection("127.0.0.1", port)
         return None
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, flows: asyncio.Event
+    ) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(CHUNK_BYTES):
-                await self._flows.wait()
+                await flows.wait()
                 writer.write(data)
                 await writer.drain()
             await writer.drain()

@@ -6,8 +6,8 @@ holds. At the end of every run, all that was published is accounted for.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 from tests.support.brokers import Opener, Place, depth_is, letters_of, take
 from tests.support.private_rabbit import PrivateRabbit
+from tests.support.remote import open_remote_part, rooms_for_all
 
 from warren_broker.memory import open_memory
 from warren_broker.port import Broker, Consumer, Delivery
@@ -196,6 +197,20 @@ def run(
 
 def test_the_in_process_broker_does_what_the_model_does() -> None:
     run(lambda name: open_memory(name=name), counts_exactly=True, max_examples=60)
+
+
+@asynccontextmanager
+async def opened_remotely(name: str) -> AsyncGenerator[Broker]:
+    async with (
+        open_memory(name="gateway") as direct,
+        rooms_for_all(direct) as url,
+        open_remote_part(url, direct, name) as broker,
+    ):
+        yield broker
+
+
+def test_the_remote_broker_does_what_the_model_does() -> None:
+    run(opened_remotely, counts_exactly=False, max_examples=20)
 
 
 @pytest.mark.timeout(300)

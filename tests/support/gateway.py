@@ -18,6 +18,7 @@ from warren_gateway.auth import ApiKeys, Key
 from warren_gateway.probe import Probe, answers_broker, answers_store
 from warren_gateway.recordings import Recordings
 from warren_gateway.registry import Registry
+from warren_gateway.remote.rooms import Rooms
 from warren_gateway.runs import Runs
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store
@@ -72,12 +73,14 @@ class Gateway:
 async def open_gateway(store: Store, broker: Broker, runs_dir: Path) -> AsyncGenerator[Gateway]:
     keys, relay, registry = ApiKeys(store), Relay(store, broker), Registry(broker)
     follower = Follower()
+    runs = Runs(store, broker, relay, runs_dir=runs_dir, followers=[follower])
     parts = Parts(
         broker=broker,
         registry=registry,
-        runs=Runs(store, broker, relay, runs_dir=runs_dir, followers=[follower]),
+        runs=runs,
         keys=keys,
         recordings=Recordings(store),
+        rooms=Rooms(broker, runs),
         store_probe=Probe(partial(answers_store, store)),
         broker_probe=Probe(partial(answers_broker, broker)),
     )

@@ -9,7 +9,7 @@ from warren_broker.courier import Courier
 from warren_broker.errors import Unroutable
 from warren_broker.inbox import follow, receive
 from warren_broker.port import Broker
-from warren_broker.topology import generate, home, interact, trajectories
+from warren_broker.topology import Home, generate, home, interact, trajectories
 from warren_schemas.config import Sampling
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import (
@@ -23,7 +23,7 @@ from warren_schemas.episode import (
     Step,
     TaskRef,
 )
-from warren_schemas.ids import EpisodeId, GroupId, ModelId, RunId, WorkerId
+from warren_schemas.ids import EpisodeId, GroupId, ModelId, RunId
 from warren_schemas.transcript import ChatMessage
 
 BASE_MODEL = "tiny"
@@ -88,9 +88,9 @@ def echo(item: Generate) -> str:
 
 
 async def start_all(broker: Broker, starts: Sequence[StartEpisode]) -> None:
-    environment, run = starts[0].spec.environment, starts[0].envelope.run
-    await broker.declare(interact(environment), trajectories(run or RUN))
-    await Courier(broker).send_all(interact(environment), starts)
+    queue = interact(starts[0].spec.environment, starts[0].spec.owner)
+    await broker.declare(queue, trajectories(starts[0].envelope.run or RUN))
+    await Courier(broker).send_all(queue, starts)
 
 
 async def endings(broker: Broker, n: int, *, run: RunId = RUN) -> list[EpisodeEnded]:
@@ -120,20 +120,19 @@ async def _sample(broker: Broker, policy: Policy) -> None:
     await broker.declare(generate(BASE_MODEL))
     async with receive(broker, generate(BASE_MODEL), Generate, prefetch=16) as inbox:
         async for claims in inbox:
-            by_home: dict[tuple[str, str], list[Step]] = {}
+            by_home: dict[Home, list[Step]] = {}
             for claim in claims:
-                key = (claim.item.home, claim.item.spec.environment)
-                by_home.setdefault(key, []).append(said(claim.item, policy(claim.item)))
-            for (worker, environment), steps in by_home.items():
-                await _send_home(courier, WorkerId(worker), environment, steps)
+                item = claim.item
+                where = home(item.home, item.spec.environment, item.spec.owner)
+                by_home.setdefault(where, []).append(said(item, policy(item)))
+            for where, steps in by_home.items():
+                await _send_home(courier, where, steps)
             for claim in claims:
                 claim.done()
 
 
-async def _send_home(
-    courier: Courier, worker: WorkerId, environment: str, steps: Sequence[Step]
-) -> None:
+async def _send_home(courier: Courier, where: Home, steps: Sequence[Step]) -> None:
     try:
-        await courier.send_all(home(worker, environment), steps)
+        await courier.send_all(where, steps)
     except Unroutable:
-        await courier.send_all(interact(environment), steps)
+        await courier.send_all(where.fallback, steps)

@@ -5,21 +5,14 @@ and comes back; an env worker joins late and takes a share; the run ends as if n
 """
 
 import asyncio
-import contextlib
-import os
-import signal
-import socket
-import subprocess
-import sys
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 import yaml
+from tests.support.deployment import Site
 from tests.support.private_rabbit import PrivateRabbit
-from tests.support.processes import end, free_port, spawn, wait_until
 
 import warren
 from warren import Client, RunCancelled, RunFailed
@@ -29,62 +22,6 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "guess.yaml"
 N_STEPS = 24
 N_WARMUP_STEPS = 60
 """Enough that some groups differ in their rewards, so that there is something to learn."""
-BOOT_S = 90.0
-STOP_S = 10.0
-
-
-@dataclass
-class Site:
-    """The processes of one deployment, each with its own log."""
-
-    home: Path
-    broker: str
-    store: str | None
-    port: int = field(default_factory=free_port)
-    processes: dict[str, "subprocess.Popen[bytes]"] = field(
-        default_factory=dict[str, "subprocess.Popen[bytes]"]
-    )
-    commands: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def start(self, name: str, *arguments: str) -> None:
-        self.commands[name] = arguments
-        variables = {**os.environ, "WARREN_BROKER_URL": self.broker, "WARREN_HOME": str(self.home)}
-        if self.store:
-            variables["WARREN_STORE_URL"] = self.store
-        self.processes[name] = spawn(
-            [sys.executable, "-m", "warren", *arguments],
-            log_path=self.log(name),
-            environment=variables,
-        )
-
-    async def start_all(self) -> None:
-        self.start("gateway", "gateway", "--port", str(self.port))
-        await asyncio.to_thread(
-            wait_until,
-            self.is_listening,
-            self.processes["gateway"],
-            deadline_s=BOOT_S,
-            log_path=self.log("gateway"),
-        )
-        self.start("gpu", "gpu-worker", "--base-model", "warren/tiny")
-        self.start("env-1", "env-worker")
-        self.start("env-2", "env-worker")
-
-    def is_listening(self) -> bool:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1.0):
-            return True
-        return False
-
-    def log(self, name: str) -> Path:
-        return self.home / f"{name}.log"
-
-    def stop(self) -> None:
-        for process in self.processes.values():
-            end(process, signal.SIGTERM, grace_s=STOP_S)
 
 
 @pytest.fixture

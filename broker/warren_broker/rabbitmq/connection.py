@@ -23,8 +23,8 @@ from aio_pika.exceptions import AuthenticationError, InvalidFrameError, Probable
 from yarl import URL
 
 from warren_broker.errors import BrokerClosed, BrokerUnavailable
+from warren_broker.pauses import pauses
 from warren_broker.rabbitmq.failures import Lost, amqp
-from warren_broker.rabbitmq.pauses import pauses
 from warren_broker.rabbitmq.transport import HeldConnection
 
 DIAL_S = 10.0

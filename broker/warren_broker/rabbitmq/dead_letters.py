@@ -17,6 +17,7 @@ from aiormq.abc import AbstractChannel as Frames
 from aiormq.abc import DeliveredMessage
 from pamqp.commands import Basic
 
+from warren_broker.pauses import pauses
 from warren_broker.port import DeadLetter
 from warren_broker.rabbitmq.connection import Link
 from warren_broker.rabbitmq.entities import Entities
@@ -30,7 +31,6 @@ from warren_broker.rabbitmq.messages import (
     reason_of,
     was_lettered,
 )
-from warren_broker.rabbitmq.pauses import pauses
 from warren_broker.rabbitmq.publisher import Publisher
 from warren_broker.rabbitmq.topology import inspect
 from warren_broker.topology import DEAD

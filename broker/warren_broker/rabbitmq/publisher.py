@@ -19,10 +19,10 @@ from aiormq.abc import AbstractChannel as Frames
 from pamqp.commands import Basic
 
 from warren_broker.errors import BrokerUnavailable, Unroutable
+from warren_broker.pauses import pauses
 from warren_broker.rabbitmq.connection import Link, close_channel
 from warren_broker.rabbitmq.failures import Lost, amqp
 from warren_broker.rabbitmq.messages import Parcel
-from warren_broker.rabbitmq.pauses import pauses
 
 CONFIRM_S = 10.0
 ROUTE_GRACE_S = 15.0

@@ -20,9 +20,9 @@ from aiormq.abc import ArgumentsType, DeliveredMessage
 from pamqp.commands import Basic
 
 from warren_broker.errors import BrokerError
+from warren_broker.pauses import pauses
 from warren_broker.rabbitmq.connection import Link, close_channel
 from warren_broker.rabbitmq.failures import Lost, amqp, settle
-from warren_broker.rabbitmq.pauses import pauses
 from warren_broker.rabbitmq.topology import inspect
 
 ATTACH_S = 10.0

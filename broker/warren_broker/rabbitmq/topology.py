@@ -16,10 +16,10 @@ from aio_pika.exceptions import ChannelNotFoundEntity, ChannelPreconditionFailed
 from pamqp.commands import Queue
 
 from warren_broker.errors import BrokerError
+from warren_broker.pauses import pauses
 from warren_broker.rabbitmq.connection import CALL_S, Link
 from warren_broker.rabbitmq.entities import Entities, Entity, ExchangeEntity, QueueEntity
 from warren_broker.rabbitmq.failures import Lost, amqp
-from warren_broker.rabbitmq.pauses import pauses
 from warren_broker.topology import Address, Home, Topic, WorkQueue
 
 DECLARE_S = 10.0

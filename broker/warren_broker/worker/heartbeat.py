@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 
 from warren_broker.errors import BrokerUnavailable
-from warren_broker.port import Broker
+from warren_broker.port import WorkBroker
 from warren_broker.topology import WORKERS
 from warren_schemas.control import Heartbeat
 from warren_schemas.wire import encode
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 async def beat(
-    broker: Broker, describe: Callable[[], Heartbeat], *, changed: asyncio.Event | None = None
+    broker: WorkBroker, describe: Callable[[], Heartbeat], *, changed: asyncio.Event | None = None
 ) -> None:
     """Publish `describe()` now, every interval, and at once when `changed` is set; never returns."""
     changed = changed or asyncio.Event()
@@ -32,7 +32,7 @@ async def beat(
         changed.clear()
 
 
-async def announce(broker: Broker, heartbeat: Heartbeat) -> None:
+async def announce(broker: WorkBroker, heartbeat: Heartbeat) -> None:
     """Publish one heartbeat; a broker that is away only means that nobody hears it."""
     try:
         await broker.publish(

@@ -5,6 +5,7 @@ from functools import partial
 import orjson
 from aiohttp import web
 
+from warren_gateway.api.bearer import bearer_key
 from warren_gateway.api.openapi import document
 from warren_gateway.api.parts import Parts
 from warren_gateway.api.problems import Refusal, answer_problems
@@ -37,8 +38,8 @@ async def _serve_document(body: bytes, request: web.Request) -> web.StreamRespon
 
 async def _authenticated(parts: Parts, request: web.Request) -> str:
     """The owner of the request's key. Raises `Refusal` 401."""
-    scheme, _, key = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not key:
+    key = bearer_key(request)
+    if key is None:
         raise _unauthorized("This route needs an API key.")
     owner = await parts.keys.owner(key)
     if owner is None:

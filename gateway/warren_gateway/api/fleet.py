@@ -20,22 +20,28 @@ DEPTHS_S = 5.0
 
 async def list_workers(call: Call[Nothing]) -> web.StreamResponse:
     seen = call.parts.registry.seen()
-    return reply(WorkerList(workers=tuple(worker_view(worker) for worker in seen)))
+    mine = [worker for worker in seen if worker.heartbeat.owner in (None, call.owner)]
+    return reply(WorkerList(workers=tuple(worker_view(worker) for worker in mine)))
 
 
 async def list_queues(call: Call[Nothing]) -> web.StreamResponse:
     models = await call.parts.runs.live_models(call.owner)
-    queues = [*_offered(call.parts.registry), DEAD, *_of_models(models)]
+    queues = [*_offered(call.parts.registry, call.owner), DEAD, *_of_models(models)]
     asking = asyncio.gather(*(_view(call.parts.broker, queue) for queue in queues))
     views = await within(DEPTHS_S, asking)
     return reply(QueueList(queues=tuple(view for view in views if view)))
 
 
-def _offered(registry: Registry) -> list[WorkQueue]:
+def _offered(registry: Registry, owner: str) -> list[WorkQueue]:
     samplers = registry.alive(WorkerRole.SAMPLER)
     hosts = registry.alive(WorkerRole.ENVIRONMENT)
     queues = {generate(model) for sampler in samplers for model in sampler.offers}
-    queues |= {interact(environment) for host in hosts for environment in host.offers}
+    queues |= {
+        interact(environment, host.owner)
+        for host in hosts
+        if host.owner in (None, owner)
+        for environment in host.offers
+    }
     return sorted(queues, key=lambda queue: queue.name)
 
 

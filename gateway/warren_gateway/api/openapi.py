@@ -23,6 +23,7 @@ _REASONS = {
     410: "No longer kept",
     413: "Too large",
     422: "Does not fit the schema",
+    426: "Not a WebSocket",
     500: "A mistake of the gateway",
     503: "Store or broker is away; see Retry-After",
 }

@@ -8,6 +8,7 @@ from warren_gateway.auth import ApiKeys
 from warren_gateway.probe import Probe
 from warren_gateway.recordings import Recordings
 from warren_gateway.registry import Registry
+from warren_gateway.remote.rooms import Rooms
 from warren_gateway.runs import Runs
 
 
@@ -18,6 +19,7 @@ class Parts:
     runs: Runs
     keys: ApiKeys
     recordings: Recordings
+    rooms: Rooms
     store_probe: Probe
     broker_probe: Probe
     closing: asyncio.Event = field(default_factory=asyncio.Event)

@@ -1,5 +1,6 @@
 """Every route of the HTTP API, in one place."""
 
+from warren_broker.remote.frames import PATH, Welcome
 from warren_gateway.api.checkpoints import run_checkpoints
 from warren_gateway.api.dead_letters import (
     ListDeadLetters,
@@ -8,6 +9,7 @@ from warren_gateway.api.dead_letters import (
     republish_dead_letter,
     show_dead_letter,
 )
+from warren_gateway.api.env_workers import connect_env_worker
 from warren_gateway.api.events import run_events_live
 from warren_gateway.api.fleet import list_queues, list_workers
 from warren_gateway.api.health import show_health
@@ -129,6 +131,17 @@ ROUTES: tuple[AnyRoute, ...] = (
         answers=WorkerList,
         summary="List the workers that are alive",
         errors=(422,),
+    ),
+    Route(
+        "GET",
+        PATH,
+        connect_env_worker,
+        takes=Nothing,
+        answers=Welcome,
+        summary="Connect a remote env worker by WebSocket; the first frame answered is shown here",
+        status=101,
+        errors=(422, 426),
+        media_type="application/octet-stream",
     ),
     Route(
         "GET",

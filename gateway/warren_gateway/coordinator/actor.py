@@ -20,7 +20,6 @@ from warren_broker.inbox import Claim, Inbox, follow, receive
 from warren_broker.port import Broker
 from warren_broker.topology import (
     Address,
-    interact,
     results,
     run_events,
     train,
@@ -29,6 +28,7 @@ from warren_gateway.coordinator import ending, leases, logic, records
 from warren_gateway.coordinator.change import Change
 from warren_gateway.coordinator.mailbox import Mail, Mailbox
 from warren_gateway.coordinator.memory import Memory
+from warren_gateway.coordinator.ownership import interact_queues
 from warren_gateway.coordinator.player import play
 from warren_gateway.coordinator.queues import watch_queues
 from warren_gateway.coordinator.shares import Shares
@@ -131,7 +131,7 @@ class RunActor:
             recording(memory.run, memory.config), run_events(memory.run), results(memory.model)
         )
         if memory.plays_episodes:
-            await self._declare(*(interact(e.name) for e in memory.config.environments))
+            await self._declare(*interact_queues(memory.config, memory.owner).values())
         if memory.lease.holder is not None:
             await self._declare(train(memory.model, memory.lease.epoch))
         if not self._broker.is_durable:

@@ -13,6 +13,7 @@ from warren_broker.topology import interact
 from warren_gateway.coordinator import group_policy
 from warren_gateway.coordinator.groups import Group, timed_out
 from warren_gateway.coordinator.memory import Memory
+from warren_gateway.coordinator.ownership import place, played_by
 from warren_schemas.config import EnvironmentConfig, Sampling, SplitConfig
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import (
@@ -66,18 +67,22 @@ def _has_room(memory: Memory, in_flight: Counter[int], environment: int, n_membe
         (in_flight.total(), memory.config.limits.in_flight),
         (in_flight[environment], own.max_in_flight),
     ]
-    return _has_place(memory, in_flight, own.name) and all(
+    return _has_place(memory, in_flight, own) and all(
         limit is None or n_before == 0 or n_before + n_members <= limit for n_before, limit in pairs
     )
 
 
-def _has_place(memory: Memory, in_flight: Counter[int], name: str) -> bool:
+def _has_place(memory: Memory, in_flight: Counter[int], of: EnvironmentConfig) -> bool:
     """Whether the run's share of this environment's places is not used up.
 
     A run may have several environments of one name, with settings of their own.
     """
-    environments, share = memory.config.environments, memory.shares.get(name)
-    n = sum(n for environment, n in in_flight.items() if environments[environment].name == name)
+
+    def where(environment: EnvironmentConfig) -> str:
+        return place(environment.name, played_by(environment, memory.owner))
+
+    environments, share = memory.config.environments, memory.shares.get(where(of))
+    n = sum(n for i, n in in_flight.items() if where(environments[i]) == where(of))
     return share is None or n < max(share, 1)
 
 
@@ -156,7 +161,8 @@ def _restart(memory: Memory, group: Group, members: list[int]) -> None:
 def _start(memory: Memory, group: Group, members: "range | list[int]") -> None:
     environment = memory.config.environments[group.environment]
     items = [_start_item(memory, group, environment, member) for member in members]
-    memory.change.send(interact(environment.name), *items)
+    owner = played_by(environment, memory.owner)
+    memory.change.send(interact(environment.name, owner), *items)
 
 
 def _start_item(
@@ -174,6 +180,7 @@ def _start_item(
             member=member,
             purpose=group.purpose,
             environment=environment.name,
+            owner=played_by(environment, memory.owner),
             environment_config=environment.config,
             task=_task(memory, group, environment),
             seed=_seed(memory.config.seed, group),

@@ -84,7 +84,7 @@ class Memory:
     queue_depths: dict[str, float] = field(default_factory=dict[str, float])
     """Messages that wait in the run's queues, as metrics."""
     shares: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Most episodes in the air that are this run's share, by environment; see `shares`."""
+    """Most episodes in the air that are this run's share, by `ownership.place`; see `shares`."""
     is_cancel_requested: bool = False
     is_broker_away: bool = False
     """It gave no answer lately, so that no worker can be heard."""

@@ -5,8 +5,9 @@ import logging
 
 from warren_broker.errors import BrokerUnavailable
 from warren_broker.port import Broker
-from warren_broker.topology import generate, interact, results
+from warren_broker.topology import generate, results
 from warren_gateway.coordinator.memory import Memory
+from warren_gateway.coordinator.ownership import interact_queues
 from warren_gateway.probe import within
 
 DEPTH_INTERVAL_S = 2.0
@@ -22,8 +23,8 @@ async def watch_queues(memory: Memory, broker: Broker) -> None:
     queues = {"queue/results": results(memory.model)}
     if memory.plays_episodes:
         queues["queue/generate"] = generate(memory.spec.base_model)
-        for environment in memory.config.environments:
-            queues[f"queue/interact/{environment.name}"] = interact(environment.name)
+        for name, queue in interact_queues(memory.config, memory.owner).items():
+            queues[f"queue/interact/{name}"] = queue
     while True:
         try:
             for tag, queue in queues.items():

@@ -1,6 +1,7 @@
 """Fair shares: how many episodes of an environment a run may have in the air.
 
-The live env workers have so many places for an environment, and each run that plays it wants at most
+The live env workers have so many places for an environment (an owner's own ones have theirs, for his
+runs alone), and each run that plays it wants at most
 as many episodes in the air as its config allows. Places are shared evenly; what a run doesn't want
 goes to the others (max-min fairness, Bertsekas and Gallager, Data Networks, section 6.5.2). A run alone
 has all of them.
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Mapping
 
 from sqlmodel import Session, col, select
 
+from warren_gateway.coordinator.ownership import place, played_by
 from warren_gateway.coordinator.run_leases import FINAL
 from warren_gateway.registry import Registry
 from warren_gateway.store.tables import Run
@@ -25,7 +27,7 @@ PLACES_OF_NOBODY = 64
 """Counted while no env worker offers an environment; what was sent by then waits for the first one."""
 
 Wants = Mapping[str, int]
-"""Most episodes in the air, by environment."""
+"""Most episodes in the air, by `ownership.place`."""
 
 
 class Shares:
@@ -36,16 +38,19 @@ class Shares:
         self.wants: Mapping[RunId, Wants] = {}
 
     def of(self, run: RunId) -> dict[str, int]:
-        """Episodes that this run may have in the air, by environment."""
+        """Episodes that this run may have in the air, by `ownership.place`."""
         return {name: self._share(name) for name in self.wants.get(run, ())}
 
-    def _share(self, environment: str) -> int:
-        wants = [own[environment] for own in self.wants.values() if environment in own]
-        return even_share(self._n_places(environment), wants)
+    def _share(self, at: str) -> int:
+        wants = [own[at] for own in self.wants.values() if at in own]
+        return even_share(self._n_places(at), wants)
 
-    def _n_places(self, environment: str) -> int:
-        workers = self._registry.alive(WorkerRole.ENVIRONMENT)
-        places = (w.capacity // len(w.offers) for w in workers if environment in w.offers)
+    def _n_places(self, at: str) -> int:
+        places = (
+            worker.capacity // len(worker.offers)
+            for worker in self._registry.alive(WorkerRole.ENVIRONMENT)
+            if any(place(environment, worker.owner) == at for environment in worker.offers)
+        )
         return sum(places) or PLACES_OF_NOBODY
 
 
@@ -66,12 +71,13 @@ def look(session: Session, known: Mapping[RunId, Wants]) -> dict[RunId, Wants]:
     ids = [RunId(run) for run in session.exec(select(Run.id).where(*is_moving))]
     new = select(Run).where(col(Run.id).in_([run for run in ids if run not in known]))
     read = {
-        RunId(run.id): wanted(TrainConfig.model_validate(run.config)) for run in session.exec(new)
+        RunId(run.id): wanted(TrainConfig.model_validate(run.config), run.owner)
+        for run in session.exec(new)
     }
     return {run: known[run] if run in known else read[run] for run in ids}
 
 
-def wanted(config: TrainConfig) -> Wants:
+def wanted(config: TrainConfig, owner: str) -> Wants:
     """Most episodes that the run may have in the air by its own config."""
     if not isinstance(config.source, LiveSource):
         return {}
@@ -79,7 +85,7 @@ def wanted(config: TrainConfig) -> Wants:
     n_groups = (algorithm.max_staleness + 1) * algorithm.groups_per_step
     wants = Counter[str]()
     for environment in config.environments:
-        wants[environment.name] += min(
+        wants[place(environment.name, played_by(environment, owner))] += min(
             n_groups * (environment.group_size or algorithm.group_size),
             config.limits.in_flight,
             environment.max_in_flight or config.limits.in_flight,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from warren_gateway.coordinator.memory import Memory
+from warren_gateway.coordinator.ownership import played_by
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.events import WaitingEnded, WaitingStarted
 from warren_schemas.explain import nearest
@@ -22,6 +23,14 @@ _REMEDY = {
     WorkerRole.SAMPLER: "warren gpu-worker --base-model {}",
     WorkerRole.ENVIRONMENT: "warren env-worker --env module:Class (of an environment named {})",
 }
+_OWN_REMEDY = (
+    "start one with: warren env-worker --gateway URL --env module:Class"
+    " (of an environment named {})"
+)
+_ONLY_OWN = (
+    "no env worker of the deployment offers {0}, and one of your own does; to let it play, submit the"
+    " run with `workers: own` for this environment"
+)
 
 
 def report(memory: Memory, alive: Alive) -> None:
@@ -41,18 +50,35 @@ def report(memory: Memory, alive: Alive) -> None:
 
 def missing(memory: Memory, alive: Alive) -> str | None:
     base = memory.spec.base_model
-    needs = [(WorkerRole.TRAINER, base)] if memory.lease.holder is None else []
+    needs = [WorkerRole.TRAINER] if memory.lease.holder is None else []
     if memory.plays_episodes:
-        needs.append((WorkerRole.SAMPLER, base))
-        needs += [(WorkerRole.ENVIRONMENT, e.name) for e in memory.config.environments]
-    for role, offer in needs:
+        needs.append(WorkerRole.SAMPLER)
+    for role in needs:
         workers = alive(role)
-        if not any(offer in worker.offers for worker in workers):
-            return _nobody_offers(role, offer, workers)
+        if not any(base in worker.offers for worker in workers):
+            return _nobody_offers(role, base, workers)
+    if memory.plays_episodes and (reason := _missing_environment(memory, alive)):
+        return reason
     if memory.lease.holder is None:
         return f"every trainer that offers {base} is busy; start another with: " + (
             _REMEDY[WorkerRole.TRAINER].format(base)
         )
+    return None
+
+
+def _missing_environment(memory: Memory, alive: Alive) -> str | None:
+    """The deployment's env workers and the owner's own ones do not stand in for each other."""
+    workers = alive(WorkerRole.ENVIRONMENT)
+    for environment in memory.config.environments:
+        owner = played_by(environment, memory.owner)
+        asked = [worker for worker in workers if worker.owner == owner]
+        if any(environment.name in worker.offers for worker in asked):
+            continue
+        if owner is not None:
+            return _no_own_worker(environment.name, asked)
+        if any(environment.name in w.offers for w in workers if w.owner == memory.owner):
+            return _ONLY_OWN.format(environment.name)
+        return _nobody_offers(WorkerRole.ENVIRONMENT, environment.name, asked)
     return None
 
 
@@ -79,6 +105,12 @@ def _nobody_offers(role: WorkerRole, offer: str, workers: Sequence[Heartbeat]) -
     guess = nearest(offer, offered)
     hint = f"did you mean {guess}?" if guess else f"start one with: {_REMEDY[role].format(offer)}"
     return f"no {_ROLE[role]} offers {offer} ({online}); {hint}"
+
+
+def _no_own_worker(offer: str, workers: Sequence[Heartbeat]) -> str:
+    offered = sorted({name for worker in workers for name in worker.offers})
+    online = _online(len(workers), offered)
+    return f"no env worker of your own offers {offer} ({online}); {_OWN_REMEDY.format(offer)}"
 
 
 def _online(n_workers: int, offered: Sequence[str]) -> str:

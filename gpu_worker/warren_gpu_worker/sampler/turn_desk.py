@@ -162,7 +162,7 @@ class TurnDesk:
     ) -> tuple[Home | Stream, Item] | None:
         item = held.claim.item
         if isinstance(outcome, FinishedTurn):
-            return home(item.home, item.spec.environment), _step(item, outcome)
+            return _home_of(item), _step(item, outcome)
         if item.envelope.run is None:
             return None
         ended = EpisodeEnded(
@@ -251,6 +251,10 @@ def _judged(held: _Held, answer: FinishedTurn | Refusal) -> tuple[_Held, Finishe
     if is_lasting and item.transcript.turns:
         return held, conclude(item.spec, item.transcript, is_over=False)
     return held, Failed(kind=answer.kind, reason=answer.reason, retryable=not is_lasting)
+
+
+def _home_of(item: Generate) -> Home:
+    return home(item.home, item.spec.environment, item.spec.owner)
 
 
 def _request(request_id: int, item: Generate) -> TurnRequest:

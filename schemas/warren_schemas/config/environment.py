@@ -27,6 +27,9 @@ class EnvironmentConfig(Frozen):
 
     name: Name
     """Name of an environment that an env worker offers."""
+    workers: Literal["shared", "own"] = "shared"
+    """Who plays it: `shared`, the env workers of the deployment; `own`, only those that were connected
+    with `warren env-worker --gateway` by the run's owner."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
     """Passed to the environment's constructor."""
     split: str = "train"

@@ -1,6 +1,7 @@
 """The parts of a decision, one by one."""
 
 import random
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -9,11 +10,13 @@ from hypothesis import strategies as st
 from tests.support.factories import make_heartbeat
 from tests.unit.coordinator.world import World, config
 
-from warren_gateway.coordinator import leases, logic, waiting
+from warren_broker.topology import interact
+from warren_gateway.coordinator import episodes, leases, logic, waiting
 from warren_gateway.coordinator.admission import n_groups_wanted
 from warren_gateway.coordinator.batches import MICRO_BATCH_BYTES, Datum, token_batches
 from warren_gateway.coordinator.plan import plan
 from warren_schemas.control import Heartbeat, WorkerRole
+from warren_schemas.episode import EpisodePurpose, StartEpisode
 from warren_schemas.events import Phase
 from warren_schemas.ids import WorkerId
 from warren_schemas.transcript import Tokens
@@ -161,3 +164,41 @@ def test_a_missing_worker_is_reported_once_and_only_after_a_while() -> None:
 
 def _of(world: World, role: WorkerRole | None) -> list[Heartbeat]:
     return [beat for beat in world.alive(role) if role is not WorkerRole.TRAINER or beat]
+
+
+def test_an_own_environment_waits_for_a_worker_of_the_runs_owner() -> None:
+    world = World(config(environments=[{"name": "mine", "workers": "own"}]), random.Random(0))
+    shared = make_heartbeat(offers=("mine",))
+
+    def reason(*workers: Heartbeat) -> str | None:
+        def alive(role: WorkerRole | None) -> Sequence[Heartbeat]:
+            return workers if role is WorkerRole.ENVIRONMENT else _of(world, role)
+
+        return waiting.missing(world.memory, alive)
+
+    bobs, mine = (shared.model_copy(update={"owner": owner}) for owner in ("bob", "me"))
+    waits = reason(shared, bobs)
+    assert waits is not None
+    assert waits.startswith("no env worker of your own offers mine (none is online); start one")
+    assert "--gateway" in waits
+    assert "env worker" not in (reason(shared, bobs, mine) or "")
+
+
+def test_a_shared_environment_that_only_an_own_worker_offers_is_explained() -> None:
+    world = World(config(environments=[{"name": "mine"}]), random.Random(0))
+    own = make_heartbeat(offers=("mine",), owner="me")
+
+    def alive(role: WorkerRole | None) -> Sequence[Heartbeat]:
+        return [own] if role is WorkerRole.ENVIRONMENT else _of(world, role)
+
+    reason = waiting.missing(world.memory, alive)
+    assert reason is not None
+    assert "workers: own" in reason
+
+
+def test_episodes_of_an_own_environment_start_at_the_owners_queue() -> None:
+    world = World(config(environments=[{"name": "mine", "workers": "own"}]), random.Random(0))
+    assert episodes.admit(world.memory, EpisodePurpose.TRAIN, 1) == 1
+    ((queue, items),) = world.memory.change.posts.items()
+    assert queue == interact("mine", "me")
+    assert {item.spec.owner for item in items if isinstance(item, StartEpisode)} == {"me"}

@@ -47,11 +47,26 @@ async def test_a_greedy_run_leaves_a_modest_one_what_it_wants() -> None:
         assert shares.of(MODEST) == {}
 
 
+async def test_an_owners_own_workers_have_places_for_his_runs_alone() -> None:
+    own = {"environments": [{"name": "guess", "workers": "own"}]}
+    async with open_hub() as hub:
+        registry = Registry(hub.client("gateway"))
+        shares = Shares(registry)
+        shares.wants = {
+            MODEST: wanted(config(**own), "ann"),
+            GREEDY: wanted(config(), "bob"),
+        }
+        registry.hear(heartbeat("w1", WorkerRole.ENVIRONMENT, "guess", capacity=5, owner="ann"))
+        registry.hear(heartbeat("w1", WorkerRole.ENVIRONMENT, "guess", capacity=7))
+        assert shares.of(MODEST) == {"owned.ann.guess": 5}
+        assert shares.of(GREEDY) == {"guess": 7}
+
+
 def test_a_run_wants_what_its_config_lets_it_have_in_the_air() -> None:
-    assert wanted(config()) == {"guess": 2 * 2 * 4}
-    assert wanted(config(limits={"steps": 1, "in_flight": 5})) == {"guess": 5}
+    assert wanted(config(), "ann") == {"guess": 2 * 2 * 4}
+    assert wanted(config(limits={"steps": 1, "in_flight": 5}), "ann") == {"guess": 5}
     source = {"kind": "recorded", "run": "run_1"}
-    assert wanted(config(source=source)) == {}
+    assert wanted(config(source=source), "ann") == {}
 
 
 async def test_runs_that_wait_or_have_ended_want_nothing(tmp_path: Path) -> None:

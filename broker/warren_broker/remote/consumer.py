@@ -1,0 +1,196 @@
+"""Consumers at the worker's end.
+
+Invariants: a delivery belongs to the conversation that it came by, and is settled once, there or
+nowhere; when the conversation ends, what was not handed out yet is dropped here, for it comes again;
+the consumer opens itself anew in every new conversation, until it is stopped.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from itertools import count
+from typing import Literal
+
+from warren_broker.errors import BrokerError
+from warren_broker.memory.mailbox import Mailbox
+from warren_broker.memory.topics import MAX_UNSEEN, Event
+from warren_broker.pauses import pauses
+from warren_broker.port import Delivery
+from warren_broker.remote.conversation import Conversation, Lost, Refused
+from warren_broker.remote.frames import (
+    Consume,
+    Delivered,
+    HomeRef,
+    Leave,
+    QueueRef,
+    Settle,
+    Stop,
+    TopicRef,
+)
+from warren_broker.remote.link import Link
+
+SETTLE_S = 5.0
+"""How long an ack may take to get onto the wire, and a consumer to be left."""
+
+_ids = count(1)
+
+log = logging.getLogger(__name__)
+
+
+class RemoteDelivery:
+    """A message in our hands, as long as its conversation lasts."""
+
+    __slots__ = ("_consumer", "_conversation", "_frame", "_is_settled", "body")
+
+    def __init__(self, consumer: int, conversation: Conversation, frame: Delivered, body: bytes):
+        self._consumer = consumer
+        self._conversation = conversation
+        self._frame = frame
+        self._is_settled = False
+        self.body = body
+
+    @property
+    def message_id(self) -> str:
+        return self._frame.message_id
+
+    @property
+    def n_deliveries(self) -> int:
+        return self._frame.n_deliveries
+
+    @property
+    def offset(self) -> int | None:
+        return None
+
+    async def ack(self) -> None:
+        await self._settle("ack")
+
+    async def nack(self, *, delay_s: float = 0.0) -> None:
+        await self._settle("nack", delay_s=delay_s)
+
+    async def dead_letter(self, reason: str) -> None:
+        await self._settle("dead_letter", reason=reason[:2000])
+
+    async def _settle(
+        self, how: Literal["ack", "nack", "dead_letter"], *, delay_s: float = 0.0, reason: str = ""
+    ) -> None:
+        if self._is_settled:
+            return
+        self._is_settled = True
+        settle = Settle(
+            consumer=self._consumer,
+            delivery=self._frame.delivery,
+            how=how,
+            delay_s=delay_s,
+            reason=reason,
+        )
+        try:
+            async with asyncio.timeout(SETTLE_S):
+                await self._conversation.say(settle)
+        except (Lost, TimeoutError) as error:
+            log.debug("%s not settled: %s", self.message_id, error)
+
+
+class RemoteConsumer(Mailbox):
+    """One consumer of a queue, home or topic, for one task."""
+
+    def __init__(self, link: Link, source: QueueRef | HomeRef | TopicRef, *, prefetch: int) -> None:
+        super().__init__()
+        self.attached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._id = next(_ids)
+        self._link = link
+        self._source = source
+        self._prefetch = prefetch
+        self._is_topic = isinstance(source, TopicRef)
+        self._box: deque[RemoteDelivery | Event] = deque(
+            maxlen=MAX_UNSEEN if self._is_topic else None
+        )
+        self._conversation: Conversation | None = None
+        self._is_stopped = False
+        link.takers[self._id] = self
+
+    async def keep(self) -> None:
+        """Attach, and attach again, until the consumer is stopped."""
+        waits = pauses()
+        while not self._is_stopped:
+            try:
+                conversation = await self._link.conversation()
+                if self._is_stopped:
+                    return
+                await self._attach(conversation)
+                waits = pauses()
+                await conversation.over.wait()
+            except Lost:
+                pass
+            except Refused as refused:
+                if refused.code != "unavailable":
+                    return self._fail(refused.as_error)
+            except BrokerError as error:
+                return self._fail(error)
+            self._drop_what_comes_again()
+            await asyncio.sleep(next(waits))
+
+    async def stop(self) -> None:
+        if self._is_stopped:
+            return
+        self._is_stopped = True
+        conversation = self._conversation
+        if conversation is not None:
+            await _say_goodbye(conversation, Stop(call=conversation.number(), consumer=self._id))
+        self.end()
+        while self._box:
+            delivery = self._box.pop()
+            if isinstance(delivery, RemoteDelivery):
+                await delivery.nack()
+
+    async def leave(self) -> None:
+        """What is not settled goes back to the queue."""
+        self._is_stopped = True
+        conversation = self._conversation
+        if conversation is not None:
+            await _say_goodbye(conversation, Leave(call=conversation.number(), consumer=self._id))
+        self.end()
+        self._link.takers.pop(self._id, None)
+
+    def deliver(self, conversation: Conversation, frame: Delivered, body: bytes) -> None:
+        if self._is_topic:
+            self._box.append(Event(body, frame.message_id))
+        else:
+            self._box.append(RemoteDelivery(self._id, conversation, frame, body))
+        self._wake()
+
+    def end_of_queue(self, error: str | None) -> None:
+        self._is_stopped = True
+        self.end(BrokerError(error) if error else None)
+
+    async def _attach(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        consume = Consume(
+            call=conversation.number(),
+            consumer=self._id,
+            source=self._source,
+            prefetch=self._prefetch,
+        )
+        await conversation.call(consume)
+        if not self.attached.done():
+            self.attached.set_result(None)
+
+    def _take(self) -> Delivery | None:
+        return self._box.popleft() if self._box else None
+
+    def _drop_what_comes_again(self) -> None:
+        if not self._is_topic:
+            self._box.clear()
+
+    def _fail(self, error: BrokerError) -> None:
+        if not self.attached.done():
+            self.attached.set_exception(error)
+        self.end(error)
+
+
+async def _say_goodbye(conversation: Conversation, call: Stop | Leave) -> None:
+    """A conversation that ends first has the same effect: the gateway hands everything back."""
+    try:
+        async with asyncio.timeout(SETTLE_S):
+            await conversation.call(call)
+    except (Lost, Refused, TimeoutError) as error:
+        log.debug("%s: %s", call.kind, error)

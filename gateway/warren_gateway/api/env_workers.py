@@ -1,0 +1,78 @@
+"""Where remote env workers connect: a WebSocket, see `warren_broker.remote.frames`.
+
+Invariants: whoever has no good key, or is no WebSocket, is answered like everybody else and gets no
+socket; what goes wrong later ends the socket with a code and a sentence, and never the gateway.
+"""
+
+import logging
+
+from aiohttp import WSCloseCode, web
+
+from warren_broker.remote.frames import HEARTBEAT_S, MAX_FRAME_BYTES
+from warren_gateway.api.bearer import bearer_key
+from warren_gateway.api.events import until_first
+from warren_gateway.api.problems import RETRY_AFTER_S, Refusal
+from warren_gateway.api.route import Call, Nothing
+from warren_gateway.remote.room import Misconduct
+from warren_gateway.remote.rooms import Full
+from warren_schemas.http import Problem
+
+GOODBYE_S = 2.0
+MAX_REASON_BYTES = 120
+"""What fits into a closing frame."""
+
+log = logging.getLogger(__name__)
+
+
+async def connect_env_worker(call: Call[Nothing]) -> web.StreamResponse:
+    socket = web.WebSocketResponse(
+        timeout=GOODBYE_S, heartbeat=HEARTBEAT_S, max_msg_size=MAX_FRAME_BYTES, compress=False
+    )
+    _require_websocket(socket, call.request)
+    _require_place(call)
+    await socket.prepare(call.request)
+    code, reason = await _converse(call, socket)
+    await socket.close(code=code, message=reason.encode()[:MAX_REASON_BYTES])
+    return socket
+
+
+async def _converse(call: Call[Nothing], socket: web.WebSocketResponse) -> tuple[int, str]:
+    """Until it ends; the code and the words of our goodbye."""
+    parts, key = call.parts, bearer_key(call.request) or ""
+
+    async def is_still_good() -> bool:
+        return await parts.keys.owner(key) == call.owner
+
+    try:
+        await until_first(
+            parts.rooms.serve(socket, call.owner, is_still_good), parts.closing.wait()
+        )
+    except Misconduct as misconduct:
+        log.warning("a remote worker of %s is sent away: %s", call.owner, misconduct)
+        return misconduct.code, str(misconduct)
+    except (ConnectionError, TimeoutError) as error:
+        log.info("a remote worker of %s is gone: %s", call.owner, error)
+    return WSCloseCode.GOING_AWAY, "the gateway stops" if parts.closing.is_set() else ""
+
+
+def _require_websocket(socket: web.WebSocketResponse, request: web.Request) -> None:
+    if not socket.can_prepare(request):
+        problem = Problem(
+            code="upgrade_required",
+            message="This is where remote env workers connect, by WebSocket.",
+            hint="Start one with `warren env-worker --gateway URL`; a proxy in between has to pass"
+            " WebSockets on.",
+        )
+        raise Refusal(426, problem, {"Upgrade": "websocket", "Connection": "Upgrade"})
+
+
+def _require_place(call: Call[Nothing]) -> None:
+    try:
+        call.parts.rooms.require_place(call.owner)
+    except Full as error:
+        problem = Problem(
+            code="no_place",
+            message=f"No place for another env worker: {error}.",
+            hint="Stop one, or start another gateway replica.",
+        )
+        raise Refusal(503, problem, {"Retry-After": str(RETRY_AFTER_S)}) from error

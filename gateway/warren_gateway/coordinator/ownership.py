@@ -1,0 +1,25 @@
+"""Whose env workers play an environment of a run: the deployment's, or the run's owner's own.
+
+The two never stand in for each other: they have queues of their own, and places of their own.
+"""
+
+from warren_broker.topology import WorkQueue, interact, owned
+from warren_schemas.config import EnvironmentConfig, TrainConfig
+
+
+def played_by(environment: EnvironmentConfig, owner: str) -> str | None:
+    """The owner, if only his own env workers play it; None: those of the deployment."""
+    return owner if environment.workers == "own" else None
+
+
+def interact_queues(config: TrainConfig, owner: str) -> dict[str, WorkQueue]:
+    """Where the run's episodes start, by environment."""
+    return {
+        environment.name: interact(environment.name, played_by(environment, owner))
+        for environment in config.environments
+    }
+
+
+def place(environment: str, owner: str | None) -> str:
+    """One name for the places that these workers have for this environment."""
+    return f"{owned(owner)}{environment}" if owner else environment

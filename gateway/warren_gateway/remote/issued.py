@@ -1,0 +1,52 @@
+"""What was shown to an owner's remote workers, and so what they may answer.
+
+A worker may publish only what follows from an episode that came to it: the same run, episode, attempt
+and spec. The spec names the policy, its weights and its limits, so nobody can change what a sampler
+loads or whose model it uses. The newest are remembered. An answer to a forgotten one is refused; its
+message was not acked, comes again, and is shown again.
+"""
+
+import hashlib
+from collections import OrderedDict
+
+from warren_schemas.envelope import Item
+from warren_schemas.episode import EpisodeEnded, EpisodeSpec, Generate, StartEpisode, Step
+
+MAX_ISSUED = 65_536
+
+OfEpisode = StartEpisode | Step | Generate | EpisodeEnded
+
+_Key = tuple[str, str | None, str | None, int]
+
+
+def of_episode(item: Item) -> OfEpisode | None:
+    return item if isinstance(item, (StartEpisode, Step, Generate, EpisodeEnded)) else None
+
+
+class Issued:
+    """Shared by all rooms of a gateway."""
+
+    def __init__(self, *, max_issued: int = MAX_ISSUED) -> None:
+        self._max_issued = max_issued
+        self._specs: OrderedDict[_Key, bytes] = OrderedDict()
+
+    def note(self, owner: str, item: OfEpisode) -> None:
+        key = _key(owner, item)
+        self._specs[key] = _digest(item.spec)
+        self._specs.move_to_end(key)
+        if len(self._specs) > self._max_issued:
+            self._specs.popitem(last=False)
+
+    def covers(self, owner: str, item: OfEpisode) -> bool:
+        return self._specs.get(_key(owner, item)) == _digest(item.spec)
+
+
+def _key(owner: str, item: OfEpisode) -> _Key:
+    envelope = item.envelope
+    return owner, envelope.run, envelope.episode, envelope.attempt
+
+
+def _digest(spec: EpisodeSpec) -> bytes:
+    """Without what changes from one worker to the next."""
+    constant = spec.model_copy(update={"n_recoveries_left": 0})
+    return hashlib.blake2b(constant.model_dump_json().encode(), digest_size=16).digest()

@@ -1,0 +1,168 @@
+"""What a key's owner may do with an env worker of his own.
+
+    consume     his own `interact` queues, this worker's own homes, the ends of his own runs
+    publish     what follows from an episode that he was shown (see `issued`), where it belongs: to
+                the samplers, to the run's stream, or back to his own queues; this worker's heartbeats
+    declare     the same queues, and those of the base models that his episodes named
+
+Everything else is refused. Another owner's episodes can't come his way: they lie in other queues,
+whose names begin with another owner's mark.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
+
+from warren_broker.errors import NotAllowed
+from warren_broker.topology import (
+    RUNS,
+    WORKERS,
+    Address,
+    Home,
+    Topic,
+    WorkQueue,
+    generate,
+    home,
+    interact,
+    owned,
+    trajectories,
+)
+from warren_gateway.remote.issued import Issued, OfEpisode, of_episode
+from warren_gateway.store.store import StoreUnavailable
+from warren_schemas.control import Heartbeat, RunEnded, WorkerRole
+from warren_schemas.envelope import Item
+from warren_schemas.episode import EpisodeEnded, Generate
+from warren_schemas.wire import MAX_BATCH_BYTES, Decoded, WireError, decode, encode
+
+MAX_INTERVAL_S = 60.0
+MAX_OFFERS = 64
+
+OwnedRuns = Callable[[Collection[str]], Awaitable[Collection[str]]]
+"""Those of these runs that belong to the owner. Raises `StoreUnavailable`."""
+
+
+class OwnerGrants:
+    """`grants.Grants` of one worker of one owner."""
+
+    def __init__(self, owner: str, worker: str, issued: Issued, owned_runs: OwnedRuns) -> None:
+        self._owner = owner
+        self._worker = worker
+        self._issued = issued
+        self._owned_runs = owned_runs
+        self._base_models: set[str] = set()
+
+    def declare(self, address: Address) -> None:
+        is_event = address in (RUNS, WORKERS)
+        is_known_model = any(address == generate(model) for model in self._base_models)
+        if not (is_event or is_known_model or self._is_mine(address)):
+            raise NotAllowed(f"a remote env worker may not declare {address.name}")
+
+    def consume(self, source: WorkQueue | Home | Topic) -> None:
+        if source != RUNS and not self._is_mine(source):
+            raise NotAllowed(
+                f"{source.name} is not yours to take from: a remote env worker takes from its owner's"
+                " own queues alone"
+            )
+
+    async def publish(self, address: Address, body: bytes) -> None:
+        items = await self._valid(body)
+        for item in items:
+            if isinstance(item, Heartbeat):
+                self._check_heartbeat(address, item)
+            else:
+                self._check_successor(address, item)
+
+    async def bury(self, origin: WorkQueue | Home, body: bytes) -> None:
+        """A dead letter may be sent home again, so it must be as good as what came from there."""
+        self.consume(origin)
+        try:
+            decoded = await _decoded(body)
+        except WireError:
+            return
+        for item in decoded.items:
+            self._check_issued(item)
+
+    async def show(self, source: WorkQueue | Home | Topic, body: bytes) -> Collection[bytes]:
+        try:
+            decoded = await _decoded(body)
+        except WireError:
+            return () if isinstance(source, Topic) else (body,)
+        if isinstance(source, Topic):
+            return await self._own_endings(decoded.items)
+        for item in decoded.items:
+            if (episode := of_episode(item)) is not None:
+                self._issued.note(self._owner, episode)
+                self._base_models.add(episode.spec.policy.base_model)
+        return (body,)
+
+    def _is_mine(self, address: Address) -> bool:
+        mark = owned(self._owner)
+        if isinstance(address, WorkQueue):
+            environment = address.name.removeprefix(f"{mark}interact.")
+            return address == interact(environment, self._owner)
+        if isinstance(address, Home):
+            environment = address.name.removeprefix(f"{mark}home.{self._worker}.")
+            return address == home(self._worker, environment, self._owner)
+        return False
+
+    async def _valid(self, body: bytes) -> list[Item]:
+        try:
+            decoded = await _decoded(body)
+        except WireError as error:
+            raise NotAllowed(f"a message that can't be read: {error}") from error
+        if decoded.rejected:
+            raise NotAllowed(f"a message that is not valid: {decoded.rejected[0].reason}")
+        return decoded.items
+
+    def _check_successor(self, address: Address, item: Item) -> None:
+        episode = self._check_issued(item)
+        if isinstance(episode, Generate):
+            if episode.home != self._worker:
+                raise NotAllowed(f"the answer would go to {episode.home}, not to {self._worker}")
+            fits = address == generate(episode.spec.policy.base_model)
+        elif isinstance(episode, EpisodeEnded):
+            fits = address == trajectories(episode.envelope.run or "")
+        else:
+            fits = self._is_mine(address)
+        if not fits:
+            raise NotAllowed(f"a {item.kind} of this episode does not belong into {address.name}")
+
+    def _check_issued(self, item: Item) -> OfEpisode:
+        episode = of_episode(item)
+        if episode is None:
+            raise NotAllowed(f"a remote env worker publishes no {item.kind}")
+        if not self._issued.covers(self._owner, episode):
+            raise NotAllowed(
+                f"episode {item.envelope.episode} (attempt {item.envelope.attempt}) was not given to"
+                " this owner's workers in this form, or too long ago; its message comes again"
+            )
+        return episode
+
+    def _check_heartbeat(self, address: Address, beat: Heartbeat) -> None:
+        if address != WORKERS:
+            raise NotAllowed(f"a heartbeat does not belong into {address.name}")
+        said = beat.worker, beat.owner, beat.role
+        if said != (self._worker, self._owner, WorkerRole.ENVIRONMENT) or beat.models:
+            raise NotAllowed(f"{self._worker} may not speak for {beat.worker}, a {beat.role}")
+        if beat.interval_s > MAX_INTERVAL_S or len(beat.offers) > MAX_OFFERS:
+            raise NotAllowed(
+                f"a heartbeat comes every {MAX_INTERVAL_S:g} s at least and names {MAX_OFFERS}"
+                " environments at most"
+            )
+
+    async def _own_endings(self, items: list[Item]) -> Collection[bytes]:
+        """Nobody learns of others' runs. A store that is away only means that nobody hears of this."""
+        endings = [item for item in items if isinstance(item, RunEnded)]
+        try:
+            mine = await self._owned_runs([ending.ended_run for ending in endings])
+        except StoreUnavailable:
+            return ()
+        shown = [ending for ending in endings if ending.ended_run in mine]
+        return (encode(shown),) if shown else ()
+
+
+async def _decoded(body: bytes) -> Decoded:
+    """A large one in a thread: the event loop has others to serve."""
+    if len(body) > MAX_BATCH_BYTES:
+        return await asyncio.to_thread(partial(decode, body))
+    return decode(body)

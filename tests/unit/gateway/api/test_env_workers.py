@@ -1,0 +1,358 @@
+"""Remote env workers at a gateway's door: who comes in, who is sent away, and who sees what."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+from tests.support.brokers import PATIENCE_S, assert_quiet, take
+from tests.support.gateway import Gateway
+from tests.support.interacting import endings, sampling, spec, start, start_all
+
+from warren_broker.courier import Courier
+from warren_broker.errors import BrokerUnavailable, NotAllowed
+from warren_broker.inbox import listen
+from warren_broker.memory import MemoryHub, open_hub
+from warren_broker.port import Broker
+from warren_broker.remote import RemoteBroker, open_remote
+from warren_broker.remote.frames import (
+    FROM_GATEWAY,
+    MALFORMED,
+    MAX_FRAME_BYTES,
+    OUT_OF_ORDER,
+    PATH,
+    PROTOCOL,
+    REPLACED,
+    TOO_MUCH,
+    WRONG_PROTOCOL,
+    Consume,
+    Hello,
+    TopicRef,
+    Welcome,
+    pack,
+    unpack,
+)
+from warren_broker.topology import RUNS, WORKERS, generate, home, interact, trajectories
+from warren_env_worker.service import serve_env_worker
+from warren_env_worker.settings import EnvWorkerSettings
+from warren_gateway.auth import Key
+from warren_gateway.remote import rooms
+from warren_gateway.remote.room import MAX_CONSUMERS
+from warren_schemas.control import Heartbeat
+from warren_schemas.episode import Completed
+from warren_schemas.http import Problem, WorkerList
+from warren_schemas.ids import WorkerId
+
+LETTERS = ("tests.support.environments:Letters",)
+
+
+@pytest.fixture
+async def hub() -> AsyncGenerator[MemoryHub]:
+    async with open_hub() as hub:
+        yield hub
+
+
+@pytest.fixture
+async def broker(hub: MemoryHub) -> AsyncGenerator[Broker]:
+    """The gateway's own client."""
+    client = hub.client("gateway")
+    yield client
+    await client.close()
+
+
+async def key_of(gateway: Gateway, owner: str) -> Key:
+    key = Key.new()
+    await gateway.parts.keys.add(key, owner)
+    return key
+
+
+@asynccontextmanager
+async def remote(
+    gateway: Gateway, owner: str = "ann", worker: str = "env_1"
+) -> AsyncGenerator[RemoteBroker]:
+    key = await key_of(gateway, owner)
+    async with open_remote(gateway.url, api_key=str(key), worker=worker) as broker:
+        yield broker
+
+
+@asynccontextmanager
+async def dialled(gateway: Gateway) -> AsyncGenerator[aiohttp.ClientWebSocketResponse]:
+    """A bare socket with ann's key, for saying what no worker of ours would say."""
+    async with gateway.ann.ws_connect(PATH) as socket:
+        yield socket
+
+
+async def welcomed(
+    socket: aiohttp.ClientWebSocketResponse, worker: str = "env_1"
+) -> aiohttp.ClientWebSocketResponse:
+    await socket.send_bytes(pack(Hello(protocol=PROTOCOL, worker=worker)))
+    frame, _ = unpack(await socket.receive_bytes(timeout=PATIENCE_S), FROM_GATEWAY)
+    assert isinstance(frame, Welcome)
+    assert frame.owner == "ann"
+    return socket
+
+
+async def sent_away(socket: aiohttp.ClientWebSocketResponse) -> tuple[int | None, str]:
+    """The code and the words of the gateway's goodbye."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            message = await socket.receive()
+            if message.type is not aiohttp.WSMsgType.BINARY:
+                return socket.close_code, message.extra or ""
+
+
+async def is_alive(gateway: Gateway) -> bool:
+    async with dialled(gateway) as socket:
+        await welcomed(socket, worker="env_somebody_else")
+    async with gateway.ann.get("/healthz") as response:
+        return response.status == 200
+
+
+async def test_it_knows_whose_key_it_is(gateway: Gateway) -> None:
+    async with remote(gateway, "bob") as broker:
+        assert broker.owner == "bob"
+        assert broker.description == f"the gateway at {gateway.url}"
+
+
+async def test_a_wrong_key_is_refused_in_a_sentence(gateway: Gateway) -> None:
+    with pytest.raises(NotAllowed, match="does not accept this API key"):
+        async with open_remote(gateway.url, api_key=str(Key.new()), worker="env_1"):
+            pass
+
+
+async def test_nobody_there_is_said_in_a_sentence() -> None:
+    with pytest.raises(BrokerUnavailable, match=r"no answer from the gateway at http://127"):
+        async with open_remote("http://127.0.0.1:1", api_key="k", worker="env_1", open_s=0.3):
+            pass
+
+
+async def test_what_is_no_websocket_is_told_what_this_is(gateway: Gateway) -> None:
+    async with gateway.ann.get(PATH) as response:
+        assert response.status == 426
+        assert "warren env-worker" in (Problem.model_validate(await response.json()).hint or "")
+
+
+@pytest.mark.parametrize(
+    ("data", "code", "words"),
+    [
+        (b"", MALFORMED, "at least 4 bytes"),
+        (b"\xff\xff\xff\xff", MALFORMED, "the header should end at byte"),
+        (b"\x02\x00\x00\x00{}", MALFORMED, "kind"),
+        (b"\x04\x00\x00\x00\xff\xfe\xfd\xfc", MALFORMED, ""),
+        (pack(Hello(protocol=PROTOCOL, worker="env_1"), b"body"), MALFORMED, "has no body"),
+        (pack(Hello(protocol=99, worker="env_1")), WRONG_PROTOCOL, "speaks protocol 1"),
+        (
+            pack(Consume(call=1, consumer=1, source=TopicRef(name="runs"), prefetch=1)),
+            OUT_OF_ORDER,
+            "begins with hello",
+        ),
+    ],
+)
+async def test_who_does_not_say_hello_is_sent_away(
+    gateway: Gateway, data: bytes, code: int, words: str
+) -> None:
+    async with dialled(gateway) as socket:
+        await socket.send_bytes(data)
+        said = await sent_away(socket)
+    assert said[0] == code
+    assert words in said[1]
+    assert await is_alive(gateway)
+
+
+async def test_a_text_frame_is_sent_away(gateway: Gateway) -> None:
+    async with dialled(gateway) as socket:
+        await (await welcomed(socket)).send_str("hello?")
+        assert (await sent_away(socket))[0] == MALFORMED
+    assert await is_alive(gateway)
+
+
+async def test_an_oversized_frame_is_sent_away(gateway: Gateway) -> None:
+    async with dialled(gateway) as socket:
+        await welcomed(socket)
+        with contextlib.suppress(ConnectionError):  # it may hang up before we have said it all
+            await socket.send_bytes(bytes(MAX_FRAME_BYTES + 1))
+        code, _ = await sent_away(socket)
+    assert code in (aiohttp.WSCloseCode.MESSAGE_TOO_BIG, aiohttp.WSCloseCode.ABNORMAL_CLOSURE)
+    assert await is_alive(gateway)
+
+
+async def test_silence_instead_of_a_hello_is_sent_away(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rooms, "HELLO_S", 0.1)
+    async with dialled(gateway) as socket:
+        assert (await sent_away(socket))[0] == OUT_OF_ORDER
+
+
+async def test_nobody_opens_consumers_without_end(gateway: Gateway) -> None:
+    async with dialled(gateway) as socket:
+        await welcomed(socket)
+        for i in range(MAX_CONSUMERS + 1):
+            source = TopicRef(name=RUNS.name)
+            await socket.send_bytes(pack(Consume(call=i, consumer=i, source=source, prefetch=1)))
+        assert (await sent_away(socket))[0] == TOO_MUCH
+    assert await is_alive(gateway)
+
+
+async def test_a_full_gateway_says_so(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rooms, "MAX_ROOMS_OF_OWNER", 1)
+    async with remote(gateway), dialled_by_bob(gateway):
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            async with dialled(gateway):
+                pass
+    assert refused.value.status == 503
+
+
+@asynccontextmanager
+async def dialled_by_bob(gateway: Gateway) -> AsyncGenerator[None]:
+    async with gateway.bob.ws_connect(PATH):
+        yield
+
+
+async def test_who_connects_anew_turns_his_old_conversation_out(gateway: Gateway) -> None:
+    async with dialled(gateway) as old, dialled(gateway) as new:
+        await welcomed(old)
+        welcoming = asyncio.create_task(welcomed(new))
+        assert (await sent_away(old))[0] == REPLACED
+        await asyncio.wait_for(welcoming, PATIENCE_S)
+
+
+async def test_a_revoked_key_ends_the_conversation_for_good(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rooms, "KEY_S", 0.05)
+    key = await key_of(gateway, "ann")
+    async with open_remote(gateway.url, api_key=str(key), worker="env_1") as broker:
+        async with broker.consume(interact("letters", "ann"), prefetch=1) as consumer:
+            await gateway.parts.keys.revoke(key.id)
+            with pytest.raises(NotAllowed):
+                await take(consumer)
+        with pytest.raises(NotAllowed):
+            await broker.declare(RUNS)
+
+
+async def test_an_address_of_others_is_refused_and_the_conversation_goes_on(
+    gateway: Gateway,
+) -> None:
+    async with remote(gateway, "bob") as bob:
+        for queue in (interact("letters"), interact("letters", "ann"), generate("tiny")):
+            with pytest.raises(NotAllowed, match="not yours to take from"):
+                async with bob.consume(queue, prefetch=1):
+                    pass
+        with pytest.raises(NotAllowed):
+            await bob.publish(generate("tiny"), b"x", message_id="1", timeout_s=PATIENCE_S)
+        async with bob.consume(interact("letters", "bob"), prefetch=1):
+            pass
+
+
+@asynccontextmanager
+async def serving(
+    gateway: Gateway, owner: str, worker: str
+) -> AsyncGenerator["asyncio.Task[None]"]:
+    """A remote env worker in this process."""
+    settings = EnvWorkerSettings(
+        environments=LETTERS, hosts_installed=False, worker=WorkerId(worker)
+    )
+    async with remote(gateway, owner, worker) as broker, listening(gateway.broker) as heard:
+        serve = serve_env_worker(broker, settings, owner=broker.owner)
+        task = asyncio.create_task(serve, name=worker)
+        try:
+            await asyncio.wait_for(heard(worker), PATIENCE_S)
+            yield task
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+
+
+@asynccontextmanager
+async def listening(broker: Broker):
+    async with listen(broker, WORKERS, Heartbeat) as inbox:
+
+        async def heard(worker: str) -> None:
+            async for claims in inbox:
+                for claim in claims:
+                    claim.done()
+                if any(claim.item.worker == worker for claim in claims):
+                    return
+
+        yield heard
+
+
+async def test_an_owner_sees_his_own_episodes_and_nobody_elses(
+    gateway: Gateway, hub: MemoryHub
+) -> None:
+    """Ann's, bob's and the deployment's, of one environment name, at the same time."""
+    direct = hub.client("test")
+    starts = {
+        owner: [start(f"ep_{owner}_{i}", spec(owner=owner)) for i in range(20)]
+        for owner in ("ann", "bob", None)
+    }
+    async with (
+        serving(gateway, "ann", "env_a"),
+        serving(gateway, "bob", "env_b"),
+        sampling(direct),
+    ):
+        for given in starts.values():
+            await start_all(direct, given)
+        ended = await asyncio.wait_for(endings(direct, 40), PATIENCE_S)
+    assert all(isinstance(item.outcome, Completed) for item in ended)
+    workers = {item.spec.owner: item.worker for item in ended}
+    assert workers == {"ann": "env_a", "bob": "env_b"}
+    assert {item.worker for item in ended if item.spec.owner == "ann"} == {"env_a"}
+    assert await direct.depth(interact("letters"))  # nobody of the deployment is there
+
+
+async def test_only_the_owner_sees_his_worker(gateway: Gateway, broker: Broker) -> None:
+    registry = asyncio.create_task(gateway.parts.registry.run())
+    before = gateway.parts.registry.generation
+    async with serving(gateway, "ann", "env_a"):
+        await asyncio.wait_for(gateway.parts.registry.changed(before), PATIENCE_S)
+        for client, seen in ((gateway.ann, ["env_a"]), (gateway.bob, [])):
+            async with client.get("/v1/workers") as response:
+                listed = WorkerList.model_validate_json(await response.read()).workers
+            assert [worker.id for worker in listed] == seen
+    registry.cancel()
+    await asyncio.wait([registry])
+
+
+async def test_a_worker_that_hangs_up_hands_its_episodes_back(
+    gateway: Gateway, hub: MemoryHub
+) -> None:
+    queue, direct = interact("letters", "ann"), hub.client("test")
+    await start_all(direct, [start(of=spec(owner="ann"))])
+    async with remote(gateway) as first, first.consume(queue, prefetch=1) as consumer:
+        assert (await take(consumer)).n_deliveries == 1
+        await first.close()
+    async with (
+        remote(gateway, worker="env_2") as second,
+        second.consume(queue, prefetch=1) as consumer,
+    ):
+        assert (await take(consumer)).n_deliveries == 2
+
+
+async def test_homes_of_a_worker_that_is_gone_fall_back_to_its_owner(
+    gateway: Gateway, hub: MemoryHub
+) -> None:
+    direct = hub.client("test")
+    where = home("env_1", "letters", "ann")
+    async with remote(gateway) as ann, ann.consume(where, prefetch=5) as consumer:
+        await Courier(direct).send(where, start(of=spec(owner="ann")))
+        await take(consumer)
+    async with (
+        remote(gateway, worker="env_2") as heir,
+        heir.consume(interact("letters", "ann"), prefetch=5) as consumer,
+    ):
+        assert (await take(consumer)).n_deliveries == 2
+        await assert_quiet(consumer)
+
+
+async def test_a_stream_of_a_run_takes_the_ends_of_its_episodes_alone(
+    gateway: Gateway, hub: MemoryHub
+) -> None:
+    direct = hub.client("test")
+    await direct.declare(trajectories("run_9"))
+    async with remote(gateway) as ann:
+        with pytest.raises(NotAllowed):
+            await ann.publish(trajectories("run_9"), b"x", message_id="1", timeout_s=PATIENCE_S)

@@ -1,0 +1,264 @@
+"""What a remote worker of one owner may do, and above all what not."""
+
+from collections.abc import Callable, Collection
+
+import pytest
+from tests.support.interacting import said, spec, start
+
+from warren_broker.errors import NotAllowed
+from warren_broker.topology import (
+    DEAD,
+    POLICIES,
+    RUNS,
+    WORKERS,
+    Address,
+    Home,
+    Topic,
+    WorkQueue,
+    generate,
+    home,
+    interact,
+    owned,
+    results,
+    run_events,
+    train,
+    trainer,
+    trajectories,
+)
+from warren_gateway.remote.issued import Issued
+from warren_gateway.remote.owner_grants import OwnerGrants
+from warren_gateway.store.store import StoreUnavailable
+from warren_schemas.control import Heartbeat, RunEnded, WorkerRole
+from warren_schemas.envelope import Envelope, Item
+from warren_schemas.episode import EpisodeEnded, Failed, FailureKind, Generate, StartEpisode
+from warren_schemas.ids import ModelId, RunId, WorkerId
+from warren_schemas.transcript import ChatMessage, Transcript
+from warren_schemas.wire import decode, encode
+
+Make = Callable[[StartEpisode], Item]
+
+OURS = interact("letters", "ann")
+SPEC = spec(owner="ann")
+
+
+async def nothing_owned(_: Collection[str]) -> Collection[str]:
+    return ()
+
+
+def grants(issued: Issued | None = None, owner: str = "ann", worker: str = "env_1") -> OwnerGrants:
+    return OwnerGrants(owner, worker, issued or Issued(), nothing_owned)
+
+
+async def shown(of: OwnerGrants, item: Item, source: WorkQueue | Home = OURS) -> OwnerGrants:
+    """The same grants, after the worker was shown this item."""
+    body = encode([item])
+    assert await of.show(source, body) == (body,)
+    return of
+
+
+def turn_of_policy(item: StartEpisode, worker: str = "env_1") -> Generate:
+    return Generate(
+        envelope=item.envelope,
+        spec=item.spec,
+        transcript=Transcript(messages=(ChatMessage(role="user", content="a"),)),
+        turn=0,
+        home=worker,
+    )
+
+
+def end_of(item: StartEpisode) -> EpisodeEnded:
+    return EpisodeEnded(
+        envelope=item.envelope,
+        spec=item.spec,
+        transcript=Transcript(),
+        outcome=Failed(kind=FailureKind.LOST, reason="x"),
+        worker="env_1",
+        started_s=1.0,
+        ended_s=2.0,
+    )
+
+
+def beat(**changes: object) -> Heartbeat:
+    fields: dict[str, object] = {
+        "envelope": Envelope(),
+        "worker": WorkerId("env_1"),
+        "role": WorkerRole.ENVIRONMENT,
+        "offers": ("letters",),
+        "interval_s": 2.0,
+        "capacity": 1,
+        "in_flight": 0,
+        "owner": "ann",
+    }
+    return Heartbeat.model_validate(fields | changes)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        interact("letters"),
+        interact("letters", "bob"),
+        home("env_1", "letters"),
+        home("env_2", "letters", "ann"),
+        home("env_1", "letters", "bob"),
+        Home(f"{owned('ann')}home.env_1.letters", fallback=interact("letters", "bob")),
+        WorkQueue(f"{owned('ann')}interact.letters", max_messages=1),
+        generate("tiny"),
+        train("model_1", 1),
+        trainer("gpu_1"),
+        results("model_1"),
+        DEAD,
+        WORKERS,
+        POLICIES,
+    ],
+    ids=str,
+)
+def test_only_what_is_the_owners_own_may_be_taken_from(source: WorkQueue | Home | Topic) -> None:
+    with pytest.raises(NotAllowed):
+        grants().consume(source)
+    if source is not WORKERS:
+        with pytest.raises(NotAllowed):
+            grants().declare(source)
+
+
+def test_the_owners_own_may_be_taken_from() -> None:
+    for source in (OURS, home("env_1", "letters", "ann"), RUNS):
+        grants().consume(source)
+        grants().declare(source)
+
+
+def test_owners_whose_names_look_alike_share_nothing() -> None:
+    owners = ["ann", "ann.interact", "ann@x.org", "ann@x/org", "ANN", "ann ", "a" * 33, "a" * 200]
+    assert len({interact("e", owner).name for owner in owners}) == len(owners)
+    assert all(len(owned(owner)) <= 40 for owner in owners)
+
+
+async def test_what_follows_from_an_episode_goes_where_it_belongs() -> None:
+    given = start(of=SPEC)
+    ann = await shown(grants(), given)
+    step = said(turn_of_policy(given), "a")
+    await ann.publish(generate("tiny"), encode([turn_of_policy(given)]))
+    await ann.publish(trajectories("run_1"), encode([end_of(given)]))
+    await ann.publish(OURS, encode([given]))
+    await ann.publish(home("env_1", "letters", "ann"), encode([step]))
+    ann.declare(generate("tiny"))
+
+
+def same(item: StartEpisode) -> Item:
+    return item
+
+
+def for_another_home(item: StartEpisode) -> Item:
+    return turn_of_policy(item, worker="env_9")
+
+
+def run_ended(item: StartEpisode) -> Item:
+    assert item.envelope.run is not None
+    return RunEnded(envelope=Envelope(), ended_run=item.envelope.run, model=ModelId("model_1"))
+
+
+@pytest.mark.parametrize(
+    ("address", "make"),
+    [
+        (generate("other"), turn_of_policy),
+        (trajectories("run_2"), end_of),
+        (run_events("run_1"), end_of),
+        (interact("letters"), same),
+        (interact("letters", "bob"), same),
+        (generate("tiny"), for_another_home),
+        (generate("tiny"), end_of),
+        (train("model_1", 1), end_of),
+        (WORKERS, end_of),
+        (RUNS, run_ended),
+    ],
+)
+async def test_what_does_not_belong_there_is_refused(address: Address, make: Make) -> None:
+    given = start(of=SPEC)
+    ann = await shown(grants(), given)
+    with pytest.raises(NotAllowed):
+        await ann.publish(address, encode([make(given)]))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"worker": "gpu_1"},
+        {"owner": None},
+        {"owner": "bob"},
+        {"role": "trainer"},
+        {"interval_s": 1e9},
+        {"models": [{"model": "model_1", "epoch": 1}]},
+    ],
+    ids=str,
+)
+async def test_a_worker_speaks_for_itself_alone(changes: dict[str, object]) -> None:
+    with pytest.raises(NotAllowed):
+        await grants().publish(WORKERS, encode([beat(**changes)]))
+    with pytest.raises(NotAllowed):
+        await grants().publish(generate("tiny"), encode([beat()]))
+
+
+async def test_a_heartbeat_of_the_worker_itself_is_heard() -> None:
+    await grants().publish(WORKERS, encode([beat()]))
+
+
+async def test_nobody_answers_for_an_episode_that_he_was_not_given() -> None:
+    """Neither another owner's nor a later attempt, nor with a spec of his own making."""
+    given, issued = start(of=SPEC), Issued()
+    ann, bob = await shown(grants(issued), given), grants(issued, owner="bob")
+    with pytest.raises(NotAllowed):
+        await bob.publish(trajectories("run_1"), encode([end_of(given)]))
+    evil_policy = SPEC.policy.model_copy(update={"url": "file:///etc"})
+    evil = SPEC.model_copy(update={"policy": evil_policy})
+    for item in (start(of=evil), start(of=SPEC, attempt=2), start("ep_2", SPEC)):
+        with pytest.raises(NotAllowed):
+            await ann.publish(generate("tiny"), encode([turn_of_policy(item)]))
+        with pytest.raises(NotAllowed):
+            await ann.bury(OURS, encode([item]))
+
+
+async def test_an_episode_that_moved_house_is_still_the_same() -> None:
+    moved = start(of=SPEC.model_copy(update={"n_recoveries_left": 2}))
+    ann = await shown(grants(), start(of=SPEC))
+    await ann.publish(generate("tiny"), encode([turn_of_policy(moved)]))
+
+
+async def test_what_was_shown_long_ago_is_forgotten_until_it_is_shown_again() -> None:
+    issued = Issued(max_issued=2)
+    ann = grants(issued)
+    for i in range(3):
+        await shown(ann, start(f"ep_{i}", SPEC))
+    first = start("ep_0", SPEC)
+    with pytest.raises(NotAllowed, match="comes again"):
+        await ann.publish(trajectories("run_1"), encode([end_of(first)]))
+    await shown(ann, first)
+    await ann.publish(trajectories("run_1"), encode([end_of(first)]))
+
+
+async def test_what_can_not_be_read_is_refused_and_may_be_given_up() -> None:
+    with pytest.raises(NotAllowed, match="can't be read"):
+        await grants().publish(generate("tiny"), b"garbage")
+    await grants().bury(OURS, b"garbage")
+    assert await grants().show(OURS, b"garbage") == (b"garbage",)
+
+
+async def test_only_the_ends_of_own_runs_are_told() -> None:
+    async def owned_runs(runs: Collection[str]) -> Collection[str]:
+        return {run for run in runs if run == "run_1"}
+
+    ends = [
+        RunEnded(envelope=Envelope(), ended_run=RunId(run), model=ModelId("m"))
+        for run in ("run_1", "run_2")
+    ]
+    ann = OwnerGrants("ann", "env_1", Issued(), owned_runs)
+    (told,) = await ann.show(RUNS, encode(ends))
+    assert decode(told).items == [ends[0]]
+    assert await ann.show(RUNS, encode(ends[1:])) == ()
+    assert await ann.show(RUNS, b"garbage") == ()
+
+
+async def test_a_store_that_is_away_tells_nothing() -> None:
+    async def away(_: Collection[str]) -> Collection[str]:
+        raise StoreUnavailable("gone")
+
+    ends = [RunEnded(envelope=Envelope(), ended_run=RunId("run_1"), model=ModelId("m"))]
+    assert await OwnerGrants("ann", "env_1", Issued(), away).show(RUNS, encode(ends)) == ()
