@@ -1,9 +1,11 @@
 """Every test of this folder that asks for `place` runs over each implementation of the port.
 
 `remote` is the part of the port that an env worker uses (`port.WorkBroker`: declaring, publishing,
-consuming, listening, settling, giving up), carried over a WebSocket to a gateway's room, before either
-broker. The rest, which only who runs the system uses (streams, depths, looking at dead letters,
-deleting), goes to the broker behind the room, so that the tests can look at what became of it.
+consuming, listening, settling, giving up), carried over a WebSocket to a gateway's room. The rest,
+which only who runs the system uses (streams, depths, looking at dead letters, deleting), goes to the
+broker behind the room, so that the tests can look at what became of it. Behind the room is the
+in-process broker; RabbitMQ is there for `THROUGH_A_ROOM_TO_RABBITMQ`, one case for each kind of thing
+that passes through.
 """
 
 from collections.abc import AsyncGenerator
@@ -18,8 +20,30 @@ from warren_broker.memory import MemoryHub, open_hub
 from warren_broker.port import Broker
 from warren_broker.rabbitmq import open_rabbitmq
 
+THROUGH_A_ROOM_TO_RABBITMQ = {
+    "test_a_dead_letter_says_where_from_and_why",
+    "test_a_mebibyte_arrives_unchanged",
+    "test_a_message_arrives_once_and_whole",
+    "test_a_poison_message_goes_to_dead_after_the_limit",
+    "test_deleting_a_queue_ends_its_consumers",
+    "test_events_reach_everybody_who_listens",
+    "test_nack_with_delay_brings_it_back_later_and_counted",
+    "test_prefetch_bounds_what_is_unacknowledged",
+    "test_publishing_to_an_unknown_queue_is_unroutable",
+    "test_what_a_closed_client_held_goes_to_another",
+    "test_what_an_abandoned_home_held_falls_back",
+}
 
-@pytest.fixture(params=["in-process", "rabbitmq", "remote", "remote before rabbitmq"])
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "place" in metafunc.fixturenames:
+        kinds = ["in-process", "rabbitmq", "remote"]
+        if metafunc.function.__name__ in THROUGH_A_ROOM_TO_RABBITMQ:
+            kinds.append("remote before rabbitmq")
+        metafunc.parametrize("place", kinds, indirect=True)
+
+
+@pytest.fixture
 async def place(request: pytest.FixtureRequest) -> AsyncGenerator[Place]:
     async with AsyncExitStack() as stack:
         if request.param.endswith("rabbitmq"):

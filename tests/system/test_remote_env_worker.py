@@ -42,7 +42,7 @@ class Parity(Env):
         self.n_taken += 1
         is_right = action == ("o" if self.digit % 2 else "e")
         is_last = self.n_taken == 2
-        return StepResult(None if is_last else self.ask(), reward=float(is_right), done=is_last)
+        return StepResult("" if is_last else self.ask(), reward=float(is_right), done=is_last)
 
     def demonstrate(self, rng):
         return rng.choice("eo")
