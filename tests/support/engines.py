@@ -80,13 +80,13 @@ def settings_for(name: EngineName, folder: str, **changes: object) -> GpuWorkerS
 
 
 @contextmanager
-def opened(name: EngineName, folder: str) -> Generator[Engine]:
+def opened(name: EngineName, folder: str, **changes: object) -> Generator[Engine]:
     """An engine in this process, whose text of a token id is a letter."""
     torch.set_num_threads(1)
     endings = Endings([EOS], lambda ids: "".join(chr(ord("A") + i) for i in ids))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # vLLM's own
-        yield open_engine(folder, settings_for(name, folder), endings)
+        yield open_engine(folder, settings_for(name, folder, **changes), endings)
 
 
 class Bench:

@@ -17,6 +17,7 @@ In the child
     endings              what all of them decide alike
     vllm_engine          vLLM, stepped by hand
     vllm_start           can it run here, and with which arguments
+    vllm_weights         full weights, replaced in place
     vllm_adapters        adapters, by names that never come twice
     weight_sets          full weights, which take turns
     base_shapes          weights are found sound before vLLM sees them

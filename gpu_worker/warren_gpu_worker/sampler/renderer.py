@@ -59,6 +59,7 @@ class Renderer:
         self._tokenizer = tokenizer
         self._end_of_turn = self._find_end_of_turn(end_ids)
         self._check()
+        self._longest_token = max(len(token) for token in tokenizer.get_vocab())
         self._open_memo = lru_cache(_MEMO_ENTRIES)(self._open)
         self._continue_memo = lru_cache(_MEMO_ENTRIES)(self._continue)
         self._text_memo = lru_cache(_MEMO_ENTRIES)(self._text)
@@ -67,6 +68,10 @@ class Renderer:
     def end_of_turn(self) -> int:
         """The token with which the policy ends its turn."""
         return self._end_of_turn
+
+    def least_tokens(self, messages: Sequence[Message]) -> int:
+        """How many tokens these messages have at least, told without tokenizing them."""
+        return sum(len(content) for _, content in messages) // self._longest_token
 
     def open(
         self, messages: Sequence[Message], *, thinking: bool | None = None

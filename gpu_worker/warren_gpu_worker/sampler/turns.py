@@ -77,6 +77,12 @@ class Turns:
         return answers
 
     def _accept(self, turn: TurnRequest) -> None:
+        n_least = turn.ids_T.size + self._renderer.least_tokens(turn.messages)
+        if n_least > self._engine.context_length:  # tokenizing it would hold the others up
+            room = self._engine.context_length
+            reason = f"the chat has more than {n_least} tokens, the context only {room}"
+            self._answers.append(Refusal(turn.id, FailureKind.CONTEXT_LENGTH, reason))
+            return
         try:
             prompt_ids_T = self._render(turn)
         except (TemplateError, ValueError) as error:

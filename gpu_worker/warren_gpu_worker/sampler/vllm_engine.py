@@ -18,12 +18,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from torch import nn
 from vllm import SamplingParams
 from vllm.engine.arg_utils import EngineArgs
 from vllm.exceptions import VLLMValidationError
 from vllm.lora.request import LoRARequest
-from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead
 from vllm.outputs import CompletionOutput
 from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.llm_engine import LLMEngine
@@ -45,6 +43,7 @@ from warren_gpu_worker.sampler.vllm_start import (
     needs_zero_adapter,
     vocabulary_size,
 )
+from warren_gpu_worker.sampler.vllm_weights import replace_weights
 from warren_gpu_worker.sampler.weight_sets import WeightSet, WeightSets
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.weights import PolicyFiles
@@ -204,9 +203,7 @@ class VllmEngine:
     def _put_in_place(self, policy: PolicyKey | None) -> None:
         """Give vLLM this set of full weights; None: the base model's own, from its folder."""
         weights = self._sets.get(policy) if policy else None
-        tensors = {"weights_iterator": weights.tensors.items()} if weights else {}
-        self._engine.collective_rpc("reload_weights", kwargs=tensors)
-        self._engine.apply_model(_repack_head)
+        replace_weights(self._engine, weights.tensors if weights else None)
         self._sets.in_place = policy
         self._n_reloads += 1
 
@@ -276,6 +273,9 @@ class VllmEngine:
                 answers.append(completed(row, finish))
                 self._leave(request_id, output)
                 return
+        if output.finish_reason is not None:
+            answers.append(_refused(row, f"vLLM gave this request up: {output.finish_reason}"))
+            self._leave(request_id, output)
 
     def _version_in_use(self, running: _Running) -> int:
         policy = running.row.request.policy
@@ -293,13 +293,6 @@ class VllmEngine:
     def _abort(self, ids: Collection[int]) -> None:
         if ids:
             self._engine.abort_request([str(i) for i in ids])
-
-
-def _repack_head(model: nn.Module) -> None:
-    """On a CPU vLLM packs the head anew only if it has weights of its own, not when it is tied."""
-    for module in model.modules():
-        if isinstance(module, ParallelLMHead) and hasattr(module, "cpu_linear"):
-            module.quant_method.process_weights_after_loading(module)
 
 
 def _refused(row: Row, reason: str) -> Refusal:
