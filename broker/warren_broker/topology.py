@@ -2,7 +2,7 @@
 
 start_episode  gateway      -> interact.<environment>       any env worker of the deployment
                gateway      -> owned.<owner>.interact.<environment>   the owner's own ones
-generate       env worker   -> generate.<base model>        any sampler
+generate       env worker   -> generate.<base model>        any sampler; gateways ask there, too
 step           sampler      -> home.<worker>.<environment>  the episode's env worker;
                                falls back to interact.<environment> when it is gone
                (an owner's own: owned.<owner>.home.<worker>.<environment>, likewise)
@@ -15,6 +15,7 @@ run_event      gateway      -> events.<run>                 stream; people and T
 heartbeat      workers      -> topic workers                gateways
 policy_published            -> topic policies               samplers
 run_ended      gateway      -> topic runs                   workers
+episode_cancelled           -> topic cancellations          samplers
 (dead letters)              -> dead                         people
 """
 
@@ -83,6 +84,7 @@ CHORES = WorkQueue("trainer-chores")
 WORKERS = Topic("workers")
 POLICIES = Topic("policies")
 RUNS = Topic("runs")
+CANCELLATIONS = Topic("cancellations")
 
 
 _READABLE = re.compile(r"[A-Za-z0-9_-]{1,32}")

@@ -16,12 +16,14 @@ from aiohttp import web
 
 from warren_broker.port import Broker
 from warren_broker.topology import CHORES, DEAD, POLICIES, RUNS, WORKERS
-from warren_gateway.api.app import build_app
+from warren_gateway.api.app import build_runner
 from warren_gateway.api.parts import Parts
 from warren_gateway.archive.service import Archive
 from warren_gateway.auth import ApiKeys
 from warren_gateway.coordinator.service import Coordinators
 from warren_gateway.first_key import ensure_key
+from warren_gateway.inference.questions import Questions
+from warren_gateway.inference.served import Served
 from warren_gateway.metrics.consumer import Metrics
 from warren_gateway.probe import Probe, answers_broker, answers_store
 from warren_gateway.recordings import Recordings
@@ -80,6 +82,7 @@ async def _serve(
     archive = Archive(recordings, broker, settings.archive_url)
     followers = (coordinators, metrics, archive)
     runs = Runs(store, broker, relay, runs_dir=settings.runs_dir, followers=followers)
+    questions = Questions(broker)
     parts = Parts(
         broker=broker,
         registry=registry,
@@ -87,6 +90,8 @@ async def _serve(
         keys=keys,
         recordings=recordings,
         rooms=Rooms(broker, runs),
+        served=Served(store, registry),
+        questions=questions,
         store_probe=Probe(partial(answers_store, store)),
         broker_probe=Probe(partial(answers_broker, broker)),
     )
@@ -96,6 +101,7 @@ async def _serve(
         tasks.create_task(coordinators.run(), name="coordinators")
         tasks.create_task(metrics.run(), name="metrics")
         tasks.create_task(archive.run(), name="archive")
+        tasks.create_task(questions.run(), name="questions")
         log.info("gateway listens at http://%s:%d", settings.host, settings.port)
         ready.set()
         try:
@@ -107,7 +113,7 @@ async def _serve(
 @asynccontextmanager
 async def _listening(parts: Parts, settings: GatewaySettings) -> AsyncGenerator[web.AppRunner]:
     """The HTTP server. Raises `CannotListen`."""
-    runner = web.AppRunner(build_app(parts), access_log=None, shutdown_timeout=SHUTDOWN_S)
+    runner = build_runner(parts, shutdown_s=SHUTDOWN_S)
     await runner.setup()
     try:
         await _listen(runner, settings)

@@ -70,3 +70,13 @@ class RunEnded(Item):
     schema_version: ClassVar[int] = 1
     ended_run: RunId
     model: ModelId
+
+
+class EpisodeCancelled(Item):
+    """Nobody needs the episode's turns of this attempt, or of older ones -> topic `cancellations`.
+
+    The envelope names episode and attempt.
+    """
+
+    kind: ClassVar[str] = "episode_cancelled"
+    schema_version: ClassVar[int] = 1

@@ -106,6 +106,8 @@ class FailureKind(StrEnum):
     """The episode ended, or was cut, without a single reward."""
     NOT_REPLAYABLE = "not_replayable"
     CONTEXT_LENGTH = "context_length"
+    INVALID_REQUEST = "invalid_request"
+    """No sampler could take this turn: its chat, tokens or settings are wrong."""
     SAMPLER_ERROR = "sampler_error"
     POLICY_UNAVAILABLE = "policy_unavailable"
     DEADLINE = "deadline"
@@ -150,6 +152,9 @@ class Generate(Item):
     """Worker that holds the live environment; the answer goes to its home queue."""
     forced_action: str | None = None
     """Set for demonstrations: these exact words become the turn and nothing is sampled."""
+    is_plain: bool = False
+    """No chat: the policy goes on from the transcript's tokens as they are or, where there are none,
+    from the text of its one message; no template is applied."""
 
 
 class Step(Item):

@@ -32,7 +32,7 @@ from warren_schemas.columns import (
     ColumnWriter,
     read_columns,
 )
-from warren_schemas.control import Heartbeat, PolicyPublished, RunEnded
+from warren_schemas.control import EpisodeCancelled, Heartbeat, PolicyPublished, RunEnded
 from warren_schemas.envelope import Item
 from warren_schemas.episode import EpisodeEnded, Generate, StartEpisode, Step
 from warren_schemas.events import RunEvent
@@ -52,7 +52,7 @@ KINDS: dict[tuple[str, int], type[Item]] = {
     for item in (
         StartEpisode, Generate, Step, EpisodeEnded,
         Op, OpResult, OpenModel, CloseModel, DeleteModel,
-        Heartbeat, PolicyPublished, RunEnded, RunEvent,
+        Heartbeat, PolicyPublished, RunEnded, EpisodeCancelled, RunEvent,
     )
 }  # fmt: skip
 

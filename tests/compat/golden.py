@@ -9,6 +9,7 @@ the kind, `http/NAME.json` the JSON schema of an HTTP body or of the config.
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 import orjson
@@ -19,6 +20,7 @@ from warren_schemas import http
 from warren_schemas.base import Frozen
 from warren_schemas.config import TrainConfig
 from warren_schemas.envelope import Item
+from warren_schemas.openai import answers, requests
 from warren_schemas.reference import config_reference
 from warren_schemas.wire import KINDS, encode
 
@@ -37,10 +39,14 @@ def http_file(body: type[BaseModel]) -> Path:
 
 
 def http_bodies() -> list[type[BaseModel]]:
-    """The config and every body that `warren_schemas.http` defines."""
-    named = [value for value in vars(http).values() if isinstance(value, type)]
-    bodies = [b for b in named if issubclass(b, Frozen) and b.__module__ == http.__name__]
-    return [TrainConfig, *bodies]
+    """The config and every body of the API's own routes and of the OpenAI-compatible ones."""
+    modules = [http, requests, answers]
+    return [TrainConfig, *(body for module in modules for body in _bodies_of(module))]
+
+
+def _bodies_of(module: ModuleType) -> list[type[BaseModel]]:
+    named = [value for value in vars(module).values() if isinstance(value, type)]
+    return [b for b in named if issubclass(b, Frozen) and b.__module__ == module.__name__]
 
 
 def json_schema(schema: type[BaseModel]) -> bytes:

@@ -266,7 +266,7 @@ def test_bad_requests_are_refused_and_their_neighbours_answered(bench: Bench) ->
     done = bench.finish()
     completed(done[good.id])
     kinds = [done[i].kind for i in (too_long.id, 30_000, 30_001, 30_002)]  # type: ignore[union-attr]
-    assert kinds == [FailureKind.CONTEXT_LENGTH, *[FailureKind.SAMPLER_ERROR] * 3]
+    assert kinds == [FailureKind.CONTEXT_LENGTH, *[FailureKind.INVALID_REQUEST] * 3]
 
 
 def _renamed(files: PolicyFiles) -> None:

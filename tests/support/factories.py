@@ -10,7 +10,14 @@ import numpy as np
 from pydantic import BaseModel
 
 from warren_schemas.config import LoraUpdate, PpoLoss, Sampling, TrainConfig
-from warren_schemas.control import Heartbeat, HeldModel, PolicyPublished, RunEnded, WorkerRole
+from warren_schemas.control import (
+    EpisodeCancelled,
+    Heartbeat,
+    HeldModel,
+    PolicyPublished,
+    RunEnded,
+    WorkerRole,
+)
 from warren_schemas.envelope import Envelope, Item
 from warren_schemas.episode import (
     Completed,
@@ -267,6 +274,10 @@ def make_run_ended(**changes: Any) -> RunEnded:
     )
 
 
+def make_episode_cancelled(**changes: Any) -> EpisodeCancelled:
+    return _make(EpisodeCancelled, changes, envelope=make_envelope())
+
+
 def make_run_event(**changes: Any) -> RunEvent:
     return _make(
         RunEvent,
@@ -305,6 +316,7 @@ EXAMPLES: dict[type[Item], list[Item]] = {
     ],
     PolicyPublished: [make_policy_published()],
     RunEnded: [make_run_ended()],
+    EpisodeCancelled: [make_episode_cancelled()],
     RunEvent: [
         make_run_event(),
         make_run_event(body=WaitingEnded()),

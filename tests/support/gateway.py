@@ -12,9 +12,11 @@ from aiohttp import web
 
 from warren_broker.port import Broker
 from warren_broker.topology import run_events
-from warren_gateway.api.app import build_app
+from warren_gateway.api.app import build_runner
 from warren_gateway.api.parts import Parts
 from warren_gateway.auth import ApiKeys, Key
+from warren_gateway.inference.questions import Questions
+from warren_gateway.inference.served import Served
 from warren_gateway.probe import Probe, answers_broker, answers_store
 from warren_gateway.recordings import Recordings
 from warren_gateway.registry import Registry
@@ -81,10 +83,12 @@ async def open_gateway(store: Store, broker: Broker, runs_dir: Path) -> AsyncGen
         keys=keys,
         recordings=Recordings(store),
         rooms=Rooms(broker, runs),
+        served=Served(store, registry),
+        questions=Questions(broker),
         store_probe=Probe(partial(answers_store, store)),
         broker_probe=Probe(partial(answers_broker, broker)),
     )
-    runner = web.AppRunner(build_app(parts), access_log=None, shutdown_timeout=2.0)
+    runner = build_runner(parts, shutdown_s=2.0)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

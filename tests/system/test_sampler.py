@@ -227,7 +227,7 @@ async def test_adapters_are_loaded_from_where_the_turn_says(
         (lambda: first_turn(policy(), deadline_s=time.time() - 1), FailureKind.DEADLINE, True),
         (
             lambda: first_turn(policy(), sampling=Sampling(stop=("",))),
-            FailureKind.SAMPLER_ERROR,
+            FailureKind.INVALID_REQUEST,
             False,
         ),
     ],

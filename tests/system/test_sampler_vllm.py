@@ -149,7 +149,7 @@ async def test_bad_turns_fail_alone(stage: Stage, tmp_path: Path) -> None:
             first_turn(policy(BASE, min_version=1, url=broken.as_uri())),
             first_turn(policy(BASE, min_version=1, url=(tmp_path / "nowhere").as_uri())),
         ],
-        FailureKind.SAMPLER_ERROR: [
+        FailureKind.INVALID_REQUEST: [
             first_turn(good, sampling=Sampling(temperature=50.0)),
             first_turn(good, sampling=Sampling(temperature=0.001)),
         ],

@@ -15,9 +15,9 @@ import random
 import re
 
 from warren.environment import ConfigError, Context, Env, Limits, StepResult
-from warren.speech import spoken
 from warren_env_worker.environments.gomoku_board import MARKS, Board, Cell, O, X
 from warren_env_worker.environments.gomoku_players import Opponent, move
+from warren_schemas.speech import spoken
 
 MAX_STRIKES = 3
 _MOVE = re.compile(r"<move>\s*(\d{1,3})\s*,\s*(\d{1,3})\s*</move>")

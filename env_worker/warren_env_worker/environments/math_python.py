@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import cache
 
 from warren.environment import ChatMessage, ConfigError, Context, Limits, StepResult
-from warren.tool_formats import NotACall, Tool, parse_calls, tools_prompt
 from warren_env_worker.backstage import backstage
 from warren_env_worker.environments.math import Math
 from warren_env_worker.environments.questions import Question
@@ -24,6 +23,7 @@ from warren_env_worker.sandbox.port import CellResult, CellStatus, Sandbox
 from warren_env_worker.sandbox.settings import SandboxSettings
 from warren_env_worker.verifier.extraction import AnswerForm
 from warren_schemas.config import ToolFormat
+from warren_schemas.tool_formats import NotACall, Tool, parse_calls, tools_prompt
 
 NOTES = {
     CellStatus.OK: "",

@@ -1,6 +1,9 @@
 """The aiohttp app, made from the route table."""
 
+import asyncio
+from collections.abc import Coroutine
 from functools import partial
+from typing import Any
 
 import orjson
 from aiohttp import web
@@ -22,14 +25,40 @@ def build_app(parts: Parts) -> web.Application:
 
     async def close_streams(_: web.Application) -> None:
         parts.closing.set()
+        parts.questions.stop()
 
     app.on_shutdown.append(close_streams)
     return app
 
 
+def build_runner(parts: Parts, *, shutdown_s: float) -> web.AppRunner:
+    """A handler is cancelled when its caller is gone; `_serve` says what that means."""
+    return web.AppRunner(
+        build_app(parts),
+        access_log=None,
+        shutdown_timeout=shutdown_s,
+        handler_cancellation=True,
+    )
+
+
 async def _serve(route: AnyRoute, parts: Parts, request: web.Request) -> web.StreamResponse:
     owner = await _authenticated(parts, request) if route.scope == "user" else ""
-    return await route.serve(request, parts, owner)
+    serving = route.serve(request, parts, owner)
+    return await (serving if route.ends_with_client else _finished(request, serving))
+
+
+async def _finished(
+    request: web.Request, serving: Coroutine[Any, Any, web.StreamResponse]
+) -> web.StreamResponse:
+    """Finish what was begun, unless the gateway stops: a caller that is gone changes nothing."""
+    task = asyncio.create_task(serving, name=f"{request.method} {request.path}")
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if request.transport is not None:
+            task.cancel()
+        await asyncio.wait([task])
+        raise
 
 
 async def _serve_document(body: bytes, request: web.Request) -> web.StreamResponse:

@@ -7,16 +7,18 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from warren_gateway.api.health import installed_version
+from warren_gateway.api.openai_errors import speaks_openai
 from warren_gateway.api.route import Nothing
 from warren_gateway.api.table import ROUTES, AnyRoute
 from warren_schemas.http import Problem
+from warren_schemas.openai import OpenAIError
 
 Json = dict[str, Any]
 
 _REFERENCE = "#/components/schemas/{model}"
 
 _REASONS = {
-    400: "Not JSON",
+    400: "Not JSON, or (of the OpenAI-compatible routes) no fit for the schema",
     401: "No API key, or a wrong one",
     404: "Not there, or not yours",
     409: "Not in this state",
@@ -24,8 +26,11 @@ _REASONS = {
     413: "Too large",
     422: "Does not fit the schema",
     426: "Not a WebSocket",
+    429: "Too much waits; try again later",
     500: "A mistake of the gateway",
-    503: "Store or broker is away; see Retry-After",
+    502: "A sampler failed",
+    503: "Store or broker is away, or no sampler is there; see Retry-After",
+    504: "No sampler answered in time",
 }
 
 
@@ -48,7 +53,7 @@ def document() -> dict[str, Any]:
 
 def _schemas() -> Json:
     taken = {route.takes for route in ROUTES} - {Nothing}
-    answered = {route.answers for route in ROUTES} | {Problem}
+    answered = {route.answers for route in ROUTES} | {Problem, OpenAIError}
     models = sorted(taken | answered, key=lambda model: model.__name__)
     _, definitions = models_json_schema(
         [(model, "validation") for model in models],
@@ -58,6 +63,7 @@ def _schemas() -> Json:
 
 
 def _operation(route: AnyRoute) -> Json:
+    error = OpenAIError if speaks_openai(route.path) else Problem
     statuses = {*route.errors, 500, 503} | ({401} if route.scope == "user" else set[int]())
     operation: Json = {
         "operationId": route.handler.__name__,
@@ -66,7 +72,7 @@ def _operation(route: AnyRoute) -> Json:
         "parameters": _parameters(route),
         "responses": {
             str(route.status): _content("Done", route.answers, route.media_type),
-            **{str(status): _content(_REASONS[status], Problem) for status in sorted(statuses)},
+            **{str(status): _content(_REASONS[status], error) for status in sorted(statuses)},
         },
     }
     if route.method == "POST" and route.takes is not Nothing:

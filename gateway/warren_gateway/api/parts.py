@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from warren_broker.port import Broker
 from warren_gateway.auth import ApiKeys
+from warren_gateway.inference.questions import Questions
+from warren_gateway.inference.served import Served
 from warren_gateway.probe import Probe
 from warren_gateway.recordings import Recordings
 from warren_gateway.registry import Registry
@@ -20,6 +22,8 @@ class Parts:
     keys: ApiKeys
     recordings: Recordings
     rooms: Rooms
+    served: Served
+    questions: Questions
     store_probe: Probe
     broker_probe: Probe
     closing: asyncio.Event = field(default_factory=asyncio.Event)

@@ -1,4 +1,4 @@
-"""Errors as answers: every one is a `Problem` that says what to do.
+"""Errors as answers: every one is a `Problem` that says what to do, told as the route tells errors.
 
 The middleware here is a supervisor's edge: an exception that nobody foresaw is logged with an id
 and its traceback, and the caller gets the id alone.
@@ -11,6 +11,7 @@ from http import HTTPStatus
 from aiohttp import web
 
 from warren_broker.errors import BrokerError
+from warren_gateway.api.openai_errors import as_openai, speaks_openai
 from warren_gateway.checkpoints import UnusableCheckpoint
 from warren_gateway.deleting import RunInUse
 from warren_gateway.runs import KeyReused, NoSuchRun, RunHasEnded
@@ -43,26 +44,29 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
     try:
         return await handler(request)
     except Refusal as refusal:
-        return _answer(refusal)
+        return _answer(request, refusal)
     except web.HTTPException as error:
-        return _answer(_of_aiohttp(request, error))
+        return _answer(request, _of_aiohttp(request, error))
     except (
         BrokerError, KeyReused, NoSuchRun, RunHasEnded, RunInUse, StoreUnavailable,
         UnusableCheckpoint, UnusableSource,
     ) as error:  # fmt: skip
-        return _answer(_of_ours(error))
+        return _answer(request, _of_ours(error))
     except Exception:
         error_id = new_id("error")
         log.exception("%s: %s %s failed", error_id, request.method, request.path)
         if request.writer.output_size > 0:
             raise  # an answer has begun: all that is left is to cut it off
-        return _answer(_unexpected(error_id))
+        return _answer(request, _unexpected(error_id))
 
 
-def _answer(refusal: Refusal) -> web.Response:
+def _answer(request: web.Request, refusal: Refusal) -> web.Response:
+    status, body = refusal.status, refusal.problem
+    if speaks_openai(request.path):
+        status, body = as_openai(status, refusal.problem)
     return web.Response(
-        body=refusal.problem.model_dump_json().encode(),
-        status=refusal.status,
+        body=body.model_dump_json().encode(),
+        status=status,
         headers=refusal.headers,
         content_type="application/json",
     )
@@ -123,7 +127,7 @@ def _of_aiohttp(request: web.Request, error: web.HTTPException) -> Refusal:
     messages = {
         404: (f"There is nothing at {request.path}.", "GET /openapi.json lists all routes."),
         405: (f"{request.path} does not take {request.method}.", "See the Allow header."),
-        413: ("The body is too large.", "A config is far below 1 MiB; check what was sent."),
+        413: ("The body is over 1 MiB.", "Send less; a config is far smaller than that."),
     }
     message, hint = messages.get(error.status, (f"{error.reason}.", None))
     headers = {name: error.headers[name] for name in ("Allow",) if name in error.headers}

@@ -51,6 +51,8 @@ class Route(Generic[TakesT]):
     errors: tuple[int, ...] = ()
     """Statuses that this route answers with beside those that every route may."""
     media_type: str = "application/json"
+    ends_with_client: bool = False
+    """Stop when the caller is gone. Without it what was begun is finished."""
 
     async def serve(self, request: web.Request, parts: Parts, owner: str) -> web.StreamResponse:
         """Validate what the request brings and hand it to the handler."""

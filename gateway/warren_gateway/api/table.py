@@ -13,6 +13,7 @@ from warren_gateway.api.env_workers import connect_env_worker
 from warren_gateway.api.events import run_events_live
 from warren_gateway.api.fleet import list_queues, list_workers
 from warren_gateway.api.health import show_health
+from warren_gateway.api.openai import complete_chat, complete_text, list_models, show_model
 from warren_gateway.api.route import Nothing, Route
 from warren_gateway.api.runs import (
     ListRuns,
@@ -38,9 +39,19 @@ from warren_schemas.http import (
     TrajectoryView,
     WorkerList,
 )
+from warren_schemas.openai import (
+    ChatCompletion,
+    ChatRequest,
+    CompletionRequest,
+    ServedModel,
+    ServedModels,
+    TextCompletion,
+)
 
 AnyRoute = (
     Route[Nothing]
+    | Route[ChatRequest]
+    | Route[CompletionRequest]
     | Route[ListDeadLetters]
     | Route[ListRuns]
     | Route[ReadTrajectories]
@@ -122,6 +133,44 @@ ROUTES: tuple[AnyRoute, ...] = (
         summary="Read a run's recorded trajectories, one JSON object in each line",
         errors=(404, 410, 422),
         media_type="application/x-ndjson",
+    ),
+    Route(
+        "GET",
+        "/v1/models",
+        list_models,
+        takes=Nothing,
+        answers=ServedModels,
+        summary="List the models that you may name: base models on offer, policies of your runs",
+        errors=(400,),
+    ),
+    Route(
+        "GET",
+        "/v1/models/{model}",
+        show_model,
+        takes=Nothing,
+        answers=ServedModel,
+        summary="Tell whether there is this model",
+        errors=(400, 404),
+    ),
+    Route(
+        "POST",
+        "/v1/chat/completions",
+        complete_chat,
+        takes=ChatRequest,
+        answers=ChatCompletion,
+        summary="Let a base model or a trained policy answer a chat, in the manner of OpenAI's API",
+        errors=(400, 404, 413, 429, 502, 504),
+        ends_with_client=True,
+    ),
+    Route(
+        "POST",
+        "/v1/completions",
+        complete_text,
+        takes=CompletionRequest,
+        answers=TextCompletion,
+        summary="Let it go on from a text or from tokens, in the manner of OpenAI's API",
+        errors=(400, 404, 413, 429, 502, 504),
+        ends_with_client=True,
     ),
     Route(
         "GET",

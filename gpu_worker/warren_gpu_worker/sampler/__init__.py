@@ -4,6 +4,7 @@ In the supervisor
     service              announces the worker, hears of new policies and ended runs
     turn_desk            one base model: claims in, successors out
     transcripts          what a finished turn makes of a transcript
+    unwanted             ended runs and cancelled episodes, whose turns are dropped
     process              the child: requests in, answers out, started again when it dies
     frames               what travels between the two
 

@@ -43,7 +43,7 @@ def objection(request: Request, context_length: int, n_vocabulary: int) -> Refus
         return Refusal(request.id, FailureKind.CONTEXT_LENGTH, reason)
     if not ids_T.size or int(ids_T.max()) >= n_vocabulary or int(ids_T.min()) < 0:
         reason = f"the prompt must hold 1 or more token ids below {n_vocabulary}"
-        return Refusal(request.id, FailureKind.SAMPLER_ERROR, reason)
+        return Refusal(request.id, FailureKind.INVALID_REQUEST, reason)
     return None
 
 

@@ -48,10 +48,14 @@ class TurnRequest:
     forced_action: str | None
     priority: int = 0
     """Of what waits, the lowest goes first."""
+    is_plain: bool = False
+    """No chat template: the prompt is the tokens, or else the text of the one message."""
 
     def __reduce__(self) -> "tuple[Callable[..., TurnRequest], tuple[object, ...]]":
         tokens = self.ids_T.tobytes()
-        rest = (self.messages, self.sampling, self.forced_action, self.priority)
+        rest = (
+            self.messages, self.sampling, self.forced_action, self.priority, self.is_plain,
+        )  # fmt: skip
         return _request_from_bytes, (self.id, self.policy, tokens, *rest)
 
 
@@ -133,9 +137,10 @@ def _request_from_bytes(
     sampling: Sampling,
     forced_action: str | None,
     priority: int,
+    is_plain: bool,
 ) -> TurnRequest:
     ids_T = np.frombuffer(ids, np.int32)
-    return TurnRequest(id, policy, ids_T, messages, sampling, forced_action, priority)
+    return TurnRequest(id, policy, ids_T, messages, sampling, forced_action, priority, is_plain)
 
 
 def _finished_from_bytes(

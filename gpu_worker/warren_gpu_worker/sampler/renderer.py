@@ -94,6 +94,10 @@ class Renderer:
         ids_T = (self._continue_memo if _is_short(chat) else self._continue)(chat, thinking)
         return ids_T[1:] if last_id == self._end_of_turn else ids_T
 
+    def plain(self, text: str) -> NDArray[np.int32]:
+        """The tokens (T,) of a text that is no chat, with what the tokenizer puts around a text."""
+        return np.array(cast("list[int]", self._tokenizer(text)["input_ids"]), np.int32)
+
     def encode(self, text: str) -> NDArray[np.int32]:
         """The tokens (T,) of the policy's words as a turn of their own, with its end."""
         return np.append(self._ids(text), np.int32(self._end_of_turn))

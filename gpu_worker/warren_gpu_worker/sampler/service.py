@@ -12,12 +12,18 @@ import socket
 
 from warren_broker.inbox import listen, receive
 from warren_broker.port import Broker
-from warren_broker.topology import POLICIES, RUNS, generate
+from warren_broker.topology import CANCELLATIONS, POLICIES, RUNS, generate
 from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
 from warren_gpu_worker.sampler.frames import Published
 from warren_gpu_worker.sampler.turn_desk import TurnDesk
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_schemas.control import Heartbeat, PolicyPublished, RunEnded, WorkerRole
+from warren_schemas.control import (
+    EpisodeCancelled,
+    Heartbeat,
+    PolicyPublished,
+    RunEnded,
+    WorkerRole,
+)
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import Generate
 from warren_schemas.ids import WorkerId, new_worker_id
@@ -44,6 +50,7 @@ async def serve_sampler(broker: Broker, settings: GpuWorkerSettings) -> None:
                 tasks.create_task(_take_turns(broker, settings, desk), name=f"turns {base_model}")
             tasks.create_task(_hear_of_policies(broker, desks), name="policies")
             tasks.create_task(_hear_of_runs(broker, desks), name="ended runs")
+            tasks.create_task(_hear_of_episodes(broker, desks), name="cancelled episodes")
             tasks.create_task(
                 beat(broker, lambda: _describe(worker, settings, desks)), name="heartbeat"
             )
@@ -81,6 +88,15 @@ async def _hear_of_runs(broker: Broker, desks: dict[str, TurnDesk]) -> None:
             for claim in claims:
                 for desk in desks.values():
                     desk.run_ended(claim.item.ended_run)
+                claim.done()
+
+
+async def _hear_of_episodes(broker: Broker, desks: dict[str, TurnDesk]) -> None:
+    async with listen(broker, CANCELLATIONS, EpisodeCancelled) as inbox:
+        async for claims in inbox:
+            for desk in desks.values():
+                desk.episodes_cancelled([claim.item.envelope for claim in claims])
+            for claim in claims:
                 claim.done()
 
 

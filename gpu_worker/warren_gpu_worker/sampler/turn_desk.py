@@ -2,16 +2,16 @@
 
 Invariants:
 - A claim is settled only after its successor is confirmed: a `Step` at the episode's home (or at
-  the shared queue, if the home is gone), or an `EpisodeEnded` in the run's stream.
+  the shared queue, if the home is gone), or an `EpisodeEnded` in the run's stream (of a turn that
+  belongs to no run: at its home).
 - Every claim is settled, or handed back by the inbox when the desk stops.
-- Items of a run that has ended are dropped; a failure of ours is never turned into a turn.
+- Items of an ended run or a cancelled episode are dropped; a failure of ours never becomes a turn.
 Twins are generated twice, and whoever receives both tells them apart by turn number.
 """
 
 import asyncio
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -25,6 +25,7 @@ from warren_gpu_worker.sampler.engine import PolicyKey, Refusal
 from warren_gpu_worker.sampler.frames import FinishedTurn, PolicySource, Published, TurnRequest
 from warren_gpu_worker.sampler.process import Answers, SamplerProcess
 from warren_gpu_worker.sampler.transcripts import extended
+from warren_gpu_worker.sampler.unwanted import Unwanted
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_schemas.envelope import Envelope, Item
 from warren_schemas.episode import EpisodeEnded, Failed, FailureKind, Generate, Outcome, Step
@@ -32,8 +33,6 @@ from warren_schemas.ids import RunId, WorkerId, made_ms, new_message_id
 from warren_schemas.outcome import conclude
 from warren_schemas.wire import WireError
 
-_N_ENDED_RUNS = 4096
-"""Ended runs that are remembered, to drop what is still queued for them."""
 _RETRY_DELAY_S = 1.0
 _MOST_TURNS = 1 << 10
 """From here on, more turns don't raise a turn's priority."""
@@ -81,7 +80,7 @@ class TurnDesk:
         self._ids = count(1)
         self._held: dict[int, _Held] = {}
         self._has_room = asyncio.Event()
-        self._ended_runs: OrderedDict[RunId, None] = OrderedDict()
+        self._unwanted = Unwanted()
 
     async def take(self, claims: Sequence[Claim[Generate]]) -> None:
         """Begin these turns; returns when there is room for more."""
@@ -94,10 +93,18 @@ class TurnDesk:
 
     def run_ended(self, run: RunId) -> None:
         """Drop what is held of the run, and what still comes."""
-        self._ended_runs[run] = None
-        if len(self._ended_runs) > _N_ENDED_RUNS:
-            self._ended_runs.popitem(last=False)
-        ids = [i for i, held in self._held.items() if held.claim.item.envelope.run == run]
+        self._unwanted.end_run(run)
+        self._drop_unwanted()
+
+    def episodes_cancelled(self, envelopes: Iterable[Envelope]) -> None:
+        """Drop what is held of these attempts at episodes, and what still comes."""
+        for envelope in envelopes:
+            if envelope.episode is not None:
+                self._unwanted.cancel(envelope.episode, envelope.attempt)
+        self._drop_unwanted()
+
+    def _drop_unwanted(self) -> None:
+        ids = [i for i, held in self._held.items() if held.claim.item.envelope in self._unwanted]
         self.process.cancel(ids)
         for request_id in ids:
             self._release(request_id).claim.done()
@@ -109,7 +116,7 @@ class TurnDesk:
     def _begin(self, claim: Claim[Generate]) -> TurnRequest | None:
         """The request for the engine, or None where the claim found another end."""
         item, now_s = claim.item, time.time()
-        if item.envelope.run in self._ended_runs:
+        if item.envelope in self._unwanted:
             claim.done()
             self._closed(1)
             return None
@@ -146,10 +153,6 @@ class TurnDesk:
         parcels: dict[Home | Stream, _Parcel] = {}
         for held, outcome in outcomes:
             successor = self._successor(held, outcome)
-            if successor is None:
-                held.claim.dead_letter("its turn failed, and it belongs to no run to tell")
-                self._closed(1)
-                continue
             parcel = parcels.setdefault(successor[0], _Parcel())
             parcel.items.append(successor[1])
             parcel.claims.append(held.claim)
@@ -159,12 +162,12 @@ class TurnDesk:
 
     def _successor(
         self, held: _Held, outcome: FinishedTurn | Outcome
-    ) -> tuple[Home | Stream, Item] | None:
+    ) -> tuple[Home | Stream, Item]:
+        """What the turn's outcome is to its run's stream, or to its home if it belongs to no run."""
         item = held.claim.item
+        its_home = _home_of(item)
         if isinstance(outcome, FinishedTurn):
-            return _home_of(item), _step(item, outcome)
-        if item.envelope.run is None:
-            return None
+            return its_home, _step(item, outcome)
         ended = EpisodeEnded(
             envelope=_successor_envelope(item),
             spec=item.spec,
@@ -174,7 +177,8 @@ class TurnDesk:
             started_s=held.received_s,
             ended_s=time.time(),
         )
-        return trajectories(item.envelope.run), ended
+        run = item.envelope.run
+        return (trajectories(run) if run else its_home), ended
 
     async def _deliver(self, address: Home | Stream, parcel: _Parcel) -> None:
         """Send a parcel and settle its claims."""
@@ -219,6 +223,8 @@ class TurnDesk:
         self._has_room.set()
 
 
+_LASTING = (FailureKind.CONTEXT_LENGTH, FailureKind.INVALID_REQUEST)
+"""What another try would meet as well."""
 _PAST_DEADLINE = Failed(
     kind=FailureKind.DEADLINE, reason="the turn was not finished before the episode's deadline"
 )
@@ -236,21 +242,24 @@ def _objection(item: Generate, base_model: str, now_s: float) -> Failed | None:
         reason = "an empty stop string would end every turn"
     elif transcript.n_rendered > len(transcript.messages):
         reason = "the transcript says that more messages are rendered than it has"
-    elif (transcript.n_rendered == 0) != (len(transcript.tokens) == 0):
+    elif item.is_plain and transcript.n_rendered:
+        reason = "a plain turn has no rendered messages"
+    elif not item.is_plain and (transcript.n_rendered == 0) != (len(transcript.tokens) == 0):
         reason = "the transcript's tokens don't match its rendered messages"
     else:
         return None
-    return Failed(kind=FailureKind.SAMPLER_ERROR, reason=reason, retryable=False)
+    return Failed(kind=FailureKind.INVALID_REQUEST, reason=reason, retryable=False)
 
 
 def _judged(held: _Held, answer: FinishedTurn | Refusal) -> tuple[_Held, FinishedTurn | Outcome]:
     """An episode that outgrows its tokens after its first turn is cut there, not failed."""
     if not isinstance(answer, Refusal):
         return held, answer
-    item, is_lasting = held.claim.item, answer.kind is FailureKind.CONTEXT_LENGTH
-    if is_lasting and item.transcript.turns:
+    item = held.claim.item
+    if answer.kind is FailureKind.CONTEXT_LENGTH and item.transcript.turns:
         return held, conclude(item.spec, item.transcript, is_over=False)
-    return held, Failed(kind=answer.kind, reason=answer.reason, retryable=not is_lasting)
+    is_retryable = answer.kind not in _LASTING
+    return held, Failed(kind=answer.kind, reason=answer.reason, retryable=is_retryable)
 
 
 def _home_of(item: Generate) -> Home:
@@ -269,6 +278,7 @@ def _request(request_id: int, item: Generate) -> TurnRequest:
         sampling=item.spec.sampling,
         forced_action=item.forced_action,
         priority=_priority(item),
+        is_plain=item.is_plain,
     )
 
 

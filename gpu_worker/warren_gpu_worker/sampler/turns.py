@@ -87,7 +87,7 @@ class Turns:
             prompt_ids_T = self._render(turn)
         except (TemplateError, ValueError) as error:
             reason = f"the chat template can't render this: {error}"
-            self._answers.append(Refusal(turn.id, FailureKind.SAMPLER_ERROR, reason))
+            self._answers.append(Refusal(turn.id, FailureKind.INVALID_REQUEST, reason))
             return
         if turn.forced_action is not None:
             self._answers.append(self._forced(turn, prompt_ids_T, turn.forced_action))
@@ -105,9 +105,16 @@ class Turns:
 
     def _render(self, turn: TurnRequest) -> NDArray[np.int32]:
         thinking = turn.sampling.thinking
+        if turn.is_plain:
+            return self._plain(turn)
         if turn.ids_T.size == 0:
             return self._renderer.open(turn.messages, thinking=thinking)
         return self._renderer.extend(int(turn.ids_T[-1]), turn.messages, thinking=thinking)
+
+    def _plain(self, turn: TurnRequest) -> NDArray[np.int32]:
+        if turn.ids_T.size:
+            return np.zeros(0, np.int32)
+        return self._renderer.plain("".join(text for _, text in turn.messages))
 
     def _forced(
         self, turn: TurnRequest, prompt_ids_T: NDArray[np.int32], words: str

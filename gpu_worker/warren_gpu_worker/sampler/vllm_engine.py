@@ -172,7 +172,7 @@ class VllmEngine:
             return refusal
         if 0 < request.sampling.temperature < _LOWEST_TEMPERATURE:
             reason = f"vLLM has no temperature between 0 and {_LOWEST_TEMPERATURE}; take 0"
-            return Refusal(request.id, FailureKind.SAMPLER_ERROR, reason)
+            return Refusal(request.id, FailureKind.INVALID_REQUEST, reason)
         return None
 
     def _busy(self) -> set[PolicyKey]:
@@ -217,7 +217,8 @@ class VllmEngine:
                 self._start(row)
             except (ValueError, VLLMValidationError) as error:  # limits of its own
                 del self._running[row.request.id]
-                answers.append(_refused(row, f"vLLM refuses this request: {error}"))
+                reason = f"vLLM refuses this request: {error}"
+                answers.append(Refusal(row.request.id, FailureKind.INVALID_REQUEST, reason))
 
     def _start(self, row: Row) -> None:
         request, policy = row.request, row.request.policy

@@ -9,8 +9,8 @@ from tests.unit.env_worker.test_nursery import hosted
 
 from warren.environment import Context, StepResult
 from warren.testing import play
-from warren.tool_formats import NotACall, parse_calls
 from warren.tools import ToolEnv, ToolFormat, tool
+from warren_schemas.tool_formats import NotACall, parse_calls
 
 HERMES, XML, CODE = ToolFormat.HERMES, ToolFormat.XML, ToolFormat.CODE
 

@@ -198,8 +198,8 @@ def test_bad_requests_are_refused_and_their_neighbours_answered(tiny: PreTrained
     kinds = {i: a.kind for i, a in answers.items() if isinstance(a, Refusal)}
     assert kinds == {
         1: FailureKind.CONTEXT_LENGTH,
-        2: FailureKind.SAMPLER_ERROR,
-        3: FailureKind.SAMPLER_ERROR,
+        2: FailureKind.INVALID_REQUEST,
+        3: FailureKind.INVALID_REQUEST,
     }
     assert not isinstance(answers[4], Refusal)
 

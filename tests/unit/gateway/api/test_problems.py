@@ -11,10 +11,12 @@ from tests.support.gateway import Gateway
 
 from warren_broker.port import Broker
 from warren_broker.remote.frames import PATH
+from warren_gateway.api.openai_errors import speaks_openai
 from warren_gateway.api.table import ROUTES, AnyRoute
 from warren_gateway.auth import Key
 from warren_gateway.store.store import StoreUnavailable
 from warren_schemas.http import Problem
+from warren_schemas.openai import OpenAIError, OpenAIProblem
 
 LOCKED = [route for route in ROUTES if route.scope == "user"]
 WRONG_KEYS = [
@@ -31,7 +33,7 @@ def _name(route: AnyRoute) -> str:
 
 
 async def _ask(client: aiohttp.ClientSession, route: AnyRoute, **fields: Any) -> tuple[int, Any]:
-    path = route.path.format(run="run_0", letter="msg_0")
+    path = route.path.format(run="run_0", letter="msg_0", model="run_0")
     async with client.request(route.method, path, **fields) as response:
         assert response.content_type == "application/json"
         return response.status, (await response.json(), response.headers)
@@ -44,7 +46,7 @@ async def test_every_route_but_health_wants_a_right_key(
 ) -> None:
     status, (body, answer_headers) = await _ask(gateway.nobody, route, headers=headers)
     assert status == 401
-    assert Problem.model_validate(body).hint
+    assert "Authorization: Bearer" in str(_told(route, body))
     assert answer_headers["WWW-Authenticate"] == "Bearer"
 
 
@@ -80,12 +82,15 @@ async def test_a_store_that_is_away_is_503_with_a_time_to_come_back(
     _break(gateway, monkeypatch)
     body = {"config": {"model": {"base": "m"}, "environments": [{"name": "e"}]}}
     body |= {"idempotency_key": "12345678"}
-    fields: dict[str, Any] = {"json": body} if route.path == "/v1/runs" else {}
-    if route.method == "GET":
-        fields = {}
+    bodies = {
+        "/v1/runs": body,
+        "/v1/chat/completions": {"model": "m", "messages": [{"role": "user", "content": "?"}]},
+        "/v1/completions": {"model": "m", "prompt": "?"},
+    }
+    fields: dict[str, Any] = {"json": bodies.get(route.path)} if route.method == "POST" else {}
     status, (answer, headers) = await _ask(gateway.ann, route, **fields)
     assert status == 503
-    assert Problem.model_validate(answer).code == "store_unavailable"
+    assert _told(route, answer).code == "store_unavailable"
     assert int(headers["Retry-After"]) > 0
 
 
@@ -121,6 +126,13 @@ async def test_a_mistake_of_ours_is_logged_with_an_id_and_not_shown(
     assert error_id in caplog.text
     assert "secret detail" in caplog.text
     assert "secret detail" not in text
+
+
+def _told(route: AnyRoute, body: Any) -> Problem | OpenAIProblem:
+    """The error, in the shape of the route."""
+    if speaks_openai(route.path):
+        return OpenAIError.model_validate(body).error
+    return Problem.model_validate(body)
 
 
 def _break(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,84 @@
+"""Why a model doesn't answer, and what to do about it."""
+
+from collections.abc import Sequence
+
+from warren_gateway.api.problems import Refusal
+from warren_gateway.inference.questions import Answer
+from warren_schemas.episode import EpisodeEnded, Failed, FailureKind, Step
+from warren_schemas.http import Problem
+
+_RETRY = {"Retry-After": "5"}
+_STATUSES = {
+    FailureKind.CONTEXT_LENGTH: 400,
+    FailureKind.INVALID_REQUEST: 400,
+    FailureKind.DEADLINE: 504,
+}
+"""Everything else is the sampler's own: 502."""
+
+
+def unwrapped(answer: Answer) -> Step:
+    """Raises `Refusal` for an answer that is a failure."""
+    if isinstance(answer, EpisodeEnded):
+        raise _failed(answer)
+    return answer
+
+
+def _failed(ended: EpisodeEnded) -> Refusal:
+    outcome = ended.outcome
+    if not isinstance(outcome, Failed):
+        problem = Problem(code="context_length", message="There is no room for an answer.")
+        return Refusal(400, problem)
+    if outcome.kind is FailureKind.POLICY_UNAVAILABLE:
+        return _unavailable(outcome.reason, is_pinned=ended.spec.policy.pinned)
+    problem = Problem(code=outcome.kind.value, message=f"{outcome.reason}.")
+    return Refusal(_STATUSES.get(outcome.kind, 502), problem)
+
+
+def _unavailable(reason: str, *, is_pinned: bool) -> Refusal:
+    """A version that was pinned is gone or was never published; the newest one may come back."""
+    if is_pinned:
+        hint = "Samplers find the newest 32 versions that a run has published."
+        return Refusal(404, Problem(code="no_such_model", message=f"{reason}.", hint=hint))
+    return Refusal(503, Problem(code="policy_unavailable", message=f"{reason}."), _RETRY)
+
+
+def no_such_model(name: str) -> Refusal:
+    problem = Problem(
+        code="no_such_model",
+        message=f"There is no model {name}.",
+        hint="GET /v1/models lists yours; RUN@VERSION names one version of a run's policy.",
+    )
+    return Refusal(404, problem)
+
+
+def no_sampler(base_model: str, offered: Sequence[str]) -> Refusal:
+    online = ", ".join(offered) or "none"
+    problem = Problem(
+        code="no_sampler",
+        message=f"No GPU worker offers {base_model} at the moment.",
+        hint=f"Start one with --base-model {base_model}. On offer: {online}.",
+    )
+    return Refusal(503, problem, _RETRY)
+
+
+def too_late() -> Refusal:
+    problem = Problem(
+        code="deadline",
+        message="No sampler answered in time.",
+        hint="GET /v1/queues tells how much waits; start more GPU workers.",
+    )
+    return Refusal(504, problem)
+
+
+def too_many() -> Refusal:
+    problem = Problem(
+        code="too_many_questions",
+        message="As many answers are waited for as this gateway takes.",
+        hint="Try again when some have come, or start more GPU workers.",
+    )
+    return Refusal(429, problem, _RETRY)
+
+
+def stopping() -> Refusal:
+    problem = Problem(code="stopping", message="The gateway stops; ask again when it is back.")
+    return Refusal(503, problem, _RETRY)

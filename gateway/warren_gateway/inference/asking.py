@@ -1,0 +1,90 @@
+"""Requests in the manner of OpenAI -> questions to the samplers.
+
+Tools are told and called as in training: in the system message and in the words, by
+`tool_formats` (`hermes`), so that a policy that learned tools here meets what it knows.
+"""
+
+import numpy as np
+
+from warren_gateway.inference.questions import Question
+from warren_schemas.config import Sampling, ToolFormat
+from warren_schemas.episode import PolicyRef
+from warren_schemas.openai import (
+    AskedMessage,
+    ChatRequest,
+    CompletionRequest,
+    SamplingRequest,
+    ToolCall,
+    ToolSpec,
+)
+from warren_schemas.tool_formats import Tool, tools_prompt
+from warren_schemas.transcript import NOT_SAMPLED, ChatMessage, Tokens, Transcript
+
+_NO_LIMIT = 1 << 30
+"""More tokens than any context; the engine stops where the context ends."""
+
+
+def chat_question(request: ChatRequest, policy: PolicyRef) -> Question:
+    limit = request.max_completion_tokens or request.max_tokens or _NO_LIMIT
+    sampling = _sampling(request, limit).model_copy(update={"thinking": request.thinking})
+    messages = [_message(message) for message in request.messages]
+    if tools := tools_of(request):
+        messages = _told_of(tools, messages)
+    return Question(policy, Transcript(messages=tuple(messages)), sampling, request.n)
+
+
+def text_question(request: CompletionRequest, policy: PolicyRef) -> Question:
+    sampling = _sampling(request, request.max_tokens)
+    return Question(policy, _plain(request.prompt), sampling, request.n, is_plain=True)
+
+
+def tools_of(request: ChatRequest) -> tuple[ToolSpec, ...]:
+    """The tools that the policy is told of."""
+    return () if request.tool_choice == "none" else request.tools or ()
+
+
+def _sampling(request: SamplingRequest, max_tokens: int) -> Sampling:
+    stop = (request.stop,) if isinstance(request.stop, str) else request.stop or ()
+    return Sampling(
+        temperature=1.0 if request.temperature is None else request.temperature,
+        top_p=1.0 if request.top_p is None else request.top_p,
+        top_k=request.top_k,
+        min_p=request.min_p,
+        repetition_penalty=request.repetition_penalty,
+        max_tokens=max_tokens,
+        stop=stop,
+    )
+
+
+def _message(asked: AskedMessage) -> ChatMessage:
+    role = "system" if asked.role == "developer" else asked.role
+    parts = [asked.text, *(_call(call) for call in asked.tool_calls or ())]
+    return ChatMessage(role=role, content="\n".join(part for part in parts if part))
+
+
+def _call(call: ToolCall) -> str:
+    name, arguments = call.function.name, call.function.arguments
+    return f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
+
+
+def _told_of(tools: tuple[ToolSpec, ...], messages: list[ChatMessage]) -> list[ChatMessage]:
+    """The chat with the tools at the end of its system message."""
+    specs = [tool.function for tool in tools]
+    offered = [Tool(spec.name, spec.description, dict(spec.parameters)) for spec in specs]
+    told = tools_prompt(offered, ToolFormat.HERMES)
+    if messages[0].role != "system":
+        return [ChatMessage(role="system", content=told), *messages]
+    system = messages[0].content
+    return [ChatMessage(role="system", content=f"{system}\n\n{told}"), *messages[1:]]
+
+
+def _plain(prompt: str | tuple[int, ...]) -> Transcript:
+    if isinstance(prompt, str):
+        return Transcript(messages=(ChatMessage(role="user", content=prompt),))
+    tokens = Tokens(
+        ids_T=np.array(prompt, np.int32),
+        mask_T=np.zeros(len(prompt), np.uint8),
+        logprobs_T=np.zeros(len(prompt), np.float32),
+        versions_T=np.full(len(prompt), NOT_SAMPLED, np.int32),
+    )
+    return Transcript(tokens=tokens)

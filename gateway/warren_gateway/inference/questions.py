@@ -1,0 +1,181 @@
+"""Questions to the samplers: a `Generate` for each answer wanted, and a home for what comes back.
+
+A question is an episode of one turn that belongs to no run. Its answer comes to this gateway's home
+queue; if the gateway has died by then, it falls back to a queue that all gateways share, and is
+dropped there, since whoever asked is gone with the connection.
+
+Invariants: every question is answered, fails with `AnswersLost`, or is given up by its asker, and
+then samplers are told to stop; an answer that nobody waits for (a twin, or one that came too late)
+is dropped; at most `MAX_WAITING` answers are waited for.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from warren_broker.courier import Courier
+from warren_broker.errors import BrokerClosed, BrokerUnavailable
+from warren_broker.inbox import receive
+from warren_broker.port import Broker
+from warren_broker.topology import CANCELLATIONS, Home, WorkQueue, generate, home, interact
+from warren_schemas.config import Sampling
+from warren_schemas.control import EpisodeCancelled
+from warren_schemas.envelope import Envelope
+from warren_schemas.episode import (
+    EpisodeEnded,
+    EpisodePurpose,
+    EpisodeSpec,
+    Generate,
+    PolicyRef,
+    Step,
+    TaskRef,
+)
+from warren_schemas.ids import EpisodeId, new_episode_id, new_group_id, new_worker_id
+from warren_schemas.transcript import Transcript
+
+ENVIRONMENT = "warren/chat"
+"""Stands where other episodes name their environment; nobody hosts it."""
+ANSWER_S = 600.0
+"""How long the samplers have."""
+MAX_WAITING = 4096
+_PREFETCH = 64
+
+Answer = Step | EpisodeEnded
+Answers = list["asyncio.Future[Answer]"]
+
+log = logging.getLogger(__name__)
+
+
+class AnswersLost(BrokerClosed):
+    """The gateway stopped before the answer came."""
+
+
+class TooManyQuestions(Exception):
+    """As many answers are waited for as may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    policy: PolicyRef
+    transcript: Transcript
+    sampling: Sampling
+    n: int
+    """Answers wanted."""
+    is_plain: bool = False
+
+
+class Questions:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._courier = Courier(broker)
+        self._name = new_worker_id("gateway")
+        self._waiting: dict[EpisodeId, asyncio.Future[Answer]] = {}
+        self._unwanted: list[EpisodeCancelled] = []
+        self._has_unwanted = asyncio.Event()
+        self._is_stopped = False
+
+    @property
+    def n_waiting(self) -> int:
+        """Answers that are waited for."""
+        return len(self._waiting)
+
+    async def run(self) -> None:
+        """Take answers in until cancelled."""
+        await self._broker.declare(CANCELLATIONS, interact(ENVIRONMENT))
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                own, shared = home(self._name, ENVIRONMENT), interact(ENVIRONMENT)
+                tasks.create_task(self._take_answers(own), name="answers")
+                tasks.create_task(self._take_answers(shared), name="orphaned answers")
+                tasks.create_task(self._tell_unwanted(), name="cancelled questions")
+        finally:
+            self.stop()
+
+    def stop(self) -> None:
+        """Answer those who wait with `AnswersLost`, and everybody who comes later."""
+        self._is_stopped = True
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(AnswersLost("the gateway stops"))
+
+    @asynccontextmanager
+    async def ask(self, question: Question) -> AsyncGenerator[Answers]:
+        """Its answers as they come; whoever leaves this context wants no more of them.
+
+        Raises `TooManyQuestions`, `AnswersLost`, `BrokerError`.
+        """
+        if self._is_stopped:
+            raise AnswersLost("the gateway stops")
+        if len(self._waiting) + question.n > MAX_WAITING:
+            raise TooManyQuestions
+        loop, ids = asyncio.get_running_loop(), [new_episode_id() for _ in range(question.n)]
+        futures: dict[EpisodeId, asyncio.Future[Answer]] = {i: loop.create_future() for i in ids}
+        self._waiting |= futures
+        try:
+            queue = generate(question.policy.base_model)
+            await self._broker.declare(queue)
+            await self._courier.send_all(queue, [_turn(self._name, question, i) for i in ids])
+            yield list(futures.values())
+        finally:
+            self._give_up(futures)
+
+    def _give_up(self, futures: dict[EpisodeId, "asyncio.Future[Answer]"]) -> None:
+        for episode, future in futures.items():
+            self._waiting.pop(episode)
+            if not future.done():
+                self._unwanted.append(EpisodeCancelled(envelope=Envelope(episode=episode)))
+                self._has_unwanted.set()
+            elif not future.cancelled():
+                future.exception()  # seen: its asker may have left at another one
+            future.cancel()
+
+    async def _take_answers(self, queue: Home | WorkQueue) -> None:
+        kinds = (Step, EpisodeEnded)
+        while True:
+            async with receive(self._broker, queue, kinds, prefetch=_PREFETCH) as inbox:
+                async for claims in inbox:
+                    for claim in claims:
+                        self._answered(claim.item)
+                        claim.done()
+
+    def _answered(self, answer: Answer) -> None:
+        episode = answer.envelope.episode
+        future = self._waiting.get(episode) if episode else None
+        if future and not future.done():
+            future.set_result(answer)
+
+    async def _tell_unwanted(self) -> None:
+        """Nobody depends on it: a sampler that misses this generates what is dropped here."""
+        while True:
+            await self._has_unwanted.wait()
+            self._has_unwanted.clear()
+            items, self._unwanted = self._unwanted, []
+            try:
+                await self._courier.send_all(CANCELLATIONS, items)
+            except BrokerUnavailable as error:
+                log.warning("%d questions were not called back: %s", len(items), error)
+
+
+def _turn(asker: str, question: Question, episode: EpisodeId) -> Generate:
+    spec = EpisodeSpec(
+        group=new_group_id(),
+        member=0,
+        purpose=EpisodePurpose.EVALUATE,
+        environment=ENVIRONMENT,
+        task=TaskRef(index=0),
+        seed=0,
+        policy=question.policy,
+        sampling=question.sampling,
+        max_turns=1,
+    )
+    return Generate(
+        envelope=Envelope(episode=episode, deadline_s=time.time() + ANSWER_S),
+        spec=spec,
+        transcript=question.transcript,
+        turn=0,
+        home=asker,
+        is_plain=question.is_plain,
+    )

@@ -1,0 +1,140 @@
+"""What is asked: chats and plain texts."""
+
+from typing import Annotated, Literal, Self
+
+import orjson
+from pydantic import Field, JsonValue, field_validator, model_validator
+
+from warren_schemas.base import Frozen
+from warren_schemas.config import NonNegativeInt, PositiveFloat, PositiveInt
+from warren_schemas.config.sampling import MinP, TopP
+
+MAX_ANSWERS = 64
+"""Most answers to one request."""
+
+Words = Annotated[str, Field(min_length=1)]
+Temperature = Annotated[float, Field(ge=0, le=2)]
+TokenId = Annotated[int, Field(ge=0, lt=1 << 31)]
+TokenIds = Annotated[tuple[TokenId, ...], Field(min_length=1)]
+FunctionName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
+
+
+class TextPart(Frozen):
+    type: Literal["text"]
+    text: str
+
+
+class FunctionCall(Frozen):
+    name: FunctionName
+    arguments: str
+    """A JSON object as text."""
+
+    @field_validator("arguments")
+    @classmethod
+    def _is_an_object(cls, text: str) -> str:
+        if not _holds_object(text):
+            raise ValueError("expected a JSON object as text")
+        return text
+
+
+def _holds_object(text: str) -> bool:
+    try:
+        return isinstance(orjson.loads(text), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
+class ToolCall(Frozen):
+    id: str
+    type: Literal["function"] = "function"
+    function: FunctionCall
+
+
+class AskedMessage(Frozen):
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    """`developer` is `system`."""
+    content: str | tuple[TextPart, ...] | None = None
+    tool_calls: tuple[ToolCall, ...] | None = None
+    """Of an assistant's message: what it called."""
+    tool_call_id: str | None = None
+    """Of a tool's message: the call that it answers. Results are shown in the order of the messages."""
+
+    @property
+    def text(self) -> str:
+        if self.content is None or isinstance(self.content, str):
+            return self.content or ""
+        return "".join(part.text for part in self.content)
+
+    @model_validator(mode="after")
+    def _calls_are_an_assistants(self) -> Self:
+        if self.tool_calls and self.role != "assistant":
+            raise ValueError("tool_calls belong to messages of the role assistant")
+        return self
+
+
+class FunctionSpec(Frozen):
+    name: FunctionName
+    description: str | None = None
+    parameters: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    """JSON schema of the arguments."""
+    strict: Literal[False] | None = None
+    """Nothing forces a policy to keep to the schema."""
+
+
+class ToolSpec(Frozen):
+    type: Literal["function"]
+    function: FunctionSpec
+
+
+class StreamOptions(Frozen):
+    include_usage: bool = False
+    """Send a last chunk with the number of tokens."""
+
+
+class SamplingRequest(Frozen):
+    """What chats and plain texts have in common."""
+
+    model: Words
+    """A base model, `RUN` for a run's newest policy, or `RUN@VERSION` for one that stays."""
+    n: Annotated[int, Field(ge=1, le=MAX_ANSWERS)] = 1
+    temperature: Temperature | None = None
+    """Null: 1."""
+    top_p: TopP | None = None
+    """Null: 1."""
+    top_k: NonNegativeInt = 0
+    """0 is off."""
+    min_p: MinP = 0.0
+    repetition_penalty: PositiveFloat = 1.0
+    stop: Words | tuple[Words, ...] | None = None
+    stream: bool = False
+    """Answer by server-sent events: each answer when it is finished, not token by token."""
+    stream_options: StreamOptions | None = None
+    return_token_ids: bool = False
+    """Add the token ids of prompt and answers, and the version that made each token."""
+    user: str | None = None
+    """Kept by nobody; here because clients send it."""
+
+
+class ChatRequest(SamplingRequest):
+    messages: Annotated[tuple[AskedMessage, ...], Field(min_length=1)]
+    max_tokens: PositiveInt | None = None
+    """Most tokens of an answer; null: as many as the context holds."""
+    max_completion_tokens: PositiveInt | None = None
+    """The newer name of `max_tokens`; it wins."""
+    logprobs: bool | None = None
+    """Add the logprob of each token, of the distribution that it was drawn from."""
+    tools: tuple[ToolSpec, ...] | None = None
+    """The policy is told of these in the system message, as by a `ToolEnv` in the format `hermes`."""
+    tool_choice: Literal["auto", "none"] | None = None
+    """`none`: don't tell of the tools. Nobody can force a call."""
+    thinking: bool | None = None
+    """Handed to the chat template as `enable_thinking`; null leaves it to the template."""
+
+
+class CompletionRequest(SamplingRequest):
+    prompt: Words | TokenIds
+    """A text, or token ids. No chat template is applied."""
+    max_tokens: PositiveInt = 16
+    """Most tokens of an answer."""
+    logprobs: Annotated[int, Field(ge=0, le=1)] | None = None
+    """0 or 1: add the logprob of each sampled token. There are none of other tokens."""
