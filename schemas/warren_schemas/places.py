@@ -6,6 +6,9 @@ from typing import Literal, NamedTuple, get_args, get_origin
 from pydantic import BaseModel
 
 
+_PLAIN = ("str", "int", "float", "bool")
+
+
 class Place(NamedTuple):
     """A path of keys and list positions, and the schemas that the value there may have."""
 
@@ -54,8 +57,8 @@ def _step(place: Place, part: str | int) -> Place:
     tagged = [m for m in models if part in _tags(m)]
     if tagged:
         return Place(path, tagged)
-    if "[" in part:  # a variant that is no model, such as `tuple[str, ...]`
-        return place
+    if "[" in part or part.removeprefix("constrained-") in _PLAIN:
+        return place  # a variant that is no model, such as `tuple[str, ...]`
     return Place((*path, part), [])
 
 

@@ -8,6 +8,7 @@ from tests.support.factories import make_config, make_spec
 
 from warren_schemas.config import TrainConfig
 from warren_schemas.explain import explain, nearest
+from warren_schemas.openai import ChatRequest
 
 
 def lines(**changes: Any) -> list[str]:
@@ -168,3 +169,10 @@ def test_nearest_knows_when_nothing_is_near() -> None:
     assert nearest("gues", ["guess", "arithmetic"]) == "guess"
     assert nearest("tictactoe", ["guess", "arithmetic"]) is None
     assert nearest("guess", []) is None
+
+
+def test_variants_that_are_no_models_are_no_part_of_a_place() -> None:
+    with pytest.raises(ValidationError) as caught:
+        ChatRequest.model_validate({"model": "m", "messages": [{"role": "user"}], "stop": [""]})
+    said = ["stop.0: expected text of at least 1 characters"]
+    assert explain(caught.value, ChatRequest) == said
