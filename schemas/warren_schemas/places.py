@@ -5,7 +5,6 @@ from typing import Literal, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel
 
-
 _PLAIN = ("str", "int", "float", "bool")
 
 

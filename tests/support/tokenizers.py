@@ -1,5 +1,7 @@
 """Tokenizers with the chat templates of well-known families, made locally and byte by byte."""
 
+from pathlib import Path
+
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
@@ -52,11 +54,19 @@ SYSTEM_LAST = (
 
 _SPECIAL = (
     "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|eot_id|>",
-    "<|start_header_id|>", "<|end_header_id|>", "<s>",
+    "<|start_header_id|>", "<|end_header_id|>", "<s>", "</s>",
+    "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]",
 )  # fmt: skip
 
 
-def byte_tokenizer(template: str | None) -> PreTrainedTokenizerFast:
+def family_template(name: str) -> str:
+    """The chat template of a family, from its file."""
+    return (Path(__file__).parent / "templates" / f"{name}.jinja").read_text()
+
+
+def byte_tokenizer(
+    template: str | None, kind: type[PreTrainedTokenizerFast] = PreTrainedTokenizerFast
+) -> PreTrainedTokenizerFast:
     """One token for each byte, and the special tokens of all families."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     merges = [("a", "b"), ("Ċ", "Ċ"), ("Ġ", "a")]
@@ -64,7 +74,7 @@ def byte_tokenizer(template: str | None) -> PreTrainedTokenizerFast:
     inner = Tokenizer(models.BPE({entry: i for i, entry in enumerate(entries)}, merges))
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     inner.decoder = decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(
+    tokenizer = kind(
         tokenizer_object=inner,
         bos_token="<s>",
         eos_token="<|im_end|>",

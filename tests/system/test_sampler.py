@@ -31,16 +31,29 @@ from transformers import PreTrainedModel
 
 from warren_broker.inbox import Inbox, listen, receive
 from warren_broker.memory import MemoryHub, open_hub
-from warren_broker.topology import POLICIES, RUNS, WORKERS, interact
+from warren_broker.topology import CANCELLATIONS, POLICIES, RUNS, WORKERS, home, interact
 from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.sampler.process import SamplerBroken
 from warren_gpu_worker.sampler.service import serve_sampler
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.weights import save_policy
 from warren_schemas.config import Sampling
-from warren_schemas.control import Heartbeat, PolicyPublished, RunEnded, WorkerRole
+from warren_schemas.control import (
+    EpisodeCancelled,
+    Heartbeat,
+    PolicyPublished,
+    RunEnded,
+    WorkerRole,
+)
 from warren_schemas.envelope import Envelope
-from warren_schemas.episode import Failed, FailureKind, FinishReason, Generate, Step
+from warren_schemas.episode import (
+    EpisodeEnded,
+    Failed,
+    FailureKind,
+    FinishReason,
+    Generate,
+    Step,
+)
 from warren_schemas.ids import RunId
 from warren_schemas.training import Policy
 from warren_schemas.transcript import Transcript
@@ -80,10 +93,12 @@ class Stage:
     hub: MemoryHub
     side: EnvironmentSide
 
-    async def tell(self, topic_item: PolicyPublished | RunEnded) -> None:
+    async def tell(self, topic_item: PolicyPublished | RunEnded | EpisodeCancelled) -> None:
         broker = self.hub.client("announcer")
-        topic = POLICIES if isinstance(topic_item, PolicyPublished) else RUNS
-        await broker.publish(topic, encode([topic_item]), message_id=topic_item.envelope.id)
+        topic = {PolicyPublished: POLICIES, RunEnded: RUNS, EpisodeCancelled: CANCELLATIONS}
+        await broker.publish(
+            topic[type(topic_item)], encode([topic_item]), message_id=topic_item.envelope.id
+        )
         await broker.close()
 
 
@@ -274,6 +289,87 @@ async def test_turns_of_an_ended_run_are_dropped(stage: Stage) -> None:
     await stage.side.send([heard, kept])
     (step,) = await stage.side.steps(1)
     assert step.envelope.episode == kept.envelope.episode
+
+
+@shared
+async def test_turns_of_a_cancelled_episode_are_dropped_and_those_of_its_next_attempt_taken(
+    stage: Stage,
+) -> None:
+    dropped = first_turn(policy())
+    again = dropped.envelope.model_copy(update={"attempt": 2})
+    taken = dropped.model_copy(update={"envelope": again})
+    await stage.tell(EpisodeCancelled(envelope=dropped.envelope))
+    await stage.side.send([dropped, taken])
+    (step,) = await stage.side.steps(1)
+    assert step.envelope.attempt == 2
+
+
+@shared
+async def test_a_turn_under_way_is_let_go_when_its_episode_is_cancelled(
+    stage: Stage, tmp_path: Path
+) -> None:
+    fifo = tmp_path / "v1"
+    fifo.mkdir()
+    os.mkfifo(fifo / "SHA256SUMS")  # reading the policy waits for a writer that never comes
+    turn = first_turn(policy(min_version=1, url=fifo.as_uri()))
+    watcher = stage.hub.client("watcher")
+    async with listen(watcher, WORKERS, Heartbeat) as heartbeats, asyncio.timeout(100):
+        await stage.side.send([turn])
+        await until_in_flight(heartbeats, 1)
+        await stage.tell(EpisodeCancelled(envelope=turn.envelope))
+        await until_in_flight(heartbeats, 0)
+    await watcher.close()
+    writer = os.open(fifo / "SHA256SUMS", os.O_WRONLY)
+    (fifo / "SHA256SUMS").unlink()
+    os.close(writer)
+
+
+async def until_in_flight(heartbeats: Inbox[Heartbeat], n: int) -> None:
+    async for claims in heartbeats:
+        for claim in claims:
+            claim.done()
+        if claims[-1].item.in_flight == n:
+            return
+
+
+@shared
+async def test_a_turn_of_no_run_that_fails_is_told_to_its_home(stage: Stage) -> None:
+    broker = stage.hub.client("asker")
+    own = home("asker_1", ENVIRONMENT)
+    async with receive(broker, own, EpisodeEnded, prefetch=1) as inbox, asyncio.timeout(100):
+        asked = first_turn(policy(), user("7" * 600), run=None)
+        await stage.side.send([asked.model_copy(update={"home": "asker_1"})])
+        (claim,) = await anext(inbox)
+        outcome = claim.item.outcome
+        claim.done()
+    await broker.close()
+    assert isinstance(outcome, Failed)
+    assert outcome.kind is FailureKind.CONTEXT_LENGTH
+
+
+@shared
+async def test_a_plain_turn_goes_on_from_its_text_or_its_tokens(stage: Stage) -> None:
+    text = first_turn(policy(), user("3+4=")).model_copy(update={"is_plain": True})
+    (from_text,) = await stage.side.ask([text])
+    tokens = from_text.transcript.tokens
+    n_prompt = len(tokens) - tokens.n_sampled
+    shown = tokens.model_copy(
+        update={
+            "ids_T": tokens.ids_T[:n_prompt],
+            "mask_T": tokens.mask_T[:n_prompt],
+            "logprobs_T": tokens.logprobs_T[:n_prompt],
+            "versions_T": tokens.versions_T[:n_prompt],
+        }
+    )
+    plain = first_turn(policy()).model_copy(
+        update={"transcript": Transcript(tokens=shown), "is_plain": True}
+    )
+    (from_tokens,) = await stage.side.ask([plain])
+    after = from_tokens.transcript.tokens
+    assert after.ids_T[:n_prompt].tolist() == shown.ids_T.tolist()
+    assert after.mask_T[:n_prompt].sum() == 0
+    assert after.mask_T[n_prompt:].all()
+    assert [m.role for m in from_tokens.transcript.messages] == ["assistant"]
 
 
 @shared

@@ -309,7 +309,10 @@ def publish(session: Session, run: str) -> None:
 
 MISFITS: list[tuple[dict[str, Any], str]] = [
     ({"messages": []}, "messages"),
-    ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages.0.content.0.type"),
+    (
+        {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+        "messages.0.content.0.type",
+    ),
     ({"temperature": 3.0}, "temperature"),
     ({"temperature": -1}, "temperature"),
     ({"top_p": 0}, "top_p"),
