@@ -1,6 +1,7 @@
 """The aiohttp app, made from the route table."""
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from functools import partial
 from typing import Any
@@ -15,6 +16,8 @@ from warren_gateway.api.problems import Refusal, answer_problems
 from warren_gateway.api.reading import MAX_BODY_BYTES
 from warren_gateway.api.table import ROUTES, AnyRoute
 from warren_schemas.http import Problem
+
+log = logging.getLogger(__name__)
 
 
 def build_app(parts: Parts) -> web.Application:
@@ -44,20 +47,22 @@ def build_runner(parts: Parts, *, shutdown_s: float) -> web.AppRunner:
 async def _serve(route: AnyRoute, parts: Parts, request: web.Request) -> web.StreamResponse:
     owner = await _authenticated(parts, request) if route.scope == "user" else ""
     serving = route.serve(request, parts, owner)
-    return await (serving if route.ends_with_client else _finished(request, serving))
+    return await (serving if route.ends_with_client else _finished(serving, parts.closing))
 
 
 async def _finished(
-    request: web.Request, serving: Coroutine[Any, Any, web.StreamResponse]
+    serving: Coroutine[Any, Any, web.StreamResponse], closing: asyncio.Event
 ) -> web.StreamResponse:
     """Finish what was begun, unless the gateway stops: a caller that is gone changes nothing."""
-    task = asyncio.create_task(serving, name=f"{request.method} {request.path}")
+    task = asyncio.create_task(serving, name="a request to its end")
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        if request.transport is not None:
+        if closing.is_set():
             task.cancel()
         await asyncio.wait([task])
+        if not task.cancelled() and (error := task.exception()):
+            log.info("a request whose caller is gone failed: %s", error)
         raise
 
 
