@@ -125,10 +125,10 @@ class Questions:
     def _give_up(self, futures: dict[EpisodeId, "asyncio.Future[Answer]"]) -> None:
         for episode, future in futures.items():
             self._waiting.pop(episode)
-            if not future.done():
+            if not future.done() or future.cancelled():  # an asker's end cancels what it awaits
                 self._unwanted.append(EpisodeCancelled(envelope=Envelope(episode=episode)))
                 self._has_unwanted.set()
-            elif not future.cancelled():
+            else:
                 future.exception()  # seen: its asker may have left at another one
             future.cancel()
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator
+from io import BytesIO
 from typing import Any
 
 import aiohttp
@@ -363,7 +364,7 @@ async def test_a_pinned_version_that_is_gone_is_not_found(asking: Gateway) -> No
 
 async def test_a_body_that_is_no_json_or_too_large_is_refused(asking: Gateway) -> None:
     for body, status in ((b"{", 400), (b" " * 2_000_000, 413)):
-        async with asking.ann.post("/v1/chat/completions", data=body) as response:
+        async with asking.ann.post("/v1/chat/completions", data=BytesIO(body)) as response:
             assert response.status == status
             assert OpenAIError.model_validate(await response.json()).error.message
 
