@@ -16,6 +16,7 @@ from peft import PeftModel
 from tests.support.base_models import even_model, tiny_models
 from tests.support.engines import needs_vllm, settings_for
 from tests.support.episodes import EnvironmentSide, environment_side, first_turn, policy, user
+from tests.support.sampler_stage import child_pids
 from tests.support.sampling import adapter, nudged, with_weights
 from transformers import PreTrainedModel
 
@@ -39,11 +40,7 @@ BASE = "warren/tiny-lora"
 """The name under which the model is offered."""
 LONG = Sampling(max_tokens=120)
 
-pytestmark = [
-    needs_vllm,
-    pytest.mark.timeout(400),
-    pytest.mark.asyncio(loop_scope="module"),
-]
+pytestmark = [needs_vllm, pytest.mark.timeout(400), pytest.mark.asyncio(loop_scope="module")]
 
 
 class Stage:
@@ -164,11 +161,6 @@ async def test_bad_turns_fail_alone(stage: Stage, tmp_path: Path) -> None:
             assert (outcome.kind, bool(outcome.reason)) == (kind, True)
     answered = {step.envelope.episode for step in await stage.side.steps(10)}
     assert answered == {turn.envelope.episode for turn in healthy}
-
-
-def child_pids() -> list[int]:
-    children = [int(p) for p in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
-    return [p for p in children if b"sampler.child" in Path(f"/proc/{p}/cmdline").read_bytes()]
 
 
 async def test_when_the_engine_core_is_killed_every_turn_is_answered_by_another(

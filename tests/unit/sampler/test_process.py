@@ -1,6 +1,7 @@
 """The child may die, hang or stammer: every request is answered once, or cancelled."""
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -42,7 +43,7 @@ class Supervised:
 async def supervised(
     how: str, monkeypatch: pytest.MonkeyPatch, hang_s: float = 300.0
 ) -> AsyncGenerator[Supervised]:
-    monkeypatch.setenv("PYTHONPATH", ".")
+    monkeypatch.setenv("PYTHONPATH", ".", prepend=os.pathsep)
     it = Supervised(how, hang_s)
     task = asyncio.create_task(it.process.run())
     try:
@@ -108,6 +109,6 @@ async def test_cancelled_requests_are_not_answered(monkeypatch: pytest.MonkeyPat
 async def test_a_model_that_never_comes_up_is_reported(
     how: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", ".")
+    monkeypatch.setenv("PYTHONPATH", ".", prepend=os.pathsep)
     with pytest.raises(SamplerBroken, match=reason):
         await Supervised(how, 300.0).process.run()

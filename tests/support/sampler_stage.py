@@ -1,0 +1,82 @@
+"""A sampler with its engine in a real child process, and the other end of its queues."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from tests.support.episodes import EnvironmentSide, environment_side
+
+from warren_broker.memory import MemoryHub, open_hub
+from warren_broker.topology import CANCELLATIONS, POLICIES, RUNS
+from warren_gpu_worker.sampler.service import serve_sampler
+from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_schemas.config import Sampling
+from warren_schemas.control import EpisodeCancelled, PolicyPublished, RunEnded
+from warren_schemas.wire import encode
+
+BASE, BASE_LORA = "warren/tiny", "warren/tiny-lora"
+LONG = Sampling(max_tokens=450)
+
+shared = pytest.mark.asyncio(loop_scope="module")
+"""For tests that use `stage`."""
+
+
+@asynccontextmanager
+async def sampler(
+    hub: MemoryHub, settings: GpuWorkerSettings
+) -> AsyncGenerator["asyncio.Task[None]"]:
+    """A running sampler, which must be gone within 5 s of being told to stop."""
+    broker = hub.client("sampler")
+    task = asyncio.create_task(serve_sampler(broker, settings))
+    try:
+        yield task
+    finally:
+        started_s = time.monotonic()
+        task.cancel()
+        await asyncio.wait([task])
+        await broker.close()
+        assert time.monotonic() - started_s < 5.0
+
+
+def settings_of(models: dict[str, str], log_dir: Path) -> GpuWorkerSettings:
+    return GpuWorkerSettings(base_models=models, roles=frozenset({"sampler"}), log_dir=log_dir)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A sampler of both tiny models, and the other end of its queues."""
+
+    hub: MemoryHub
+    side: EnvironmentSide
+
+    async def tell(self, topic_item: PolicyPublished | RunEnded | EpisodeCancelled) -> None:
+        broker = self.hub.client("announcer")
+        topic = {PolicyPublished: POLICIES, RunEnded: RUNS, EpisodeCancelled: CANCELLATIONS}
+        await broker.publish(
+            topic[type(topic_item)], encode([topic_item]), message_id=topic_item.envelope.id
+        )
+        await broker.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stage(
+    tiny_models: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncGenerator[Stage]:
+    folder = tmp_path_factory.mktemp("stage")
+    async with (
+        open_hub(folder / "broker") as hub,
+        sampler(hub, settings_of(tiny_models, folder)),
+        environment_side(hub) as side,
+    ):
+        yield Stage(hub, side)
+
+
+def child_pids() -> list[int]:
+    children = [int(p) for p in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+    return [p for p in children if b"sampler.child" in Path(f"/proc/{p}/cmdline").read_bytes()]
