@@ -24,6 +24,7 @@ def gpu_worker(
     roles: Annotated[str, Parameter(env_var="WARREN_ROLES")] = "sampler,trainer",
     dtype: str = "float32",
     device: str = "auto",
+    devices: int = 1,
     engine: Annotated[str, Parameter(env_var="WARREN_ENGINE")] = "auto",
     on_new_weights: str = "keep",
     threads: int = 1,
@@ -61,6 +62,9 @@ def gpu_worker(
         Of the weights: float32, bfloat16 or float16; the same for all workers of a run.
     device
         `cpu`, `cuda`, `cuda:1`, …; `auto` takes a GPU if there is one.
+    devices
+        How many GPUs of this machine each model is spread over while it is trained; then the worker
+        trains one model at a time.
     engine
         What samples: `vllm`, `transformers`, or `auto`: vLLM where it can run the model.
     on_new_weights
@@ -95,6 +99,7 @@ def gpu_worker(
         "roles": [role.strip() for role in roles.split(",")],
         "dtype": dtype,
         "device": device,
+        "devices": devices,
         "engine": engine,
         "on_new_weights": on_new_weights,
         "n_threads": threads,

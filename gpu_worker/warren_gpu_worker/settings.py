@@ -2,9 +2,9 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt, PositiveFloat, PositiveInt
@@ -46,6 +46,8 @@ class GpuWorkerSettings(Frozen):
     """Of the weights, in samplers and trainers alike; full updates keep float32 and compute in it."""
     device: str = "auto"
     """`cpu`, `cuda`, `cuda:1`, …; `auto` takes a GPU if there is one."""
+    devices: PositiveInt = 1
+    """Devices that each model under training is spread over, with a process for each (FSDP2)."""
     engine: EngineName = "auto"
     """What samples: vLLM, or plain transformers. `auto` is vLLM where it can run the model."""
     on_new_weights: OnNewWeights = "keep"
@@ -76,3 +78,13 @@ class GpuWorkerSettings(Frozen):
     """A child process that holds work and says nothing for this long is killed."""
     log_dir: Path | None = None
     """Folder for the output of the child processes; None: where this process writes."""
+
+    @model_validator(mode="after")
+    def _has_devices(self) -> Self:
+        if self.devices > 1 and ":" in self.device:
+            kind = self.device.partition(":")[0]
+            raise ValueError(
+                f"{self.device} is one device, and devices is {self.devices};"
+                f" name the kind alone ({kind}), and choose among GPUs by CUDA_VISIBLE_DEVICES"
+            )
+        return self

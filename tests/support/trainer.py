@@ -8,6 +8,7 @@ import copy
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -57,7 +58,20 @@ def engine_for(
     return Engine(config)
 
 
-def opened(engine: Engine, spec: ModelSpec, model: ModelId = MODEL) -> Engine:
+class Trainer(Protocol):
+    """An engine, or several that train as one."""
+
+    def open(
+        self, model_id: ModelId, spec: ModelSpec, *, checkpoint_url: str | None, next_op: int
+    ) -> OpOutcome: ...
+
+    def apply(self, model_id: ModelId, number: int, body: OpBody) -> OpOutcome: ...
+
+
+TrainerT = TypeVar("TrainerT", bound=Trainer)
+
+
+def opened(engine: TrainerT, spec: ModelSpec, model: ModelId = MODEL) -> TrainerT:
     done(engine.open(model, spec, checkpoint_url=None, next_op=1))
     return engine
 
@@ -150,7 +164,7 @@ def some_ops(n: int, seed: int = 0) -> list[OpBody]:
     return ops[:n]
 
 
-def apply_all(engine: Engine, ops: Iterable[OpBody], *, first: int = 1) -> list[OpOutcome]:
+def apply_all(engine: Trainer, ops: Iterable[OpBody], *, first: int = 1) -> list[OpOutcome]:
     return [engine.apply(MODEL, number, op) for number, op in enumerate(ops, first)]
 
 
@@ -160,6 +174,14 @@ def digest(tensors: Iterable[Tensor]) -> str:
     for tensor in tensors:
         sha.update(tensor.detach().contiguous().numpy().tobytes())
     return sha.hexdigest()
+
+
+def seal_of(outcome: OpOutcome) -> str:
+    """The digests of everything in a checkpoint but its configuration."""
+    url = done(outcome).checkpoint_url
+    assert url is not None
+    lines = (Path(url) / "SHA256SUMS").read_text().splitlines()
+    return "\n".join(line for line in lines if line.endswith(".safetensors"))
 
 
 def sequences(batch: TokenBatch) -> list[slice]:

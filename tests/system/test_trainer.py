@@ -24,6 +24,7 @@ from tests.support.trainer import (
     opened,
     optim_step,
     random_batch,
+    seal_of,
     some_ops,
     tiny_base,
 )
@@ -85,33 +86,29 @@ async def owner(hub: MemoryHub) -> AsyncGenerator[Owner]:
         yield owner
 
 
-def child_pid() -> int:
+def child_pid(rank: int = 0) -> int:
     """The training child of this process."""
     ours = Path(f"/proc/{os.getpid()}/task").glob("*/children")
-    pids = [pid for file in ours for pid in file.read_text().split()]
-    of_trainer = [
-        pid for pid in pids if b"trainer.child" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    ]
-    (pid,) = of_trainer
-    return int(pid)
+    pids = [int(pid) for file in ours for pid in file.read_text().split()]
+    (found,) = [pid for pid in pids if _rank_of(pid) == rank]
+    return found
 
 
-def kill_child(signum: signal.Signals = signal.SIGKILL) -> None:
-    os.kill(child_pid(), signum)
+def _rank_of(pid: int) -> int | None:
+    """None for what is no training child: -m MODULE SETTINGS RANK MEETING."""
+    arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    module = b"warren_gpu_worker.trainer.child"
+    return int(arguments[arguments.index(module) + 2]) if module in arguments else None
+
+
+def kill_child(signum: signal.Signals = signal.SIGKILL, rank: int = 0) -> None:
+    os.kill(child_pid(rank), signum)
 
 
 def size_bytes(pid: int) -> int:
     """Of the process's address space."""
     pages = Path(f"/proc/{pid}/statm").read_text().split()[0]
     return int(pages) * resource.getpagesize()
-
-
-def seal_of(outcome: object) -> str:
-    """The digests of everything in a checkpoint but its configuration."""
-    assert isinstance(outcome, OpDone), outcome
-    assert outcome.checkpoint_url is not None
-    lines = (Path(outcome.checkpoint_url) / "SHA256SUMS").read_text().splitlines()
-    return "\n".join(line for line in lines if line.endswith(".safetensors"))
 
 
 def policy_of(outcome: OpOutcome) -> str:
@@ -158,6 +155,48 @@ async def test_a_killed_child_and_a_replay_give_the_same_bits(
     before, after = owner.outcomes(1), owner.outcomes(2)
     both = (before.keys() & after.keys()) - {0}
     assert both and all(before[number] == after[number] for number in both)
+
+
+@pytest.mark.timeout(300)
+async def test_two_ranks_fail_over_as_one_whichever_is_lost(
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
+) -> None:
+    """Killed or frozen, with the other one waiting for it in the middle of an op: nobody hangs, and
+    in the end the bits are those of a run that nothing happened to."""
+    ops: list[OpBody] = [*some_ops(20, seed=3), END]
+    ops[5] = SaveState(name="middle")
+    settings = settings.model_copy(update={"devices": 2, "hang_s": 10.0})
+    async with serving(hub.client("worker"), settings):
+        await owner.open(FULL, epoch=1)
+        await owner.send(1, enumerate(ops, 1))
+        await owner.outcome(1, 8)
+        kill_child(rank=1)
+        await owner.until_held()
+        url = done(owner.outcomes(1)[6]).checkpoint_url
+        await owner.open(FULL, epoch=2, next_op=7, checkpoint_url=url)
+        kill_child(signal.SIGSTOP, rank=1)
+        await owner.send(2, enumerate(ops[6:], 7))
+        await owner.until_held()
+        assert 7 not in owner.outcomes(2)
+        await owner.open(FULL, epoch=3, next_op=7, checkpoint_url=url)
+        after = await owner.apply(3, ops[6:], first=7)
+        await owner.open(FULL, epoch=4)
+        undisturbed = await owner.apply(4, ops)
+    assert seal_of(after[-1]) == seal_of(undisturbed[-1])
+
+
+async def test_a_worker_of_several_devices_holds_one_model(
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
+) -> None:
+    settings = settings.model_copy(update={"devices": 2})
+    async with (
+        serving(hub.client("worker"), settings),
+        owner_of(hub.client("second"), ModelId("model_second")) as second,
+    ):
+        await owner.grant(LORA, epoch=1)
+        await owner.until_held(1)
+        await second.grant(LORA, epoch=1)
+        assert "has no room for the model" in failed(await second.outcome(1, 0))
 
 
 async def test_twins_and_disorder_change_nothing(

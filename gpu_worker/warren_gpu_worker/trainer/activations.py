@@ -14,13 +14,18 @@ from torch.utils.checkpoint import (
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 
+def layers_of(decoder: nn.Module) -> list[nn.Module]:
+    """The repeated layers of a decoder; empty where they are not of transformers' kind."""
+    return [m for m in decoder.modules() if isinstance(m, GradientCheckpointingLayer)]
+
+
 class NoLayers(ValueError):
     """The model has no layers that can be computed again."""
 
 
 def checkpoint_activations(decoder: nn.Module) -> None:
     """Let every layer of the decoder keep its input only. Raises `NoLayers`."""
-    layers = [m for m in decoder.modules() if isinstance(m, GradientCheckpointingLayer)]
+    layers = layers_of(decoder)
     if not layers:
         raise NoLayers(
             f"activations of {type(decoder).__name__} can't be checkpointed: it has no layers of"

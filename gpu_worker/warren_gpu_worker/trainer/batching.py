@@ -9,6 +9,8 @@ Invariants:
 - Padding stands to the right and attention is causal, so no token ever sees it.
 - Nothing is computed that no one asked for: a row ends where its last wanted token is predicted,
   and a row without one is left out.
+- Ranks share the rows evenly and have equally many micro-batches, for a pass is something that all
+  of them do; one that has run out of rows goes on with a single position that counts for nothing.
 """
 
 from collections.abc import Iterator
@@ -56,15 +58,25 @@ def trained_mask(batch: TokenBatch) -> BoolArray:
 
 
 def micro_batches(
-    batch: TokenBatch, *, max_tokens: int, all_logprobs: bool, device: torch.device
+    batch: TokenBatch,
+    *,
+    max_tokens: int,
+    all_logprobs: bool,
+    device: torch.device,
+    rank: int = 0,
+    n_ranks: int = 1,
 ) -> Iterator[MicroBatch]:
     """Rows of like length together, at most `max_tokens` positions each (one row may be longer)."""
     mask_N = trained_mask(batch)
     starts_B = _starts(batch)
     wanted_N = ~_is_first(batch) if all_logprobs else mask_N
     n_inputs_B = _last_wanted(wanted_N, starts_B, batch.lengths_B.astype(np.int64))
-    for rows in _groups(n_inputs_B, max_tokens):
+    shares = [list(_groups(n_inputs_B, max_tokens, r, n_ranks)) for r in range(n_ranks)]
+    for rows in shares[rank]:
         yield _pad(batch, mask_N, wanted_N, starts_B[rows], n_inputs_B[rows], device)
+    nothing_N = np.zeros_like(mask_N)
+    for _ in range(max(map(len, shares)) - len(shares[rank])):
+        yield _pad(batch, nothing_N, nothing_N, starts_B[:1], np.ones(1, np.int64), device)
 
 
 def _starts(batch: TokenBatch) -> IntArray:
@@ -84,10 +96,12 @@ def _last_wanted(wanted_N: BoolArray, starts_B: IntArray, lengths_B: IntArray) -
     return np.maximum.reduceat(np.where(wanted_N, offsets_N, 0), starts_B)
 
 
-def _groups(n_inputs_B: IntArray, max_tokens: int) -> Iterator[IntArray]:
+def _groups(n_inputs_B: IntArray, max_tokens: int, rank: int, n_ranks: int) -> Iterator[IntArray]:
     """Longest rows first: the first of a group is its width, and memory peaks at once or never."""
     order = np.argsort(-n_inputs_B, kind="stable")
-    order = order[: np.count_nonzero(n_inputs_B)]
+    order = order[: np.count_nonzero(n_inputs_B)][rank::n_ranks]
+    if not order.size:
+        return
     borders, begin = [0], 0
     for index in range(len(order)):
         if index > begin and (index + 1 - begin) * n_inputs_B[order[begin]] > max_tokens:

@@ -16,6 +16,7 @@ Nothing of a model changes before the whole checkpoint was read and found fittin
 """
 
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -37,7 +38,8 @@ from warren_gpu_worker.sealed_folder import (
     write_folder,
 )
 from warren_gpu_worker.trainer.model import TrainableModel
-from warren_gpu_worker.weights import read_policy_files, write_policy_files
+from warren_gpu_worker.trainer.sharding import shard_like, whole_on_first
+from warren_gpu_worker.weights import PolicyView, read_policy_files, write_policy_files
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt
 from warren_schemas.explain import explain
@@ -88,12 +90,21 @@ def save_checkpoint(
         note=note,
     )
 
+    ranks = model.network.ranks
+    policy, optimizer = whole_policy(model), whole_on_first(_optimizer_tensors(model), ranks)
+
     def write(folder: Path) -> None:
-        write_policy_files(model.policy, folder)
-        save_file(_optimizer_tensors(model), folder / _OPTIMIZER)
+        write_policy_files(policy, folder)
+        save_file({name: t.contiguous() for name, t in optimizer.items()}, folder / _OPTIMIZER)
         (folder / _STATE).write_text(state.model_dump_json(indent=2))
 
-    return write_folder(url, write, durable=True)
+    return ranks.by_first(lambda: write_folder(url, write, durable=True))
+
+
+def whole_policy(model: TrainableModel) -> PolicyView:
+    """The policy for the first rank to write; all ranks must ask."""
+    tensors = whole_on_first(model.policy.tensors, model.network.ranks)
+    return replace(model.policy, tensors=tensors)
 
 
 def forget_older(states: str, newest: str, keep: Collection[str]) -> None:
@@ -140,7 +151,13 @@ def adopt_checkpoint(url: str, model: TrainableModel, *, optimizer: bool) -> Non
 def _read(
     url: str, model: TrainableModel
 ) -> tuple[SavedState, dict[str, Tensor], dict[str, Tensor]]:
-    """State, weights and the optimizer's tensors, found fitting."""
+    """State, weights and the optimizer's tensors, found fitting by all ranks."""
+    return model.network.ranks.all_or_none(lambda: _read_here(url, model))
+
+
+def _read_here(
+    url: str, model: TrainableModel
+) -> tuple[SavedState, dict[str, Tensor], dict[str, Tensor]]:
     try:
         with open_folder(url) as folder:
             state = _read_state(url, folder)
@@ -185,9 +202,9 @@ def _optimizer_tensors(model: TrainableModel) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
     for name, parameter in model.parameters.items():
         for key, value in model.optimizer.state.get(parameter, {}).items():
-            tensors[f"{name}/{key}"] = value.contiguous()
+            tensors[f"{name}/{key}"] = value
         if parameter.grad is not None:
-            tensors[f"{name}/{_GRADIENT}"] = parameter.grad.contiguous()
+            tensors[f"{name}/{_GRADIENT}"] = parameter.grad
     for name, tensor in (model.reference or {}).items():
         tensors[f"{name}/{_REFERENCE}"] = tensor
     return tensors
@@ -196,14 +213,15 @@ def _optimizer_tensors(model: TrainableModel) -> dict[str, Tensor]:
 @torch.no_grad()
 def _restore_weights(model: TrainableModel, weights: dict[str, Tensor]) -> None:
     for name, own in model.policy.tensors.items():
-        own.copy_(weights[name])
+        own.copy_(shard_like(weights[name], own))
 
 
 def _restore_optimizer(model: TrainableModel, tensors: dict[str, Tensor]) -> None:
     for key, value in tensors.items():
         name, _, part = key.rpartition("/")
         parameter = model.parameters[name]
-        own = torch.empty_like(value, device=parameter.device).copy_(value)
+        part_of_value = shard_like(value, parameter) if value.dim() else value
+        own = torch.empty_like(part_of_value, device=parameter.device).copy_(part_of_value)
         if part == _GRADIENT:
             parameter.grad = own
         elif part == _REFERENCE:

@@ -1,8 +1,9 @@
 # pyright: reportUnknownMemberType=false
-"""The trainer's child process: `python -m warren_gpu_worker.trainer.child SETTINGS`.
+"""The trainer's child process: `python -m warren_gpu_worker.trainer.child SETTINGS RANK MEETING`.
 
 One thread: it takes an order, carries it out, answers, takes the next. Orders wait in the socket,
-so there is no pause between two ops.
+so there is no pause between two ops. Where there are several ranks (see `ranks`), each is such a
+process, and only the first one answers.
 
 Invariants: every op is answered, whatever it asks for; when the supervisor closes the conversation
 the process ends; the same ops give the same bits, so kernels are deterministic where torch has such.
@@ -11,6 +12,7 @@ the process ends; the same ops give the same bits, so kernels are deterministic 
 import logging
 import sys
 import time
+from pathlib import Path
 from typing import cast
 
 import torch
@@ -26,10 +28,12 @@ from warren_gpu_worker.trainer.frames import (
     Open,
     Pulse,
     Ready,
+    Report,
     Together,
     pack,
     unpack_order,
 )
+from warren_gpu_worker.trainer.ranks import ALONE, Ranks, join_ranks
 from warren_schemas.ids import ModelId
 from warren_schemas.training import ForwardBackward
 
@@ -37,15 +41,16 @@ PULSE_S = 1.0
 
 
 class TrainerChild:
-    def __init__(self, channel: Channel, settings: GpuWorkerSettings) -> None:
+    def __init__(self, channel: Channel, settings: GpuWorkerSettings, ranks: Ranks) -> None:
         self._channel = channel
-        self._engine = Engine(EngineConfig.of(settings), progress=self._pulse)
+        self._ranks = ranks
+        self._engine = Engine(EngineConfig.of(settings), progress=self._pulse, ranks=ranks)
         self._epochs: dict[ModelId, int] = {}
         self._said_s = time.monotonic()
 
     def run(self) -> None:
         """Serve until the supervisor hangs up."""
-        self._channel.send(pack(Ready()))
+        self._say(Ready())
         while (frame := self._channel.receive()) is not None:
             match unpack_order(frame):
                 case Open() as order:
@@ -62,7 +67,7 @@ class TrainerChild:
         outcome = self._engine.open(
             order.model, order.spec, checkpoint_url=order.checkpoint_url, next_op=order.next_op
         )
-        self._answer(Answer(order.model, order.epoch, 0, outcome))
+        self._say(Answer(order.model, order.epoch, 0, outcome))
 
     def _close(self, order: Close) -> None:
         if self._epochs.get(order.model) == order.epoch:
@@ -72,7 +77,7 @@ class TrainerChild:
     def _apply(self, order: Apply) -> None:
         for number, body in order.ops:
             outcome = self._engine.apply(order.model, number, body)
-            self._answer(Answer(order.model, order.epoch, number, outcome))
+            self._say(Answer(order.model, order.epoch, number, outcome))
 
     def _apply_together(self, order: Together) -> None:
         ops = [
@@ -82,16 +87,16 @@ class TrainerChild:
         ]
         outcomes = self._engine.apply_together(ops)
         for apply, (_, number, _), outcome in zip(order.applies, ops, outcomes, strict=True):
-            self._answer(Answer(apply.model, apply.epoch, number, outcome))
-
-    def _answer(self, answer: Answer) -> None:
-        self._said_s = time.monotonic()
-        self._channel.send(pack(answer))
+            self._say(Answer(apply.model, apply.epoch, number, outcome))
 
     def _pulse(self) -> None:
         if time.monotonic() - self._said_s >= PULSE_S:
-            self._said_s = time.monotonic()
-            self._channel.send(pack(Pulse()))
+            self._say(Pulse())
+
+    def _say(self, report: Report) -> None:
+        self._said_s = time.monotonic()
+        if self._ranks.is_first:
+            self._channel.send(pack(report))
 
 
 def main() -> None:
@@ -103,7 +108,24 @@ def main() -> None:
     torch.use_deterministic_algorithms(True, warn_only=True)
     # Filling fresh memory would only make bugs repeatable, and costs time.
     setattr(torch.utils.deterministic, "fill_uninitialized_memory", False)  # noqa: B010
-    TrainerChild(channel, settings).run()
+    TrainerChild(channel, settings, _join(settings)).run()
+
+
+def _join(settings: GpuWorkerSettings) -> Ranks:
+    """The supervisor gives up first: what takes longer than its patience it ends itself."""
+    if settings.devices == 1:
+        return ALONE
+    rank, meeting = int(sys.argv[2]), Path(sys.argv[3])
+    try:
+        return join_ranks(
+            rank,
+            settings.devices,
+            device=settings.device,
+            meeting=meeting,
+            timeout_s=2 * settings.hang_s,
+        )
+    except ValueError as error:
+        raise SystemExit(f"error: {error}") from error
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
 Invariants:
 - An op either has its whole effect and answers `OpDone`, or answers `OpFailed` and the weights are
   as before. A failed forward_backward spoils the gradient of its window: the next optim_step drops
-  the gradient and fails too, saying why.
+  the gradient and fails too, saying why. Where there are several ranks, an error that one alone may
+  have is raised instead, and ends the process.
 - The same ops give the same bits on the same machine: one seed for each op, fixed micro-batches,
   deterministic kernels.
 - Ops of other models never touch this one.
@@ -14,6 +15,7 @@ import logging
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import cast
 
 import torch
@@ -42,6 +44,7 @@ from warren_gpu_worker.trainer.model import (
 )
 from warren_gpu_worker.trainer.parking import Parking
 from warren_gpu_worker.trainer.publishing import Publisher
+from warren_gpu_worker.trainer.ranks import ALONE, Ranks
 from warren_gpu_worker.trainer.reference import keep_reference
 from warren_gpu_worker.trainer.start_adapter import start_with_adapter
 from warren_gpu_worker.trainer.step import optimizer_step
@@ -106,9 +109,18 @@ def _nothing() -> None:
 
 
 class Engine:
-    def __init__(self, config: EngineConfig, progress: Callable[[], None] = _nothing) -> None:
-        """`progress` is called before every micro-batch."""
+    def __init__(
+        self,
+        config: EngineConfig,
+        progress: Callable[[], None] = _nothing,
+        ranks: Ranks = ALONE,
+    ) -> None:
+        """`progress` is called before every micro-batch.
+
+        Where there are several ranks, each has an engine, and all are called alike.
+        """
         self._config = config
+        self._ranks = ranks
         self._progress = progress
         self._entries: dict[ModelId, _Entry] = {}
         self._parking = Parking(config.resident_models)
@@ -128,16 +140,17 @@ class Engine:
         self.close(model_id)
         note = None
         try:
-            model = self._build(spec)
-            if self._config.checkpoint_activations:
-                checkpoint_activations(model.network.decoder)
+            model = self._ranks.all_or_none(lambda: self._make(spec))
             if checkpoint_url is not None:
                 note = load_checkpoint(checkpoint_url, model_id, model)
-            _continue_at(model, next_op, restored=checkpoint_url is not None)
+            restored = checkpoint_url is not None
+            self._ranks.all_or_none(lambda: _continue_at(model, next_op, restored=restored))
             publisher = self._take_over(model_id)
             self._parking.use(model_id, model)
         except Exception as error:  # a model must not take the others down with it
             log.warning("model %s can't be opened", model_id, exc_info=True)
+            if self._ranks.must_end(error):
+                raise
             return OpFailed(reason=f"the model can't be opened: {error}")
         self._entries[model_id] = _Entry(model, publisher)
         return OpDone(version=model.version, note=note)
@@ -162,6 +175,8 @@ class Engine:
             return _failed(model, body, str(error))
         except Exception as error:  # out of memory, a store's own errors, a bug: the model lives on
             log.exception("op %d of model %s failed", number, model_id)
+            if self._ranks.must_end(error):
+                raise
             return _failed(model, body, reason_of(error))
 
     def apply_together(
@@ -219,8 +234,8 @@ class Engine:
                 states = states_url(self._config.checkpoint_url, model_id)
                 url = join_url(states, body.name)
                 size_bytes = save_checkpoint(url, model_id, model, body.note)
-                if body.keep is not None:
-                    forget_older(states, body.name, body.keep)
+                if (keep := body.keep) is not None:
+                    self._ranks.by_first(lambda: forget_older(states, body.name, keep))
                 return OpDone(
                     version=model.version, checkpoint_url=url, checkpoint_bytes=size_bytes
                 )
@@ -233,9 +248,15 @@ class Engine:
     def _take_over(self, model_id: ModelId) -> Publisher:
         """Tidy up after whoever trained the model before; it has lost the lease."""
         url = self._config.checkpoint_url
-        sweep(states_url(url, model_id))
-        sweep(policies_url(url, model_id))
-        return Publisher(url, model_id)
+        for folder in (states_url(url, model_id), policies_url(url, model_id)):
+            self._ranks.by_first(partial(sweep, folder))
+        return Publisher(url, model_id, self._ranks)
+
+    def _make(self, spec: ModelSpec) -> TrainableModel:
+        model = self._build(spec)
+        if self._config.checkpoint_activations:
+            checkpoint_activations(model.network.decoder)
+        return model
 
     def _build(self, spec: ModelSpec) -> TrainableModel:
         folder = self._config.base_models.get(spec.base_model)
@@ -246,17 +267,18 @@ class Engine:
             dtype = cast("torch.dtype", getattr(torch, self._config.dtype))
             master = torch.promote_types(dtype, torch.float32)
             autocast = None if dtype is master else dtype
-            return build_full(
-                spec, self._load(folder, str(master).removeprefix("torch.")), autocast
-            )
+            base = self._load(folder, str(master).removeprefix("torch."))
+            return build_full(spec, base, autocast, self._ranks)
         base = self._bases.get(folder) or self._load(folder, self._config.dtype)
-        self._bases[folder] = base
-        model = build_lora(spec, base)
+        if self._ranks.size == 1:
+            self._bases[folder] = base
+        model = build_lora(spec, base, self._ranks)
         start_with_adapter(model, self._config.adapters)
         return model
 
     def _load(self, folder: str, dtype: str) -> PreTrainedModel:
-        return load_base(folder, dtype, self._config.device)
+        """Shards go to their devices layer by layer, as the whole may be too large for any."""
+        return load_base(folder, dtype, self._config.device if self._ranks.size == 1 else "cpu")
 
 
 def _failed(model: TrainableModel, body: OpBody, reason: str) -> OpFailed:

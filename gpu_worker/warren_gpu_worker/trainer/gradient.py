@@ -15,7 +15,7 @@ from warren_gpu_worker.losses import Objective, TokenTensors, compute_objective
 from warren_gpu_worker.trainer.batching import MicroBatch, micro_batches, trained_mask
 from warren_gpu_worker.trainer.errors import OpError
 from warren_gpu_worker.trainer.logprobs import Head, TokenLogprobs, token_logprobs
-from warren_gpu_worker.trainer.metrics import merge, report
+from warren_gpu_worker.trainer.metrics import merge, merge_ranks, report
 from warren_gpu_worker.trainer.model import Network, TrainableModel
 from warren_gpu_worker.trainer.reference import check_reference, reference_weights
 from warren_schemas.training import Forward, ForwardBackward, OpDone, TokenBatch
@@ -38,9 +38,12 @@ class Answer:
 
     def finish(self, model: TrainableModel) -> OpDone:
         """What the op answers. Raises `OpError` when the result is not finite."""
-        metrics = merge(self.parts)
+        ranks = model.network.ranks.gather((merge(self.parts), self.logprobs_N))
+        metrics = merge_ranks([merged for merged, _ in ranks])
         _check_finite(metrics)
-        return OpDone(version=model.version, metrics=report(metrics), logprobs_N=self.logprobs_N)
+        noted = [logprobs_N for _, logprobs_N in ranks if logprobs_N is not None]
+        logprobs_N = np.sum(noted, axis=0) if noted else None  # each has 0 where others have rows
+        return OpDone(version=model.version, metrics=report(metrics), logprobs_N=logprobs_N)
 
 
 def apply_loss(
@@ -60,8 +63,9 @@ def apply_loss(
         with torch.set_grad_enabled(isinstance(op, ForwardBackward)):
             reference_M = reference_logprobs(model, op, rows)
             loss = add_rows(model, op, rows, _hidden(model.network, rows), reference_M, answer)
-            if loss is not None and loss.requires_grad:
+            if loss.requires_grad:
                 loss.backward()
+        model.network.end_pass()
     done = answer.finish(model)
     model.n_backward += isinstance(op, ForwardBackward)
     return done
@@ -74,6 +78,8 @@ def micro_batches_of(model: TrainableModel, op: LossOp, max_tokens: int) -> Iter
         max_tokens=max_tokens,
         all_logprobs=op.return_logprobs,
         device=model.network.device,
+        rank=model.network.ranks.rank,
+        n_ranks=model.network.ranks.size,
     )
 
 
@@ -119,13 +125,14 @@ def add_rows(
     hidden_BTH: Tensor,
     reference_M: Tensor | None,
     answer: Answer,
-) -> Tensor | None:
-    """Add what these rows contribute to the answer; their loss, None where nothing is trained on.
+) -> Tensor:
+    """Add what these rows contribute to the answer; their loss.
 
     `reference_M` is what `reference_logprobs` found for the rows.
     """
-    network, loss = model.network, None
+    network = model.network
     trained = _logprobs_at(network, op, rows, hidden_BTH, rows.trained_M)
+    loss = trained.logprobs_M.sum()  # of nothing; its gradient is zero, and all ranks have one
     if rows.trained_M.numel() > 0:
         loss, part = _take_loss(op, rows, trained, reference_M)
         answer.parts.append(part)
@@ -144,11 +151,13 @@ def _hidden(network: Network, rows: MicroBatch) -> Tensor:
 
 def reference_logprobs(model: TrainableModel, op: LossOp, rows: MicroBatch) -> Tensor | None:
     """Of the trained tokens, where the op has a penalty; no graph of the model may be alive."""
-    if op.kl is None or rows.trained_M.numel() == 0:
+    if op.kl is None:
         return None
     with reference_weights(model):
         hidden_BTH = _hidden(model.network, rows)
-        return _logprobs_at(model.network, op, rows, hidden_BTH, rows.trained_M).logprobs_M
+        logprobs_M = _logprobs_at(model.network, op, rows, hidden_BTH, rows.trained_M).logprobs_M
+        model.network.end_pass()
+        return logprobs_M
 
 
 def _logprobs_at(

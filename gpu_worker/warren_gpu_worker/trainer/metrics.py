@@ -22,7 +22,7 @@ grad_norm        norm of the gradient before it was clipped
 learning_rate    as it was applied
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import torch
@@ -33,7 +33,12 @@ _TOKENS, _LOSS = "tokens:sum", "loss:sum"
 
 
 def merge(parts: list[dict[str, Tensor]]) -> dict[str, float]:
-    """Scalars by `name:sum` or `name:max` over all micro-batches; one transfer from the device."""
+    """Scalars by `name:sum` or `name:max` over all micro-batches; one transfer from the device.
+
+    Empty where there are no parts.
+    """
+    if not parts:
+        return {}
     names = list(parts[0])
     table = torch.stack([torch.stack([part[n].double() for n in names]) for part in parts])
     sums = cast("list[float]", table.sum(0).tolist())
@@ -41,6 +46,15 @@ def merge(parts: list[dict[str, Tensor]]) -> dict[str, float]:
     return {
         name: largest if name.endswith(_MAX) else total
         for name, total, largest in zip(names, sums, maxima, strict=True)
+    }
+
+
+def merge_ranks(ranks: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The same over all ranks; those that had no tokens are empty."""
+    busy = [merged for merged in ranks if merged]
+    return {
+        name: (max if name.endswith(_MAX) else sum)(merged[name] for merged in busy)
+        for name in busy[0]
     }
 
 

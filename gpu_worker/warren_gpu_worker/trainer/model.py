@@ -11,7 +11,7 @@ Invariants:
 """
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import cast
 
@@ -20,6 +20,8 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from warren_gpu_worker.trainer.ranks import ALONE, Ranks
+from warren_gpu_worker.trainer.sharding import Trunk, shard
 from warren_gpu_worker.weights import PolicyView, view_policy
 from warren_schemas.config import LoraUpdate
 from warren_schemas.training import ModelSpec
@@ -43,6 +45,8 @@ class Network:
     max_tokens: int
     autocast_dtype: torch.dtype | None
     """Full updates keep float32 weights and compute in this."""
+    ranks: Ranks
+    """The processes that compute it between them."""
 
     @property
     def device(self) -> torch.device:
@@ -52,6 +56,11 @@ class Network:
         """Hidden states before the head; rows are padded to the right, so no mask is needed."""
         output = self.decoder(input_ids=input_ids_BT, use_cache=False)
         return cast("Tensor", output.last_hidden_state)
+
+    def end_pass(self) -> None:
+        """All is computed that depends on hidden states, gradients too."""
+        if isinstance(self.decoder, Trunk):
+            self.decoder.end_pass()
 
 
 @dataclass(slots=True)
@@ -84,24 +93,28 @@ class TrainableModel:
 
 
 def build_full(
-    spec: ModelSpec, base: PreTrainedModel, autocast: torch.dtype | None
+    spec: ModelSpec, base: PreTrainedModel, autocast: torch.dtype | None, ranks: Ranks = ALONE
 ) -> TrainableModel:
     """Train all weights of `base`, which must be nobody else's. Raises `SpecError`."""
-    network = _network(base, autocast)
     base.requires_grad_(True)
+    network = _network(base, autocast, ranks)
     return _trainable(spec, network, dict(base.named_parameters()), view_policy(base), None)
 
 
-def build_lora(spec: ModelSpec, base: PreTrainedModel) -> TrainableModel:
-    """Train an adapter around the tensors of `base`. Raises `SpecError`."""
+def build_lora(spec: ModelSpec, base: PreTrainedModel, ranks: Ranks = ALONE) -> TrainableModel:
+    """Train an adapter around the tensors of `base`, which several ranks take apart.
+
+    Raises `SpecError`.
+    """
     update = cast("LoraUpdate", spec.update)
     base.requires_grad_(False)
-    adapted = _adapt(share(base), spec, update)
-    causal = cast("PreTrainedModel", adapted.get_base_model())
+    shared = base if ranks.size == 1 else None
+    adapted = _adapt(base if shared is None else share(base), spec, update)
+    network = _network(cast("PreTrainedModel", adapted.get_base_model()), None, ranks)
     policy = view_policy(adapted)
     trained = [p for p in adapted.parameters() if p.requires_grad]
     parameters = dict(zip(policy.tensors, trained, strict=True))
-    return _trainable(spec, _network(causal, None), parameters, policy, base)
+    return _trainable(spec, network, parameters, policy, shared)
 
 
 def share(base: PreTrainedModel) -> PreTrainedModel:
@@ -140,14 +153,16 @@ def _trainable(
     return TrainableModel(spec, network, parameters, policy, optimizer, base=base)
 
 
-def _network(causal: PreTrainedModel, autocast: torch.dtype | None) -> Network:
+def _network(causal: PreTrainedModel, autocast: torch.dtype | None, ranks: Ranks) -> Network:
     decoder = cast("nn.Module", causal.get_decoder())
     head = cast("nn.Module", causal.get_output_embeddings())
     vocabulary = cast("nn.Embedding", causal.get_input_embeddings()).num_embeddings
     max_tokens = cast("int", causal.config.get_text_config().max_position_embeddings)
-    network = Network(causal, decoder, head, vocabulary, max_tokens, autocast)
+    network = Network(causal, decoder, head, vocabulary, max_tokens, autocast, ranks)
     _check_head(network)
-    return network
+    if ranks.size == 1:
+        return network
+    return replace(network, decoder=shard(causal, decoder, ranks))
 
 
 @torch.no_grad()

@@ -11,12 +11,12 @@ Invariants:
 
 import asyncio
 import logging
-import os
 from collections import deque
 from typing import Protocol
 
-from warren_broker.worker.child import Child, ChildDied
+from warren_broker.worker.child import ChildDied
 from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.trainer.crew import Crew
 from warren_gpu_worker.trainer.frames import (
     Answer,
     Close,
@@ -30,14 +30,11 @@ from warren_gpu_worker.trainer.frames import (
 )
 from warren_gpu_worker.trainer.shares import FairShares
 
-_MODULE = "warren_gpu_worker.trainer.child"
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 30.0
 _START_S = 300.0
 """To import torch on a cold and busy machine."""
 _AT_HAND = 2
 """Most turns that the child owes answers for."""
-_ENVIRONMENT = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
-"""What torch asks for where its kernels shall be deterministic on a GPU."""
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +52,7 @@ class TrainerProcess:
         self._name = name
         self._settings = settings
         self._listener = listener
-        self._shares = FairShares(settings.micro_batch_tokens)
+        self._shares = _shares(settings)
         self._may_send = asyncio.Event()
         self._ready = asyncio.Event()
         self._owed: deque[int] = deque()
@@ -93,7 +90,7 @@ class TrainerProcess:
 
     async def _live(self) -> None:
         """One child's life. Raises `ChildDied`, and `TimeoutError` when it hangs."""
-        child = await self._spawn()
+        child = await Crew.spawn(self._name, self._settings)
         try:
             async with asyncio.timeout(_START_S) as self._deadline:
                 sending = asyncio.create_task(self._send(child), name=f"{self._name} orders")
@@ -106,18 +103,7 @@ class TrainerProcess:
             child.kill()  # it holds nothing that a checkpoint and the op log don't
             await child.close()
 
-    async def _spawn(self) -> Child:
-        settings = self._settings
-        return await Child.spawn(
-            self._name,
-            _MODULE,
-            [settings.model_dump_json()],
-            n_threads=settings.n_threads,
-            environment=_ENVIRONMENT if "CUBLAS_WORKSPACE_CONFIG" not in os.environ else None,
-            log_path=settings.log_dir / "trainer.log" if settings.log_dir else None,
-        )
-
-    async def _send(self, child: Child) -> None:
+    async def _send(self, child: Crew) -> None:
         while True:
             await self._may_send.wait()
             turn = self._shares.take() if len(self._owed) < _AT_HAND else None
@@ -134,7 +120,7 @@ class TrainerProcess:
             except ChildDied:
                 return  # the receiving end says so
 
-    async def _receive(self, child: Child) -> None:
+    async def _receive(self, child: Crew) -> None:
         while True:
             report = unpack_report(await child.receive())
             match report:
@@ -163,9 +149,14 @@ class TrainerProcess:
 
     def _bury(self) -> None:
         self._ready.clear()
-        self._shares = FairShares(self._settings.micro_batch_tokens)
+        self._shares = _shares(self._settings)
         self._owed.clear()
         self._listener.on_death()
+
+
+def _shares(settings: GpuWorkerSettings) -> FairShares:
+    """Ops share batches on one device only."""
+    return FairShares(settings.micro_batch_tokens if settings.devices == 1 else 0)
 
 
 def _n_answers(turn: Turn) -> int:

@@ -6,8 +6,9 @@ Invariant: a version that was answered stays readable until `KEEP_POLICIES` newe
 import re
 
 from warren_gpu_worker.sealed_folder import delete_folder, join_url, list_folders
-from warren_gpu_worker.trainer.checkpoint import policies_url
+from warren_gpu_worker.trainer.checkpoint import policies_url, whole_policy
 from warren_gpu_worker.trainer.model import TrainableModel
+from warren_gpu_worker.trainer.ranks import Ranks
 from warren_gpu_worker.weights import write_policy
 from warren_schemas.ids import ModelId
 from warren_schemas.training import OpDone, Policy
@@ -19,9 +20,10 @@ _VERSION = re.compile(r"v\d+")
 class Publisher:
     """The policies of one model, for the time that this process trains it."""
 
-    def __init__(self, checkpoint_url: str, model: ModelId) -> None:
+    def __init__(self, checkpoint_url: str, model: ModelId, ranks: Ranks) -> None:
         self._url = policies_url(checkpoint_url, model)
-        names = list_folders(self._url)
+        self._ranks = ranks
+        names = ranks.by_first(lambda: list_folders(self._url))
         self._stored = {int(name[1:]) for name in names if _VERSION.fullmatch(name)}
         self._newest: Policy | None = None
 
@@ -29,10 +31,11 @@ class Publisher:
         """Write the policy unless this very version was written here. Raises `OSError`."""
         if self._newest is None or self._newest.version != model.version:
             url = join_url(self._url, f"v{model.version}")
-            size_bytes = write_policy(model.policy, url)
+            whole = whole_policy(model)
+            size_bytes = self._ranks.by_first(lambda: write_policy(whole, url))
             self._newest = Policy(version=model.version, url=url, size_bytes=size_bytes)
             self._stored.add(model.version)
-            self._delete_old()
+            self._ranks.by_first(self._delete_old)
         return OpDone(version=model.version, policy=self._newest)
 
     def _delete_old(self) -> None:

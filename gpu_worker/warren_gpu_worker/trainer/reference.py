@@ -7,10 +7,12 @@ model without one is compared with its base, which is the adapter switched off.
 Invariant: outside of `reference_weights` the model's own weights are in place.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
 import torch
+from torch import Tensor
+from torch.distributed.tensor import DTensor
 
 from warren_gpu_worker.trainer.errors import OpError
 from warren_gpu_worker.trainer.model import TrainableModel
@@ -38,14 +40,21 @@ def reference_weights(model: TrainableModel) -> Generator[None]:
 
     No graph of the model may be alive: its weights are exchanged beneath it.
     """
-    own = {name: parameter.data for name, parameter in model.parameters.items()}
+    is_sharded = model.network.ranks.size > 1
+    own = {n: p.data.clone() if is_sharded else p.data for n, p in model.parameters.items()}
     # All of an adapter at zero adds exactly zero.
     reference = model.reference or {name: torch.zeros_like(data) for name, data in own.items()}
     try:
-        for name, parameter in model.parameters.items():
-            parameter.data = reference[name]
+        _put(model, reference)
         with torch.no_grad():
             yield
     finally:
-        for name, parameter in model.parameters.items():
-            parameter.data = own[name]
+        _put(model, own)
+
+
+def _put(model: TrainableModel, weights: Mapping[str, Tensor]) -> None:
+    for name, parameter in model.parameters.items():
+        if isinstance(parameter.data, DTensor):
+            parameter.data.copy_(weights[name])  # FSDP2 knows the memory and not the parameter
+        else:
+            parameter.data = weights[name]

@@ -136,7 +136,7 @@ class _Trainer:
     def _capacity(self) -> int:
         """How many models of the kind that is held fit."""
         is_taken = any(holding.lease.is_full for holding in self._holdings.values())
-        return 1 if is_taken else self._settings.max_models
+        return 1 if is_taken or self._settings.devices > 1 else self._settings.max_models
 
     def _has_room(self, order: OpenModel) -> bool:
         n_held = len(self._holdings)

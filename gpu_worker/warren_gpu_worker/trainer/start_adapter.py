@@ -18,6 +18,7 @@ from torch import Tensor
 
 from warren_gpu_worker.sealed_folder import fetch_unsealed
 from warren_gpu_worker.trainer.model import SpecError, TrainableModel
+from warren_gpu_worker.trainer.sharding import shard_like
 from warren_gpu_worker.weights import CONFIG_FILE, WEIGHTS_FILE
 from warren_schemas.config import LoraUpdate
 
@@ -73,4 +74,4 @@ def _copy(name: str, model: TrainableModel, tensors: Mapping[str, Tensor]) -> No
                 f"adapter {name} is of another base model: {key} has the shape"
                 f" {tuple(tensor.shape)} instead of {tuple(own[key].shape)}"
             )
-        own[key].copy_(tensor)
+        own[key].copy_(shard_like(tensor, own[key]))

@@ -5,6 +5,7 @@ import torch
 
 from warren_gpu_worker.trainer.errors import OpError
 from warren_gpu_worker.trainer.model import TrainableModel
+from warren_gpu_worker.trainer.sharding import whole
 from warren_schemas.training import OpDone, OptimStep
 
 
@@ -33,7 +34,7 @@ def _clip(model: TrainableModel, clip_norm: float) -> float:
     """Scale the gradient down to `clip_norm` (0 is off); its norm before that."""
     parameters = list(model.parameters.values())
     gradients = [p.grad for p in parameters if p.grad is not None]
-    norm = torch.nn.utils.get_total_norm(gradients)
+    norm = whole(torch.nn.utils.get_total_norm(gradients))
     grad_norm = norm.item()
     if not torch.isfinite(norm):
         raise OpError(f"the gradient's norm is {grad_norm}; lower the learning rate")

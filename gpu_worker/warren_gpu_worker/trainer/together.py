@@ -139,8 +139,7 @@ def apply_company(decoder: StackedDecoder, company: list[Member]) -> list[OpDone
                 references[place],
                 answers[place],
             )
-            if loss is not None:
-                losses.append(loss)
+            losses.append(loss)
         gradients = _gradients(company, losses)
     sums = [_sums(m, gradient) for m, gradient in zip(company, gradients, strict=True)]
     # From here on nothing can fail half-way.

@@ -25,6 +25,8 @@ def test_importing_the_command_loads_nothing_heavy() -> None:
         ({"base_model": ("/nowhere",)}, "/nowhere is no folder"),
         ({"roles": "samplr"}, "did you mean sampler"),
         ({"dtype": "float23"}, "dtype"),
+        ({"devices": 0}, "devices"),
+        ({"device": "cuda:1", "devices": 2}, "cuda:1 is one device, and devices is 2"),
         ({"broker": "http://localhost"}, "no broker URL"),
         ({"broker": f"amqp://ann:secret@127.0.0.1:{free_port()}"}, "no answer from RabbitMQ"),
     ],

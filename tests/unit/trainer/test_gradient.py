@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.support.losses import TOKEN_LOSSES, ppo
 from tests.support.trainer import (
     FULL,
     LORA,
@@ -30,45 +31,9 @@ from torch import Tensor
 from warren_gpu_worker.trainer import logprobs
 from warren_gpu_worker.trainer.engine import Engine
 from warren_gpu_worker.trainer.model import TrainableModel
-from warren_schemas.config import (
-    CispoLoss,
-    CrossEntropyLoss,
-    DroLoss,
-    ImportanceSamplingLoss,
-    Loss,
-    PpoLoss,
-)
+from warren_schemas.config import CrossEntropyLoss, ImportanceSamplingLoss, Loss
 from warren_schemas.training import ModelSpec, TokenBatch
 
-
-def cross_entropy(logprob: Tensor, sampler: Tensor, weight: Tensor) -> Tensor:
-    return -weight * logprob
-
-
-def importance_sampling(logprob: Tensor, sampler: Tensor, weight: Tensor) -> Tensor:
-    return -(logprob - sampler).exp() * weight
-
-
-def ppo(logprob: Tensor, sampler: Tensor, weight: Tensor) -> Tensor:
-    ratio = (logprob - sampler).exp()
-    return -torch.min(ratio * weight, ratio.clamp(0.8, 1.28) * weight)
-
-
-def cispo(logprob: Tensor, sampler: Tensor, weight: Tensor) -> Tensor:
-    return -(logprob - sampler).exp().clamp(0.9, 2.0).detach() * weight * logprob
-
-
-def dro(logprob: Tensor, sampler: Tensor, weight: Tensor) -> Tensor:
-    return -(weight * logprob - 0.5 * 0.3 * (logprob - sampler) ** 2)
-
-
-LOSSES = [
-    pytest.param(CrossEntropyLoss(), cross_entropy, id="cross_entropy"),
-    pytest.param(ImportanceSamplingLoss(), importance_sampling, id="importance_sampling"),
-    pytest.param(PpoLoss(), ppo, id="ppo"),
-    pytest.param(CispoLoss(clip_low=0.9, clip_high=2.0), cispo, id="cispo"),
-    pytest.param(DroLoss(beta=0.3), dro, id="dro"),
-]
 SPECS = [pytest.param(FULL, id="full"), pytest.param(LORA, id="lora")]
 
 
@@ -92,7 +57,7 @@ def assert_close(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
 
 
 @pytest.mark.parametrize("spec", SPECS)
-@pytest.mark.parametrize(("loss", "token_loss"), LOSSES)
+@pytest.mark.parametrize(("loss", "token_loss"), TOKEN_LOSSES)
 @pytest.mark.parametrize("budget", [1, 20, 10_000])
 def test_gradient_equals_the_float64_reference(
     base_folder: Path,
@@ -125,7 +90,7 @@ def test_gradients_add_up_until_the_step(
     assert gradient_of(engine) == {}
 
 
-@pytest.mark.parametrize(("loss", "token_loss"), LOSSES)
+@pytest.mark.parametrize(("loss", "token_loss"), TOKEN_LOSSES)
 def test_row_27_a_token_outside_the_mask_has_no_influence_but_as_context(
     base_folder: Path, tmp_path: Path, loss: Loss, token_loss: TokenLoss
 ) -> None:

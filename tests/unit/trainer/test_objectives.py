@@ -2,12 +2,12 @@
 """What holds a loss back, and losses of whole sequences, against plain float64 implementations."""
 
 import copy
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from tests.support.losses import OBJECTIVES, Row, RowLoss
 from tests.support.trainer import (
     FULL,
     LORA,
@@ -26,11 +26,11 @@ from tests.support.trainer import (
     sampled_batch,
     sequences,
 )
-from torch import Tensor, nn
+from torch import Tensor
 
 from warren_gpu_worker.trainer.engine import Engine
 from warren_gpu_worker.trainer.model import TrainableModel
-from warren_schemas.config import CispoLoss, CrossEntropyLoss, GspoLoss, KlPenalty, PpoLoss
+from warren_schemas.config import CispoLoss, CrossEntropyLoss, KlPenalty, PpoLoss
 from warren_schemas.training import (
     Forward,
     ForwardBackward,
@@ -38,89 +38,11 @@ from warren_schemas.training import (
     LoadState,
     ModelSpec,
     SaveState,
-    TokenBatch,
 )
 
 SPECS = [pytest.param(FULL, id="full"), pytest.param(LORA, id="lora")]
 LENGTHS = (5, 12, 3, 9, 1, 12)
 BATCH = random_batch(1, LENGTHS)
-
-
-class Row:
-    """One sequence's masked tokens in float64, as a reference may use them."""
-
-    def __init__(self, model: nn.Module, batch: TokenBatch, place: slice, base: nn.Module) -> None:
-        ids_T = torch.tensor(batch.ids_N[place].astype(np.int64))
-        self.mask_T = torch.tensor(batch.mask_N[place].astype(bool))[1:]
-        self.sampler_T = self._masked(batch.logprobs_N[place])
-        self.weights_T = self._masked(batch.weights_N[place])
-        logprobs_TV = model(input_ids=ids_T[None]).logits[0].div(MILD).log_softmax(-1)[:-1]
-        with torch.no_grad():
-            base_TV = base(input_ids=ids_T[None]).logits[0].div(MILD).log_softmax(-1)[:-1]
-        chosen = ids_T[1:, None]
-        self.logprobs_T = logprobs_TV.gather(1, chosen)[:, 0][self.mask_T]
-        self.base_T = base_TV.gather(1, chosen)[:, 0][self.mask_T]
-        self.entropy_T = -(logprobs_TV.exp() * logprobs_TV).sum(-1)[self.mask_T]
-
-    def _masked(self, values: "np.ndarray[tuple[int], np.dtype[np.float32]]") -> Tensor:
-        return torch.tensor(values.astype(np.float64))[1:][self.mask_T]
-
-
-def surrogate(row: Row, weights_T: Tensor) -> Tensor:
-    ratio_T = (row.logprobs_T - row.sampler_T).exp()
-    return -torch.min(ratio_T * weights_T, ratio_T.clamp(0.8, 1.28) * weights_T).sum()
-
-
-def gspo(row: Row) -> Tensor:
-    if row.logprobs_T.numel() == 0:
-        return row.logprobs_T.sum()
-    ratio = (row.logprobs_T - row.sampler_T).mean().exp()
-    return -torch.min(ratio * row.weights_T, ratio.clamp(0.9, 1.2) * row.weights_T).sum()
-
-
-def with_entropy(row: Row) -> Tensor:
-    return surrogate(row, row.weights_T) - 0.3 * row.entropy_T.sum()
-
-
-def with_kl(estimate: Callable[[Tensor], Tensor]) -> Callable[[Row], Tensor]:
-    def loss(row: Row) -> Tensor:
-        penalty = 0.7 * estimate(row.logprobs_T - row.base_T).sum()
-        return surrogate(row, row.weights_T) + penalty
-
-    return loss
-
-
-def with_kl_in_the_reward(row: Row) -> Tensor:
-    cost_T = (row.logprobs_T - row.base_T).detach()
-    to_go = [float(cost_T[t:].sum()) for t in range(cost_T.numel())]
-    return surrogate(row, row.weights_T - 0.7 * torch.tensor(to_go, dtype=torch.float64))
-
-
-def with_truncation(row: Row) -> Tensor:
-    """The surrogate at a ratio of 1 is the policy gradient."""
-    weight_T = (row.logprobs_T - row.sampler_T).exp().clamp(max=1.2).detach()
-    return -(weight_T * row.weights_T * (row.logprobs_T - row.logprobs_T.detach()).exp()).sum()
-
-
-KL = {"coefficient": 0.7}
-OBJECTIVES: list[object] = [
-    pytest.param({"loss": GspoLoss(clip_low=0.9, clip_high=1.2)}, gspo, id="gspo"),
-    pytest.param({"entropy_coefficient": 0.3}, with_entropy, id="entropy"),
-    pytest.param(
-        {"kl": KlPenalty(estimator="k2", coefficient=0.7)},
-        with_kl(lambda d: d**2 / 2),
-        id="kl_k2",
-    ),
-    pytest.param(
-        {"kl": KlPenalty(coefficient=0.7)}, with_kl(lambda d: (-d).exp() - 1 + d), id="kl_k3"
-    ),
-    pytest.param(
-        {"kl": KlPenalty(estimator="k1", place="reward", coefficient=0.7)},
-        with_kl_in_the_reward,
-        id="kl_reward",
-    ),
-    pytest.param({"tis_cap": 1.2}, with_truncation, id="tis"),
-]
 
 
 def model_of(engine: Engine) -> TrainableModel:
@@ -161,7 +83,7 @@ def test_gradient_equals_the_float64_reference(
     dtype: str,
     tolerance: float,
     options: dict[str, object],
-    loss_of: Callable[[Row], Tensor],
+    loss_of: RowLoss,
 ) -> None:
     """In float64 to the last digits but a few, so that what float32 leaves is rounding only."""
     engine = opened(engine_for(base_folder, tmp_path, micro_batch_tokens=20, dtype=dtype), spec)

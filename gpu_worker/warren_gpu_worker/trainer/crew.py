@@ -1,0 +1,95 @@
+"""The ranks of a training process as their supervisor sees them: as one child.
+
+Invariants: every rank is sent the same frames, in the same order; what the first one says is what
+is heard; the death of one is the death of all.
+"""
+
+import asyncio
+import logging
+import os
+import shutil
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from warren_broker.worker.child import Child, ChildDied
+from warren_gpu_worker.settings import GpuWorkerSettings
+
+_MODULE = "warren_gpu_worker.trainer.child"
+_ENVIRONMENT = {
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # torch's wish where kernels on a GPU are deterministic
+    "GLOO_SOCKET_IFNAME": "lo",  # all ranks are on this machine
+}
+
+log = logging.getLogger(__name__)
+
+
+class Crew:
+    """One task may send while another receives."""
+
+    def __init__(self, meeting: Path) -> None:
+        self._meeting = meeting
+        self._ranks: list[Child] = []
+        self._watches: list[asyncio.Task[None]] = []
+
+    @classmethod
+    async def spawn(cls, name: str, settings: GpuWorkerSettings) -> "Crew":
+        """Start `settings.devices` ranks. Raises `OSError`."""
+        crew = cls(Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="warren-ranks-")))
+        try:
+            for rank in range(settings.devices):
+                crew._ranks.append(await crew._start(name, settings, rank))
+        except BaseException:
+            crew.kill()
+            await crew.close()
+            raise
+        for child in crew._ranks[1:]:
+            crew._watches.append(
+                asyncio.create_task(crew._watch(child), name=f"watch {child.name}")
+            )
+        return crew
+
+    async def _start(self, name: str, settings: GpuWorkerSettings, rank: int) -> Child:
+        return await Child.spawn(
+            f"{name}, rank {rank}" if settings.devices > 1 else name,
+            _MODULE,
+            [settings.model_dump_json(), str(rank), str(self._meeting / "ranks")],
+            n_threads=settings.n_threads,
+            environment={k: v for k, v in _ENVIRONMENT.items() if k not in os.environ},
+            log_path=settings.log_dir / "trainer.log" if settings.log_dir else None,
+        )
+
+    async def _watch(self, child: Child) -> None:
+        """Other ranks than the first say nothing, so all there is to hear of them is their end."""
+        try:
+            await child.receive()
+        except ChildDied as death:
+            log.error("%s; the other ranks go with it", death)
+            self.kill()
+
+    async def send(self, frame: bytes) -> None:
+        """To all ranks; waits while one is far behind. Raises `ChildDied`."""
+        for child in self._ranks:
+            await child.send(frame)
+
+    async def receive(self) -> bytes:
+        """The first rank's next frame. Raises `ChildDied`."""
+        return await self._ranks[0].receive()
+
+    def kill(self) -> None:
+        """End all ranks now."""
+        for child in self._ranks:
+            child.kill()
+
+    async def close(self) -> None:
+        """End the conversation with all ranks; also with the others when one's end is cut short."""
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(_remove, self._meeting)
+            for child in self._ranks:
+                stack.push_async_callback(child.close)
+            for watch in self._watches:
+                watch.cancel()
+
+
+async def _remove(folder: Path) -> None:
+    await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)

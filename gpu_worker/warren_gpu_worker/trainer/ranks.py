@@ -1,0 +1,114 @@
+# pyright: reportUnknownMemberType=false
+"""The ranks of a training process: one process for each device, which train one model between them.
+
+All ranks are given the same orders. Each computes its own rows of a batch with its own shard of the
+weights, and FSDP2 (see `sharding`) puts weights and gradients together.
+
+Invariants:
+- All ranks do the same things in the same order, for one that waits for another's part waits in
+  vain if that one does something else. So whatever one rank alone may do or find out (files, the
+  metrics of its rows) becomes known to all before anyone goes on.
+- An error that one rank alone has, in the middle of a computation, can't become known: its process
+  ends, the supervisor ends the others, and the op log is applied again from the newest checkpoint.
+- Nobody waits for ever: whoever takes longer than `timeout_s` to come ends the process that waits.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar, cast
+
+import torch
+from torch import distributed
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+
+from warren_gpu_worker.trainer.errors import OpError, reason_of
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """This process among the others; by default there are no others."""
+
+    rank: int = 0
+    size: int = 1
+    mesh: DeviceMesh | None = None
+    """All devices in one row; None where there is only one."""
+
+    @property
+    def is_first(self) -> bool:
+        """The first rank answers, and writes what is written."""
+        return self.rank == 0
+
+    def gather(self, mine: T) -> list[T]:
+        """What each rank has, in the order of ranks."""
+        if self.size == 1:
+            return [mine]
+        found: list[T | None] = [None] * self.size
+        distributed.all_gather_object(found, mine)
+        return cast("list[T]", found)
+
+    def must_end(self, error: Exception) -> bool:
+        """Whether this rank alone may have the error, while others wait for it."""
+        return self.size > 1 and not isinstance(error, OpError)
+
+    def all_or_none(self, work: Callable[[], T]) -> T:
+        """Every rank does it; where one fails all raise `OpError`. `work` waits for no other rank."""
+        if self.size == 1:
+            return work()
+        result, reason = _attempt(work)
+        return _settled(result, next(filter(None, self.gather(reason)), None))
+
+    def by_first(self, work: Callable[[], T]) -> T:
+        """The first rank does it, and all get what came of it or raise `OpError`."""
+        if self.size == 1:
+            return work()
+        outcome = [_attempt(work) if self.is_first else None]
+        distributed.broadcast_object_list(outcome, src=0)
+        return _settled(*cast("tuple[T | None, str | None]", outcome[0]))
+
+
+ALONE = Ranks()
+
+
+def join_ranks(rank: int, size: int, *, device: str, meeting: Path, timeout_s: float) -> Ranks:
+    """Wait until all ranks are here. `meeting` is a new file's name, the same for all.
+
+    Raises `ValueError` when the machine has too few devices.
+    """
+    on_gpu = device != "cpu" and (device != "auto" or torch.cuda.is_available())
+    if on_gpu:
+        if (n_gpus := torch.cuda.device_count()) < size:
+            raise ValueError(
+                f"--devices is {size}, and there are {n_gpus} GPUs; give a smaller one"
+            )
+        torch.cuda.set_device(rank)
+    distributed.init_process_group(
+        "cpu:gloo,cuda:nccl" if on_gpu else "gloo",
+        init_method=meeting.absolute().as_uri(),
+        rank=rank,
+        world_size=size,
+        timeout=timedelta(seconds=timeout_s),
+    )
+    return Ranks(rank, size, init_device_mesh("cuda" if on_gpu else "cpu", (size,)))
+
+
+def _attempt(work: Callable[[], T]) -> tuple[T | None, str | None]:
+    """(result, None) or (None, reason)"""
+    try:
+        return work(), None
+    except Exception as error:  # all ranks raise it once they know
+        if not isinstance(error, OpError):
+            log.warning("a rank can't go on with an op", exc_info=True)
+        return None, reason_of(error)
+
+
+def _settled(result: T | None, reason: str | None) -> T:
+    if reason is not None:
+        raise OpError(reason)
+    return cast("T", result)
