@@ -13,7 +13,8 @@ from warren_broker.port import Broker, Consumer, Delivery, StreamStart, WorkBrok
 from warren_broker.settling import Desk, LogDesk, OpenMessage, QueueDesk
 from warren_broker.topology import Home, Stream, Topic, WorkQueue
 from warren_schemas.envelope import Item
-from warren_schemas.wire import WireError, decode, encode
+from warren_schemas.frame import WireError
+from warren_schemas.wire import decode, encode
 
 ItemT = TypeVar("ItemT", bound=Item)
 ItemT_co = TypeVar("ItemT_co", bound=Item, covariant=True)

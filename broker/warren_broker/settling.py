@@ -15,8 +15,8 @@ from warren_broker.errors import BrokerError
 from warren_broker.port import Delivery, WorkBroker
 from warren_broker.topology import Home, WorkQueue
 from warren_schemas.envelope import Item
+from warren_schemas.frame import WireError
 from warren_schemas.ids import new_message_id
-from warren_schemas.wire import WireError
 
 EXIT_GRACE_S = 5.0
 """How long the last acks and hand-backs may take when an inbox is left."""

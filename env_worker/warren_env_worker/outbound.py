@@ -16,7 +16,7 @@ from warren_broker.inbox import Claim
 from warren_broker.port import WorkBroker
 from warren_broker.topology import Address, Stream
 from warren_env_worker.successor import Successor, Taken
-from warren_schemas.wire import WireError
+from warren_schemas.frame import WireError
 
 DRAIN_S = 1.0
 """How long, when the worker stops, what is under way may take to be confirmed."""

@@ -51,8 +51,9 @@ class ArrayRule:
 
         The context of a validation is None, or the columns of the message by name.
         """
-        if info.context is not None:
-            return self._from_span(value, info.context.get(info.field_name))
+        context = info.context
+        if context is not None:
+            return self._from_span(value, context.get(info.field_name))
         if isinstance(value, np.ndarray):
             return self._from_array(cast("NDArray[Any]", value))
         return self._from_array(self._from_list(value))
@@ -74,10 +75,10 @@ class ArrayRule:
         where = int(np.argmin((array >= low) & (array <= high)))
         raise ValueError(f"expected {self.holds}, got {array[where]} at position {where}")
 
-    def _from_span(self, span: Any, column: object) -> NDArray[Any]:
+    def _from_span(self, span: Any, column: Any) -> NDArray[Any]:
         """Called for every array of every message: reads first and asks what went wrong after."""
         try:
-            rule, array, is_sound = cast("Column", column)
+            rule, array, is_sound = column
             start, stop = span
             part = array[start:stop]
             if rule is not self or not 0 <= start <= stop <= array.size:

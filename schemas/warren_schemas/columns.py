@@ -43,13 +43,25 @@ ColumnShape = tuple[str, str, str, Annotated[int, Field(ge=0)]]
 
 
 class ColumnWriter:
-    """Collects the arrays of one message."""
+    """Collects the arrays and the texts of one message."""
 
     def __init__(self) -> None:
         self._columns: dict[str, _GrowingColumn] = {}
+        self._texts: dict[bytes, int] = {}
 
-    def add_fields(self, model: BaseModel) -> Mapping[str, Any]:
-        """The fields of a model, with spans in place of arrays."""
+    def add_text(self, text: bytes) -> int:
+        """The number by which items speak of this text."""
+        return self._texts.setdefault(text, len(self._texts))
+
+    @property
+    def texts(self) -> list[bytes]:
+        return list(self._texts)
+
+    def add_fields(self, model: object) -> Mapping[str, Any]:
+        """The fields of a model, with spans in place of arrays.
+
+        Raises `TypeError` for what is no model.
+        """
         rules = _array_fields(type(model))
         if not rules:
             return model.__dict__
@@ -110,7 +122,9 @@ def read_columns(body: bytes, offset: int, shapes: list[ColumnShape]) -> dict[st
 
 
 @cache
-def _array_fields(model: type[BaseModel]) -> list[tuple[str, ArrayRule]]:
+def _array_fields(model: type[object]) -> list[tuple[str, ArrayRule]]:
+    if not issubclass(model, BaseModel):
+        raise TypeError(f"{model.__name__} can't travel in a message")
     rules = {name: _rule(info) for name, info in model.model_fields.items()}
     return [(name, rule) for name, rule in rules.items() if rule is not None]
 

@@ -19,6 +19,7 @@ from warren_schemas.base import Frozen
 from warren_schemas.config import RewardRules, Sampling, SecretName, ToolFormat
 from warren_schemas.envelope import Item
 from warren_schemas.ids import GroupId, ModelId
+from warren_schemas.spec_texts import NumberedInMessages
 from warren_schemas.transcript import Transcript
 
 
@@ -86,6 +87,9 @@ class EpisodeSpec(Frozen):
     n_recoveries_left: int = Field(default=3, ge=0)
 
 
+SharedSpec = Annotated[EpisodeSpec, NumberedInMessages()]
+
+
 class FinishReason(StrEnum):
     STOP = "stop"
     """The policy ended its turn with an end-of-turn token or a stop string."""
@@ -137,7 +141,7 @@ Outcome = Annotated[Completed | Failed, Field(discriminator="status")]
 class StartEpisode(Item):
     kind: ClassVar[str] = "start_episode"
     schema_version: ClassVar[int] = 1
-    spec: EpisodeSpec
+    spec: SharedSpec
 
 
 class Generate(Item):
@@ -145,7 +149,7 @@ class Generate(Item):
 
     kind: ClassVar[str] = "generate"
     schema_version: ClassVar[int] = 1
-    spec: EpisodeSpec
+    spec: SharedSpec
     transcript: Transcript
     turn: int = Field(ge=0)
     home: str
@@ -162,7 +166,7 @@ class Step(Item):
 
     kind: ClassVar[str] = "step"
     schema_version: ClassVar[int] = 1
-    spec: EpisodeSpec
+    spec: SharedSpec
     transcript: Transcript
     turn: int = Field(ge=1)
     """Number of actions in the transcript, this one included."""
@@ -174,7 +178,7 @@ class EpisodeEnded(Item):
 
     kind: ClassVar[str] = "episode_ended"
     schema_version: ClassVar[int] = 1
-    spec: EpisodeSpec
+    spec: SharedSpec
     transcript: Transcript
     outcome: Outcome
     worker: str

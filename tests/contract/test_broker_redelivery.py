@@ -1,5 +1,6 @@
 """Redelivery: what is not acked comes again, counted, later if asked to, and not for ever."""
 
+import random
 import time
 from collections import Counter
 
@@ -62,6 +63,31 @@ async def test_settling_after_leaving_is_quiet_and_settles_nothing(
     await late.ack()
     async with broker.consume(queue, prefetch=1) as consumer:
         assert (await take(consumer)).n_deliveries >= 2
+
+
+async def test_acks_in_any_order_settle_what_they_name_and_nothing_else(
+    place: Place, broker: Broker
+) -> None:
+    """Acks may travel together; what is nacked or still held in between must come again."""
+    queue, draw = place.queue(), random.Random(1)
+    await broker.declare(queue)
+    bodies = [b"%d" % n for n in range(40)]
+    await publish_bodies(broker, queue, *bodies)
+    kept: set[bytes] = set()
+    async with broker.consume(queue, prefetch=64) as consumer:
+        held = [await take(consumer) for _ in bodies]
+        draw.shuffle(held)
+        for number, delivery in enumerate(held):
+            if number % 4 == 0:
+                kept.add(delivery.body)
+            elif number % 4 == 1:
+                await delivery.nack()
+                await (await take(consumer)).ack()
+            else:
+                await delivery.ack()
+    async with broker.consume(queue, prefetch=64) as consumer:
+        assert {(await take(consumer)).body for _ in kept} == kept
+        await assert_quiet(consumer)
 
 
 async def test_nack_brings_the_message_back_counted(place: Place, broker: Broker) -> None:

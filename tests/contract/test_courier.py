@@ -11,7 +11,8 @@ from warren_broker.errors import BrokerClosed, Unroutable
 from warren_broker.port import Broker, Consumer
 from warren_schemas.envelope import Item
 from warren_schemas.episode import Generate, Step
-from warren_schemas.wire import MAX_BATCH_BYTES, MAX_ITEMS, MAX_MESSAGE_BYTES, WireError, decode
+from warren_schemas.frame import MAX_MESSAGE_BYTES, WireError
+from warren_schemas.wire import MAX_BATCH_BYTES, MAX_ITEMS, decode
 
 
 @pytest.fixture

@@ -154,7 +154,10 @@ class RabbitBroker:
         await self._settle_in(place.entities)
         consumer = kind(self._receiving, place, prefetch, self._republisher)
         async with self._attached(consumer):
-            yield consumer
+            try:
+                yield consumer
+            finally:
+                await consumer.hurry()
 
     @asynccontextmanager
     async def read(

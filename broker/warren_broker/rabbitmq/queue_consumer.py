@@ -22,6 +22,7 @@ from aiormq.abc import ArgumentsType, DeliveredMessage
 
 from warren_broker.errors import BrokerError
 from warren_broker.memory.mailbox import Mailbox
+from warren_broker.rabbitmq.acks import Acks
 from warren_broker.rabbitmq.connection import Link
 from warren_broker.rabbitmq.entities import Entity
 from warren_broker.rabbitmq.failures import settle
@@ -100,12 +101,14 @@ class QueueConsumer(Mailbox):
     def __init__(self, link: Link, place: Place, prefetch: int, republisher: Republisher) -> None:
         super().__init__()
         self.prefetch = prefetch
+        self._n_hands = prefetch
         self.subscription = Subscription(link, self)
         self._place = place
         self._republisher = republisher
         self._box: deque[QueueDelivery] = deque()
         self._held: set[QueueDelivery] = set()
         self._burying: set[asyncio.Task[None]] = set()
+        self._acks: Acks | None = None
 
     @property
     def arguments(self) -> ArgumentsType:
@@ -115,7 +118,13 @@ class QueueConsumer(Mailbox):
         await self.subscription.stop()
         self.end()
         while self._box:
-            await _return(self._box.pop())
+            await self._return(self._box.pop())
+        await self.hurry()
+
+    async def hurry(self) -> None:
+        """Keep no ack waiting for others any more."""
+        if self._acks is not None:
+            await self._acks.hurry()
 
     async def attach(self, channel: AbstractChannel) -> str:
         for entity in self._place.entities:
@@ -123,7 +132,10 @@ class QueueConsumer(Mailbox):
         return self._place.queue
 
     def accept(self, frames: Frames, message: DeliveredMessage) -> None:
+        if self._acks is None or self._acks.frames is not frames:
+            self._acks = Acks(frames, max_waiting=self._n_hands // 4)
         delivery = QueueDelivery(frames, message, self, n_deliveries_of(message))
+        self._acks.delivered(delivery.tag)
         if delivery.n_deliveries > DELIVERY_LIMIT:
             self._give_up(delivery)
             return
@@ -135,7 +147,7 @@ class QueueConsumer(Mailbox):
 
     async def ack(self, delivery: QueueDelivery) -> None:
         if self._let_go(delivery):
-            await _ack(delivery)
+            self._ack(delivery)
 
     async def nack(self, delivery: QueueDelivery, delay_s: float) -> None:
         if not self._let_go(delivery):
@@ -171,7 +183,7 @@ class QueueConsumer(Mailbox):
 
     async def _hand_back(self, delivery: QueueDelivery, delay_s: float) -> None:
         if delay_s <= 0.0:
-            return await _return(delivery)
+            return await self._return(delivery)
         try:
             await self._republisher.retry(
                 delivery.message,
@@ -181,9 +193,9 @@ class QueueConsumer(Mailbox):
             )
         except BrokerError as error:
             log.warning("%s goes back without a delay: %s", delivery.message_id, error)
-            await _return(delivery)
+            await self._return(delivery)
         else:
-            await _ack(delivery)
+            self._ack(delivery)
 
     async def _bury(self, delivery: QueueDelivery, reason: str) -> None:
         log.warning("%s of %s goes to dead: %s", delivery.message_id, self._place.origin, reason)
@@ -194,18 +206,19 @@ class QueueConsumer(Mailbox):
             )
         except BrokerError as error:
             log.warning("%s goes back instead: %s", delivery.message_id, error)
-            await _return(delivery)
+            await self._return(delivery)
         else:
-            await _ack(delivery)
+            self._ack(delivery)
+
+    def _ack(self, delivery: QueueDelivery) -> None:
+        if self._acks is not None and self._acks.frames is delivery.frames:
+            self._acks.add(delivery.tag)
+
+    async def _return(self, delivery: QueueDelivery) -> None:
+        await settle(delivery.frames.basic_nack(delivery.tag, requeue=True, wait=False))
+        if self._acks is not None and self._acks.frames is delivery.frames:
+            self._acks.returned(delivery.tag)
 
 
 def out_of_deliveries(n_deliveries: int) -> str:
     return f"handed out {n_deliveries} times without an acknowledgement"
-
-
-async def _ack(delivery: QueueDelivery) -> None:
-    await settle(delivery.frames.basic_ack(delivery.tag, wait=False))
-
-
-async def _return(delivery: QueueDelivery) -> None:
-    await settle(delivery.frames.basic_nack(delivery.tag, requeue=True, wait=False))

@@ -28,7 +28,7 @@ from warren_broker.remote.frames import (
 )
 from warren_broker.remote.link import Link
 from warren_broker.topology import Address, Home, Topic, WorkQueue
-from warren_schemas.wire import MAX_MESSAGE_BYTES
+from warren_schemas.frame import MAX_MESSAGE_BYTES
 
 OPEN_S = 10.0
 CALL_S = 60.0

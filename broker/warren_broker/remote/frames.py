@@ -17,7 +17,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from warren_broker.topology import Address, Home, Stream, Topic, WorkQueue
 from warren_schemas.base import Frozen
 from warren_schemas.explain import explain
-from warren_schemas.wire import MAX_MESSAGE_BYTES
+from warren_schemas.frame import MAX_MESSAGE_BYTES
 
 PROTOCOL = 1
 PATH = "/v1/env-workers/connect"

@@ -1,6 +1,7 @@
 """What the worker asks of an environment, told so that a fresh process can answer it as well."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 
 from warren_env_worker.host.protocol import Answer, Call, Start
@@ -39,7 +40,7 @@ class Request:
 
 def start_of(spec: EpisodeSpec) -> Start:
     return Start(
-        config=dict(spec.environment_config),
+        config=dict(deepcopy(spec.environment_config)),  # the spec is everybody's
         seed=spec.seed,
         member=spec.member,
         max_turns=spec.max_turns,

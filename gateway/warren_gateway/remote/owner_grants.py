@@ -32,7 +32,8 @@ from warren_gateway.store.store import StoreUnavailable
 from warren_schemas.control import Heartbeat, RunEnded, WorkerRole
 from warren_schemas.envelope import Item
 from warren_schemas.episode import EpisodeEnded, Generate
-from warren_schemas.wire import MAX_BATCH_BYTES, Decoded, WireError, decode, encode
+from warren_schemas.frame import WireError
+from warren_schemas.wire import MAX_BATCH_BYTES, Decoded, decode, encode
 
 MAX_INTERVAL_S = 60.0
 MAX_OFFERS = 64

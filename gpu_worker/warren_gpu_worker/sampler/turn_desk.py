@@ -29,9 +29,9 @@ from warren_gpu_worker.sampler.unwanted import Unwanted
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_schemas.envelope import Envelope, Item
 from warren_schemas.episode import EpisodeEnded, Failed, FailureKind, Generate, Outcome, Step
+from warren_schemas.frame import WireError
 from warren_schemas.ids import RunId, WorkerId, made_ms, new_message_id
 from warren_schemas.outcome import conclude
-from warren_schemas.wire import WireError
 
 _RETRY_DELAY_S = 1.0
 _MOST_TURNS = 1 << 10

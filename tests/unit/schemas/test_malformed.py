@@ -13,43 +13,50 @@ from tests.support.factories import (
     make_close_model,
     make_episode_ended,
     make_op_result,
+    make_spec,
     make_step,
     make_transcript,
     to_plain,
 )
 
+from warren_schemas.frame import MAX_MESSAGE_BYTES, WireError
+from warren_schemas.spec_texts import MAX_REMEMBERED
 from warren_schemas.training import OpDone
-from warren_schemas.wire import MAX_MESSAGE_BYTES, Decoded, WireError, decode, encode
+from warren_schemas.wire import Decoded, decode, encode
 
 
-def take_apart(body: bytes) -> tuple[dict[str, Any], list[Any], bytes]:
-    """Header, items and columns of a message."""
+def take_apart(body: bytes) -> tuple[dict[str, Any], list[Any], bytes, bytes]:
+    """Header, items, specs and columns of a message."""
     _, n_header, n_items = struct.unpack_from("<4sII", body)
-    end = 12 + n_header + n_items
-    columns = body[end + (-end % 8) :]
-    return orjson.loads(body[12 : 12 + n_header]), orjson.loads(body[12 + n_header : end]), columns
+    specs_at = 12 + n_header + n_items
+    header, items = (
+        orjson.loads(body[12 : 12 + n_header]),
+        orjson.loads(body[12 + n_header : specs_at]),
+    )
+    end = specs_at + sum(header["specs"])
+    return header, items, body[specs_at:end], body[end + (-end % 8) :]
 
 
-def put_together(header: object, items: object, columns: bytes = b"") -> bytes:
+def put_together(header: object, items: object, specs: bytes = b"", columns: bytes = b"") -> bytes:
     parts = [part if isinstance(part, bytes) else orjson.dumps(part) for part in (header, items)]
-    start = struct.pack("<4sII", b"WRN1", *map(len, parts)) + b"".join(parts)
-    return start + b"\0" * (-len(start) % 8) + columns
+    start = struct.pack("<4sII", b"WRN1", *map(len, parts)) + b"".join(parts) + specs
+    return start + bytes(-len(start) % 8) + columns
 
 
 def change_items(body: bytes, change: Callable[[list[Any]], object]) -> Decoded:
-    header, items, columns = take_apart(body)
+    header, items, specs, columns = take_apart(body)
     change(items)
-    return decode(put_together(header, items, columns))
+    return decode(put_together(header, items, specs, columns))
 
 
 GOOD = encode([make_step(), make_step()])
-HEADER, ITEMS, COLUMNS = take_apart(GOOD)
-CLOSE: dict[str, Any] = {"kind": "close_model", "version": 1, "columns": []}
+HEADER, ITEMS, SPECS, COLUMNS = take_apart(GOOD)
+CLOSE: dict[str, Any] = {"kind": "close_model", "version": 1, "columns": [], "specs": []}
 CLOSE_ITEM = to_plain(make_close_model())
 
 
 def test_the_tools_of_this_file_work() -> None:
-    assert put_together(HEADER, ITEMS, COLUMNS) == GOOD
+    assert put_together(HEADER, ITEMS, SPECS, COLUMNS) == GOOD
     assert len(decode(put_together(CLOSE, [CLOSE_ITEM])).items) == 1
 
 
@@ -86,7 +93,7 @@ def test_every_truncation_is_noticed() -> None:
         (b"not JSON", "header: Invalid JSON"),
         (b"\xff\xfe", "header: Invalid JSON"),
         ([], "header: expected keys and values"),
-        ({}, "header: kind: missing; version: missing; columns: missing"),
+        ({}, "header: kind: missing; version: missing; columns: missing; specs: missing"),
         (CLOSE | {"kind": "close_modal"}, "no schema for 'close_modal' version 1"),
         (CLOSE | {"version": 2}, "no schema for 'close_model' version 2"),
         (CLOSE | {"version": "1"}, "header: version: expected a whole number, got '1'"),
@@ -172,7 +179,7 @@ def test_arrays_of_unequal_length_are_their_items_fault() -> None:
 def test_a_column_of_another_rule_is_refused() -> None:
     columns = [["versions_T" if c[0] == "ids_T" else "ids_T" if c[0] == "versions_T" else c[0], *c[1:]]
                for c in HEADER["columns"]]  # fmt: skip
-    decoded = decode(put_together(HEADER | {"columns": columns}, ITEMS, COLUMNS))
+    decoded = decode(put_together(HEADER | {"columns": columns}, ITEMS, SPECS, COLUMNS))
     assert decoded.items == []
     assert "not the span of a column of token_ids" in decoded.rejected[0].reason
 
@@ -185,7 +192,7 @@ def with_number(column: str, value: float) -> bytes:
     starts = np.cumsum([0, *[size + -size % 8 for size in sizes]])
     at = int(starts[names.index(column)]) + 6 * np.dtype(codes[column]).itemsize
     number = np.array([value]).astype(codes[column]).tobytes()
-    return put_together(HEADER, ITEMS, COLUMNS[:at] + number + COLUMNS[at + len(number) :])
+    return put_together(HEADER, ITEMS, SPECS, COLUMNS[:at] + number + COLUMNS[at + len(number) :])
 
 
 @pytest.mark.parametrize(
@@ -211,9 +218,48 @@ def test_a_rejected_item_is_a_message_of_its_own_that_can_be_mended() -> None:
     [rejected] = decode(with_number("ids_T", -1)).rejected
     [again] = decode(rejected.body).rejected
     assert again.reason == rejected.reason.replace("item 1", "item 0")
-    header, items, columns = take_apart(rejected.body)
-    mended = put_together(header, items, columns.replace(b"\xff" * 4, bytes(4), 1))
+    header, items, specs, columns = take_apart(rejected.body)
+    mended = put_together(header, items, specs, columns.replace(b"\xff" * 4, bytes(4), 1))
     assert to_plain(decode(mended).items[0])["transcript"]["tokens"]["mask_T"] == [0, 0, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [(1, "the message has no spec 1"), (-1, "expected a number of at least 0"), ("0", "spec")],
+)
+def test_a_spec_that_the_message_has_not(number: object, reason: str) -> None:
+    items = [ITEMS[0] | {"spec": number}, ITEMS[1]]
+    decoded = decode(put_together(HEADER, items, SPECS, COLUMNS))
+    assert len(decoded.items) == 1
+    assert decoded.rejected[0].reason.startswith("item 0: spec: ")
+    assert reason in decoded.rejected[0].reason
+
+
+def test_a_bad_spec_is_told_by_item_and_field_each_time_it_comes() -> None:
+    broken = decode(put_together(HEADER, ITEMS, b"!" + SPECS[1:], COLUMNS)).rejected
+    assert [rejected.reason[:26] for rejected in broken] == [
+        f"item {index}: spec: Invalid JSON" for index in (0, 1)
+    ]
+    bad = SPECS.replace(b'"max_turns":4', b'"max_turns":0')
+    for _ in range(2):
+        [first, second] = decode(put_together(HEADER, ITEMS, bad, COLUMNS)).rejected
+        assert first.reason == "item 0: spec.max_turns: expected a number of at least 1, got 0"
+        assert second.reason == "item 1: spec.max_turns: expected a number of at least 1, got 0"
+        assert decode(first.body).rejected[0].reason == first.reason
+
+
+def test_specs_that_differ_stay_apart_and_equal_ones_travel_once() -> None:
+    specs = [make_spec(member=member) for member in (0, 1, 0)]
+    body = encode([make_step(spec=spec) for spec in specs])
+    assert len(take_apart(body)[0]["specs"]) == 2
+    assert [to_plain(item)["spec"]["member"] for item in decode(body).items] == [0, 1, 0]
+
+
+def test_more_specs_than_are_remembered() -> None:
+    """The first are forgotten and read anew."""
+    for member in (*range(MAX_REMEMBERED + 10), 0):
+        item = decode(encode([make_step(spec=make_spec(member=member))])).items[0]
+        assert to_plain(item)["spec"]["member"] == member
 
 
 def test_a_rejected_item_leaves_the_arrays_of_its_neighbours_behind() -> None:
@@ -250,7 +296,7 @@ JSON = st.recursive(
 @example("transcript", {"tokens": [0, 1]})
 @example("spec", {"environment_config": {"a": float("nan")}})
 def test_json_at_random_never_does_more_than_reject(field: str, value: object) -> None:
-    decoded = decode(put_together(HEADER, [ITEMS[0] | {field: value}, ITEMS[1]], COLUMNS))
+    decoded = decode(put_together(HEADER, [ITEMS[0] | {field: value}, ITEMS[1]], SPECS, COLUMNS))
     assert len(decoded.items) + len(decoded.rejected) == 2
     assert all(_decode_anything(rejected.body) for rejected in decoded.rejected)
 
@@ -265,7 +311,7 @@ def _decode_anything(body: bytes) -> bool:
 
 def test_an_optional_array_may_be_missing_but_not_bad() -> None:
     outcome = OpDone(version=1, logprobs_N=np.array([-1.0], np.float32))
-    header, items, _ = take_apart(encode([make_op_result(outcome=outcome)]))
+    header, items, *_ = take_apart(encode([make_op_result(outcome=outcome)]))
     bad = np.array([1.0, 0.0], "<f4").tobytes()
-    [rejected] = decode(put_together(header, items, bad)).rejected
+    [rejected] = decode(put_together(header, items, columns=bad)).rejected
     assert rejected.reason.startswith("item 0: outcome.logprobs_N: expected finite logprobs")

@@ -30,9 +30,10 @@ from warren_schemas.config import ImportanceSamplingLoss
 from warren_schemas.envelope import Item
 from warren_schemas.episode import Completed, EpisodeEnded
 from warren_schemas.events import StepCompleted, WarningRaised
+from warren_schemas.frame import MAX_MESSAGE_BYTES, WireError
 from warren_schemas.training import ForwardBackward, OpDone
 from warren_schemas.transcript import ChatMessage, Tokens, Turn
-from warren_schemas.wire import KINDS, MAX_ITEMS, MAX_MESSAGE_BYTES, WireError, decode, encode
+from warren_schemas.wire import KINDS, MAX_ITEMS, decode, encode
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -139,7 +140,7 @@ def test_a_column_holds_the_arrays_of_all_items_and_starts_on_8_bytes() -> None:
         ["versions_T", "versions", "<i4", 8],
     ]
     assert [item["transcript"]["tokens"]["ids_T"] for item in items] == [[0, 3], [3, 8]]
-    start = -(-(12 + n_header + n_items) // 8) * 8
+    start = -(-(12 + n_header + n_items + sum(header["specs"])) // 8) * 8
     assert body[start : start + 32] == np.array([0, 17, 34, 0, 17, 34, 51, 68], "<i4").tobytes()
     assert len(body) == start + 8 * (4 + 1 + 4 + 4)
 
