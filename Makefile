@@ -5,6 +5,7 @@ PIP_FLAGS ?=
 SEED      ?= 1
 FAULTS    ?= 1000
 ARGS      ?=
+TESTERS   ?= 2
 VLLM      ?= $(if $(filter Linux-x86_64,$(shell uname -sm | tr ' ' -)),yes)
 
 BIN        := .venv/bin
@@ -35,7 +36,7 @@ demo: install  ## Teach a tiny model a game, from nothing, in a few minutes (SEE
 	$(BIN)/warren demo --seed $(SEED) $(ARGS)
 
 test: install  ## Run the tests; they start private RabbitMQ and PostgreSQL servers (ARGS="-k codec")
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile $(ARGS)
 
 storm: install  ## Break a whole deployment: 60 faults, killed workers, zombies, outages (8 minutes)
 	$(BIN)/python -m pytest -m storm tests/chaos $(ARGS)

@@ -41,10 +41,10 @@ class Fragile(Fine):
 
 
 class Slow(Fine):
-    limits = Limits(step_s=1.0)
+    limits = Limits(step_s=0.4)
 
     def step(self, action: str) -> StepResult:
-        time.sleep(0.55)
+        time.sleep(0.21)
         return super().step(action)
 
 

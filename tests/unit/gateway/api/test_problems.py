@@ -39,7 +39,7 @@ async def _ask(client: aiohttp.ClientSession, route: AnyRoute, **fields: Any) ->
         return response.status, (await response.json(), response.headers)
 
 
-@pytest.mark.parametrize("headers", WRONG_KEYS, ids=str)
+@pytest.mark.parametrize("headers", WRONG_KEYS, ids=range(len(WRONG_KEYS)))
 @pytest.mark.parametrize("route", LOCKED, ids=_name)
 async def test_every_route_but_health_wants_a_right_key(
     gateway: Gateway, route: AnyRoute, headers: dict[str, str]
