@@ -1,0 +1,83 @@
+"""The same turns by three ways, N in flight in a closed loop: bare, by the queue, by the gateway.
+
+bare     the engine, stepped in this process on the turns' token ids
+queue    `Generate` on the in-process broker, supervisor, child process, `Step` back
+gateway  HTTP `POST /inference/v1/generate`, and then as by the queue
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import numpy as np
+from benchmarks.sampler_queue.place import BASE, Place, prompts, turns
+from tests.support.episodes import policy
+
+from warren_gpu_worker.sampler.engine import Completion, Engine, PolicyKey, Request
+from warren_schemas.config import Sampling
+
+Way = Callable[[int, int, Sampling], Awaitable[int]]
+"""(turns, of them in flight, sampling) -> tokens sampled."""
+
+
+def bare(engine: Engine, folder: str) -> Way:
+    key = PolicyKey("model")
+    engine.load(key, 0, None)
+
+    def take(n: int, n_in_flight: int, sampling: Sampling) -> int:
+        waiting = [
+            Request(time.monotonic_ns() + i, key, np.array(prompt, np.int32), sampling)
+            for i, prompt in enumerate(prompts(folder, n))
+        ]
+        n_tokens = 0
+        engine.submit([waiting.pop() for _ in range(n_in_flight)])
+        while engine.has_work:
+            for answer in engine.step():
+                assert isinstance(answer, Completion)
+                n_tokens += answer.ids_T.size
+                if waiting:
+                    engine.submit([waiting.pop()])
+        return n_tokens
+
+    async def way(n: int, n_in_flight: int, sampling: Sampling) -> int:
+        return await asyncio.to_thread(take, n, n_in_flight, sampling)
+
+    return way
+
+
+def by_queue(place: Place) -> Way:
+    async def way(n: int, n_in_flight: int, sampling: Sampling) -> int:
+        waiting = turns(policy(BASE), n, sampling)
+        n_tokens, n_open = 0, n_in_flight
+        await place.side.send([waiting.pop() for _ in range(n_in_flight)])
+        while n_open:
+            steps = await place.side.steps(1)
+            n_tokens += sum(step.transcript.tokens.n_sampled for step in steps)
+            following = [waiting.pop() for _ in steps[: len(waiting)]]
+            await place.side.send(following)
+            n_open += len(following) - len(steps)
+        return n_tokens
+
+    return way
+
+
+def by_gateway(place: Place, folder: str) -> Way:
+    async def way(n: int, n_in_flight: int, sampling: Sampling) -> int:
+        waiting = prompts(folder, n)
+
+        async def ask() -> int:
+            n_tokens = 0
+            while waiting:
+                asked = {
+                    "model": BASE,
+                    "token_ids": waiting.pop(),
+                    "sampling_params": {"max_tokens": sampling.max_tokens, "logprobs": 0},
+                }
+                async with place.gateway.ann.post("/inference/v1/generate", json=asked) as response:
+                    response.raise_for_status()
+                    n_tokens += (await response.json())["usage"]["completion_tokens"]
+            return n_tokens
+
+        return sum(await asyncio.gather(*(ask() for _ in range(n_in_flight))))
+
+    return way
