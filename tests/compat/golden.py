@@ -20,7 +20,7 @@ from warren_schemas import http
 from warren_schemas.base import Frozen
 from warren_schemas.config import TrainConfig
 from warren_schemas.envelope import Item
-from warren_schemas.openai import answers, requests
+from warren_schemas.openai import answers, generate, requests
 from warren_schemas.reference import config_reference
 from warren_schemas.wire import KINDS, encode
 
@@ -40,7 +40,7 @@ def http_file(body: type[BaseModel]) -> Path:
 
 def http_bodies() -> list[type[BaseModel]]:
     """The config and every body of the API's own routes and of the OpenAI-compatible ones."""
-    modules = [http, requests, answers]
+    modules = [http, requests, answers, generate]
     return [TrainConfig, *(body for module in modules for body in _bodies_of(module))]
 
 

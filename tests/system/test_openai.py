@@ -27,6 +27,7 @@ from warren_gpu_worker.sampler.service import serve_sampler
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.weights import save_policy
 from warren_schemas.control import WorkerRole
+from warren_schemas.openai import GenerateResponse
 
 __all__ = ["tiny_models"]
 
@@ -186,6 +187,25 @@ async def test_a_text_goes_on_from_words_and_from_tokens_alike(ann: AsyncOpenAI)
     assert first.text == second.text == "".join(streamed)
     assert first.logprobs is not None
     assert len(first.logprobs.token_logprobs or []) == len(extra(first, "token_ids"))
+
+
+async def test_tokens_go_on_as_tokens_with_exact_logprobs(
+    gateway: Gateway, tiny_models: dict[str, str]
+) -> None:
+    prompt = [2, 45, 8]
+    asked = {
+        "model": BASE,
+        "token_ids": prompt,
+        "sampling_params": {"n": 3, "max_tokens": 6, "logprobs": 0},
+    }
+    async with gateway.ann.post("/inference/v1/generate", json=asked) as response:
+        told = GenerateResponse.model_validate_json(await response.read())
+    for choice in told.choices:
+        assert choice.logprobs is not None
+        assert set(choice.versions) == {0}
+        expected = reference_logprobs(tiny_models[BASE], prompt, list(choice.token_ids))
+        logprobs = [entry.logprob for entry in choice.logprobs.content]
+        np.testing.assert_allclose(logprobs, expected, atol=1e-3)
 
 
 async def test_a_trained_policy_is_used_by_its_run_newest_or_pinned(

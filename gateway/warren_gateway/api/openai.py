@@ -1,9 +1,11 @@
-"""Models, chats and plain texts in the manner of OpenAI's API.
+"""Models, chats and plain texts in the manner of OpenAI's API, and tokens in that of vLLM.
 
 A caller that leaves ends its request (`Route.ends_with_client`), and the samplers are told to stop.
 """
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 from aiohttp import web
 
@@ -17,7 +19,7 @@ from warren_gateway.api.openai_refusals import (
 )
 from warren_gateway.api.openai_stream import AnswerStream
 from warren_gateway.api.route import Call, Nothing, reply
-from warren_gateway.inference.asking import chat_question, text_question
+from warren_gateway.inference.asking import chat_question, text_question, tokens_question
 from warren_gateway.inference.questions import (
     ANSWER_S,
     Answers,
@@ -27,10 +29,18 @@ from warren_gateway.inference.questions import (
 )
 from warren_gateway.inference.served import NoSuchModel
 from warren_gateway.inference.telling import ChatTelling, Telling, TextTelling
-from warren_schemas.episode import PolicyRef
-from warren_schemas.openai import ChatRequest, CompletionRequest, ServedModel, ServedModels
+from warren_gateway.inference.telling_tokens import told_tokens
+from warren_schemas.episode import PolicyRef, Step
+from warren_schemas.openai import (
+    ChatRequest,
+    CompletionRequest,
+    GenerateRequest,
+    ServedModel,
+    ServedModels,
+)
 
 Completing = Call[ChatRequest] | Call[CompletionRequest]
+Asking = Completing | Call[GenerateRequest]
 
 
 async def list_models(call: Call[Nothing]) -> web.StreamResponse:
@@ -56,7 +66,13 @@ async def complete_text(call: Call[CompletionRequest]) -> web.StreamResponse:
     return await _complete(call, question, TextTelling(call.takes))
 
 
-async def _policy(call: Completing) -> PolicyRef:
+async def generate_tokens(call: Call[GenerateRequest]) -> web.StreamResponse:
+    question = tokens_question(call.takes, await _policy(call))
+    async with _asked(call, question) as answers:
+        return reply(told_tokens(call.takes, await _all(answers)))
+
+
+async def _policy(call: Asking) -> PolicyRef:
     """Whose weights; somebody must be there to sample from them."""
     name, served = call.takes.model, call.parts.served
     try:
@@ -69,24 +85,31 @@ async def _policy(call: Completing) -> PolicyRef:
 
 
 async def _complete(call: Completing, question: Question, telling: Telling) -> web.StreamResponse:
+    async with _asked(call, question) as answers:
+        if call.takes.stream:
+            return await _streamed(call, answers, telling)
+        return reply(telling.whole(await _all(answers)))
+
+
+@asynccontextmanager
+async def _asked(call: Asking, question: Question) -> AsyncGenerator[Answers]:
+    """`Questions.ask`, with its errors as refusals."""
     try:
         async with call.parts.questions.ask(question) as answers:
-            if call.takes.stream:
-                return await _streamed(call, answers, telling)
-            return await _whole(answers, telling)
+            yield answers
     except TooManyQuestions as error:
         raise too_many() from error
     except AnswersLost as error:
         raise stopping() from error
 
 
-async def _whole(answers: Answers, telling: Telling) -> web.StreamResponse:
+async def _all(answers: Answers) -> list[Step]:
+    """Raises `Refusal` for the first that is a failure."""
     try:
         async with asyncio.timeout(ANSWER_S):
-            steps = [unwrapped(await answer) for answer in answers]
+            return [unwrapped(await answer) for answer in answers]
     except TimeoutError as error:
         raise too_late() from error
-    return reply(telling.whole(steps))
 
 
 async def _streamed(call: Completing, answers: Answers, telling: Telling) -> web.StreamResponse:

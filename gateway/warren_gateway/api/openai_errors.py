@@ -3,7 +3,7 @@
 from warren_schemas.http import Problem
 from warren_schemas.openai import OpenAIError, OpenAIProblem
 
-_ROUTES = ("/v1/models", "/v1/chat/completions", "/v1/completions")
+_ROUTES = ("/v1/models", "/v1/chat/completions", "/v1/completions", "/inference/v1/generate")
 _CODES = {
     "invalid_config": "invalid_request",
     "unauthorized": "invalid_api_key",

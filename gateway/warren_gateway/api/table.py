@@ -13,7 +13,13 @@ from warren_gateway.api.env_workers import connect_env_worker
 from warren_gateway.api.events import run_events_live
 from warren_gateway.api.fleet import list_queues, list_workers
 from warren_gateway.api.health import show_health
-from warren_gateway.api.openai import complete_chat, complete_text, list_models, show_model
+from warren_gateway.api.openai import (
+    complete_chat,
+    complete_text,
+    generate_tokens,
+    list_models,
+    show_model,
+)
 from warren_gateway.api.route import Nothing, Route
 from warren_gateway.api.runs import (
     ListRuns,
@@ -43,6 +49,8 @@ from warren_schemas.openai import (
     ChatCompletion,
     ChatRequest,
     CompletionRequest,
+    GenerateRequest,
+    GenerateResponse,
     ServedModel,
     ServedModels,
     TextCompletion,
@@ -52,6 +60,7 @@ AnyRoute = (
     Route[Nothing]
     | Route[ChatRequest]
     | Route[CompletionRequest]
+    | Route[GenerateRequest]
     | Route[ListDeadLetters]
     | Route[ListRuns]
     | Route[ReadTrajectories]
@@ -169,6 +178,16 @@ ROUTES: tuple[AnyRoute, ...] = (
         takes=CompletionRequest,
         answers=TextCompletion,
         summary="Let it go on from a text or from tokens, in the manner of OpenAI's API",
+        errors=(400, 404, 413, 429, 502, 504),
+        ends_with_client=True,
+    ),
+    Route(
+        "POST",
+        "/inference/v1/generate",
+        generate_tokens,
+        takes=GenerateRequest,
+        answers=GenerateResponse,
+        summary="Let it go on from tokens to tokens, in the manner of vLLM",
         errors=(400, 404, 413, 429, 502, 504),
         ends_with_client=True,
     ),

@@ -13,6 +13,8 @@ from warren_schemas.openai import (
     AskedMessage,
     ChatRequest,
     CompletionRequest,
+    GenerateRequest,
+    SamplingParams,
     SamplingRequest,
     ToolCall,
     ToolSpec,
@@ -38,17 +40,23 @@ def text_question(request: CompletionRequest, policy: PolicyRef) -> Question:
     return Question(policy, _plain(request.prompt), sampling, request.n, is_plain=True)
 
 
+def tokens_question(request: GenerateRequest, policy: PolicyRef) -> Question:
+    params = request.sampling_params
+    sampling = _sampling(params, params.max_tokens)
+    return Question(policy, _plain(request.token_ids), sampling, params.n, is_plain=True)
+
+
 def tools_of(request: ChatRequest) -> tuple[ToolSpec, ...]:
     """The tools that the policy is told of."""
     return () if request.tool_choice == "none" else request.tools or ()
 
 
-def _sampling(request: SamplingRequest, max_tokens: int) -> Sampling:
+def _sampling(request: SamplingRequest | SamplingParams, max_tokens: int) -> Sampling:
     stop = (request.stop,) if isinstance(request.stop, str) else request.stop or ()
     return Sampling(
         temperature=1.0 if request.temperature is None else request.temperature,
         top_p=1.0 if request.top_p is None else request.top_p,
-        top_k=request.top_k,
+        top_k=max(request.top_k, 0),
         min_p=request.min_p,
         repetition_penalty=request.repetition_penalty,
         max_tokens=max_tokens,

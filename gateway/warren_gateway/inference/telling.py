@@ -88,14 +88,14 @@ class ChatTelling:
         return ChatChunk(id=self._id, created=self._created, model=self._request.model)
 
     def _choice(self, index: int, step: Step) -> ChatChoice:
-        ids, logprobs, versions = _sampled(step)
+        ids, logprobs, versions = sampled(step)
         message = _message(step.transcript.messages[-1].content, self._tools)
         wants_ids = self._request.return_token_ids
         return ChatChoice(
             index=index,
             message=message,
             finish_reason="tool_calls" if message.tool_calls else step.finish.value,
-            logprobs=_chat_logprobs(ids, logprobs) if self._request.logprobs else None,
+            logprobs=named_logprobs(ids, logprobs) if self._request.logprobs else None,
             token_ids=tuple(ids) if wants_ids else None,
             versions=tuple(versions) if wants_ids else None,
         )
@@ -123,7 +123,7 @@ class TextTelling:
         return self._bare.model_copy(update={**fields, "prompt_token_ids": prompt})
 
     def _choice(self, index: int, step: Step) -> TextChoice:
-        ids, logprobs, versions = _sampled(step)
+        ids, logprobs, versions = sampled(step)
         wants_ids = self._request.return_token_ids
         told = TextLogprobs(tokens=tuple(map(_name, ids)), token_logprobs=tuple(logprobs))
         return TextChoice(
@@ -149,7 +149,7 @@ def prompt_ids(step: Step) -> tuple[int, ...]:
     return tuple(tokens.ids_T[tokens.mask_T == 0].tolist())
 
 
-def _sampled(step: Step) -> tuple[list[int], list[float], list[int]]:
+def sampled(step: Step) -> tuple[list[int], list[float], list[int]]:
     """Ids, logprobs and versions of what the policy said."""
     tokens = step.transcript.tokens
     is_sampled_T = tokens.mask_T == 1
@@ -162,7 +162,8 @@ def _name(token_id: int) -> str:
     return f"token_id:{token_id}"
 
 
-def _chat_logprobs(ids: list[int], logprobs: list[float]) -> ChatLogprobs:
+def named_logprobs(ids: list[int], logprobs: list[float]) -> ChatLogprobs:
+    """One for each token, by its id."""
     return ChatLogprobs(
         content=tuple(
             TokenLogprob(token=_name(token_id), logprob=logprob)

@@ -6,6 +6,7 @@ gateway has no tokenizer. What a policy can't do is refused by name, not ignored
 
 requests   what is asked
 answers    what is answered: whole, in chunks, or with an error
+generate   tokens in, tokens out, in the manner of vLLM
 """
 
 from warren_schemas.openai.answers import (
@@ -26,6 +27,12 @@ from warren_schemas.openai.answers import (
     TextLogprobs,
     TokenLogprob,
     Usage,
+)
+from warren_schemas.openai.generate import (
+    GenerateChoice,
+    GenerateRequest,
+    GenerateResponse,
+    SamplingParams,
 )
 from warren_schemas.openai.requests import (
     AskedMessage,
@@ -54,8 +61,12 @@ __all__ = [
     "Delta",
     "FunctionCall",
     "FunctionSpec",
+    "GenerateChoice",
+    "GenerateRequest",
+    "GenerateResponse",
     "OpenAIError",
     "OpenAIProblem",
+    "SamplingParams",
     "SamplingRequest",
     "ServedModel",
     "ServedModels",

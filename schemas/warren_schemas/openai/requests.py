@@ -16,6 +16,7 @@ Words = Annotated[str, Field(min_length=1)]
 Temperature = Annotated[float, Field(ge=0, le=2)]
 TokenId = Annotated[int, Field(ge=0, lt=1 << 31)]
 TokenIds = Annotated[tuple[TokenId, ...], Field(min_length=1)]
+LogprobsOfText = Annotated[int, Field(ge=0, le=1)]
 FunctionName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 
 
@@ -136,5 +137,5 @@ class CompletionRequest(SamplingRequest):
     """A text, or token ids. No chat template is applied."""
     max_tokens: PositiveInt = 16
     """Most tokens of an answer."""
-    logprobs: Annotated[int, Field(ge=0, le=1)] | None = None
+    logprobs: LogprobsOfText | None = None
     """0 or 1: add the logprob of each sampled token. There are none of other tokens."""

@@ -86,6 +86,7 @@ async def test_a_store_that_is_away_is_503_with_a_time_to_come_back(
         "/v1/runs": body,
         "/v1/chat/completions": {"model": "m", "messages": [{"role": "user", "content": "?"}]},
         "/v1/completions": {"model": "m", "prompt": "?"},
+        "/inference/v1/generate": {"model": "m", "token_ids": [2]},
     }
     fields: dict[str, Any] = {"json": bodies.get(route.path)} if route.method == "POST" else {}
     status, (answer, headers) = await _ask(gateway.ann, route, **fields)
