@@ -1,7 +1,6 @@
 """A sampler with its engine in a real child process, and the other end of its queues."""
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -75,8 +74,3 @@ async def stage(
         environment_side(hub) as side,
     ):
         yield Stage(hub, side)
-
-
-def child_pids() -> list[int]:
-    children = [int(p) for p in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
-    return [p for p in children if b"sampler.child" in Path(f"/proc/{p}/cmdline").read_bytes()]

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from tests.support.base_models import tiny_models
 from tests.support.episodes import ENVIRONMENT, environment_side, first_turn, policy, user
+from tests.support.processes import children_running
 from tests.support.sampler_stage import (
     BASE,
     LONG,
     Stage,
-    child_pids,
     sampler,
     settings_of,
     shared,
@@ -112,18 +112,21 @@ async def test_turns_of_a_cancelled_episode_are_dropped_and_those_of_its_next_at
 
 
 @shared
-async def test_a_turn_under_way_is_let_go_when_its_episode_is_cancelled(
-    stage: Stage, tmp_path: Path
+@pytest.mark.parametrize("what", ["episode", "run"])
+async def test_a_turn_under_way_is_let_go_when_its_episode_is_cancelled_or_its_run_ends(
+    stage: Stage, tmp_path: Path, what: str
 ) -> None:
     fifo = tmp_path / "v1"
     fifo.mkdir()
     os.mkfifo(fifo / "SHA256SUMS")  # reading the policy waits for a writer that never comes
-    turn = first_turn(policy(min_version=1, url=fifo.as_uri()))
+    run = RunId(f"run_without_{what}")
+    turn = first_turn(policy(min_version=1, url=fifo.as_uri()), run=run)
+    ended = RunEnded(envelope=Envelope(), ended_run=run, model=turn.spec.policy.model)
     watcher = stage.hub.client("watcher")
     async with listen(watcher, WORKERS, Heartbeat) as heartbeats, asyncio.timeout(100):
         await stage.side.send([turn])
         await until_in_flight(heartbeats, 1)
-        await stage.tell(EpisodeCancelled(envelope=turn.envelope))
+        await stage.tell(ended if what == "run" else EpisodeCancelled(envelope=turn.envelope))
         await until_in_flight(heartbeats, 0)
     await watcher.close()
     writer = os.open(fifo / "SHA256SUMS", os.O_WRONLY)
@@ -176,7 +179,7 @@ async def test_twins_are_harmless(stage: Stage) -> None:
 
 @shared
 async def test_a_child_killed_in_the_middle_costs_no_answer(stage: Stage) -> None:
-    before, acting = child_pids(), policy()
+    before, acting = children_running("sampler.child"), policy()
     turns = [first_turn(acting, sampling=LONG) for _ in range(200)]
     await stage.side.send(turns)
     steps = await stage.side.steps(10)
@@ -184,7 +187,7 @@ async def test_a_child_killed_in_the_middle_costs_no_answer(stage: Stage) -> Non
         os.kill(pid, signal.SIGKILL)
     steps += await stage.side.steps(200 - len(steps))
     assert {s.envelope.episode for s in steps} == {t.envelope.episode for t in turns}
-    assert not set(before) & set(child_pids())
+    assert not set(before) & set(children_running("sampler.child"))
 
 
 async def test_stopping_hands_back_what_is_held_and_says_goodbye(
@@ -194,13 +197,13 @@ async def test_stopping_hands_back_what_is_held_and_says_goodbye(
     async with open_hub(tmp_path / "broker") as hub:
         watcher = hub.client("watcher")
         async with listen(watcher, WORKERS, Heartbeat) as heartbeats, environment_side(hub) as side:
-            before, acting = child_pids(), policy()
+            before, acting = children_running("sampler.child"), policy()
             async with sampler(hub, settings_of(only, tmp_path)):
                 await side.ask([first_turn(policy())])
                 turns = [first_turn(acting, sampling=LONG) for _ in range(300)]
                 await side.send(turns)
                 steps = await side.steps(1)
-            assert child_pids() == before
+            assert children_running("sampler.child") == before
             last = await last_heartbeat(heartbeats)
             assert last.offers == (BASE,)
             assert last.role is WorkerRole.SAMPLER

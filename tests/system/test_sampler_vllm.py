@@ -16,7 +16,7 @@ from peft import PeftModel
 from tests.support.base_models import even_model, tiny_models
 from tests.support.engines import needs_vllm, settings_for
 from tests.support.episodes import EnvironmentSide, environment_side, first_turn, policy, user
-from tests.support.sampler_stage import child_pids
+from tests.support.processes import children_running
 from tests.support.sampling import adapter, nudged, with_weights
 from transformers import PreTrainedModel
 
@@ -166,7 +166,7 @@ async def test_bad_turns_fail_alone(stage: Stage, tmp_path: Path) -> None:
 async def test_when_the_engine_core_is_killed_every_turn_is_answered_by_another(
     stage: Stage,
 ) -> None:
-    before = child_pids()
+    before = children_running("sampler.child")
     turns = [first_turn(policy(BASE), sampling=LONG) for _ in range(60)]
     await stage.side.send(turns)
     steps = await stage.side.steps(3)
@@ -174,4 +174,4 @@ async def test_when_the_engine_core_is_killed_every_turn_is_answered_by_another(
         os.kill(pid, signal.SIGKILL)
     steps += await stage.side.steps(60 - len(steps), timeout_s=300.0)
     assert {s.envelope.episode for s in steps} == {t.envelope.episode for t in turns}
-    assert not set(before) & set(child_pids())
+    assert not set(before) & set(children_running("sampler.child"))
