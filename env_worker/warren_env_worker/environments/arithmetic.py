@@ -32,17 +32,25 @@ class Arithmetic(Env[Problem]):
     isolation = "shared"
 
     def __init__(
-        self, path: str = SHIPPED, demonstrations: Literal["right", "random"] = "right"
+        self,
+        path: str = SHIPPED,
+        demonstrations: Literal["right", "random"] = "right",
+        max_answer: int | None = None,
     ) -> None:
         """`path` of a parquet file; `{split}` in it stands for the split.
 
-        Demonstrations give the right answer, or a random number of as many digits.
+        Demonstrations give the right answer, or a random number of as many digits. Questions with
+        an answer above `max_answer` are left out.
         """
         self.path = path
         self.demonstrations = demonstrations
+        self.max_answer = max_answer
 
     def tasks(self, split: str) -> Sequence[Problem]:
-        return read_problems(Path(self.path.replace("{split}", split)))
+        problems = read_problems(Path(self.path.replace("{split}", split)))
+        if self.max_answer is None:
+            return problems
+        return [problem for problem in problems if int(problem.answer) <= self.max_answer]
 
     def reset(self, task: Problem, ctx: Context) -> str:
         self.answer = task.answer

@@ -43,6 +43,12 @@ def test_every_shipped_sum_is_right_and_in_one_split() -> None:
         seen.add(tuple(sorted(numbers)))
 
 
+def test_small_sums_alone() -> None:
+    answers = [int(problem.answer) for problem in Arithmetic(max_answer=18).tasks("train")]
+    assert len(answers) == 90
+    assert max(answers) == 18
+
+
 def test_an_episode() -> None:
     right = Arithmetic().tasks("test")[0].answer
     episode = play(Arithmetic(), lambda _: right, split="test")
