@@ -1,6 +1,7 @@
 """Train, print one table, and write the curves to `benchmarks/curves/`."""
 
 import argparse
+import resource
 import tempfile
 from pathlib import Path
 
@@ -28,9 +29,11 @@ CASES = {
 
 def learned(case: str, sets: list[str], folder: Path) -> Record:
     config = read_config(ROOT / "examples" / f"{case}.yaml", sets)
+    begun_s = cpu_s()
     with tempfile.TemporaryDirectory(prefix="warren-benchmark-") as home:
         site = site_in(Path(home), free_port(), config.model.base)
         record = run_in_loop(lambda: trained(site, config), site)
+    record.cpu_s = cpu_s() - begun_s
     curves = {label: record.curve(tag) for tag, label in CASES[case].items()}
     title = f"{case}: {config.model.base}, CPU, batches while training"
     folder.mkdir(parents=True, exist_ok=True)
@@ -38,9 +41,15 @@ def learned(case: str, sets: list[str], folder: Path) -> Record:
     return record
 
 
+def cpu_s() -> float:
+    """Of this process and of all children that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+
+
 def table(records: dict[str, Record]) -> Table:
     shown = Table(title="batches: mean of the first and last steps; evaluated: fresh episodes")
-    for column in ("example", "", "first", "last", "before", "after", "steps", "wall s"):
+    for column in ("example", "", "first", "last", "before", "after", "steps", "wall s", "CPU s"):
         shown.add_column(column, justify="left" if column in ("example", "") else "right")
     for case, record in records.items():
         for tag, label in CASES[case].items():
@@ -52,6 +61,7 @@ def table(records: dict[str, Record]) -> Table:
                 *(cell if isinstance(cell, str) else f"{cell:.3f}" for cell in cells),
                 str(len(record.steps)),
                 f"{record.wall_s:.0f}",
+                f"{record.cpu_s:.0f}",
             )
     return shown
 

@@ -26,6 +26,8 @@ class Record:
     )
     evaluations: list[EvaluationCompleted] = field(default_factory=list[EvaluationCompleted])
     wall_s: float = 0.0
+    cpu_s: float = 0.0
+    """Of all processes, from the start of the site to its end."""
 
     def curve(self, tag: str) -> list[tuple[float, float]]:
         """Time and value of each step that has the tag."""
