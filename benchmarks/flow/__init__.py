@@ -10,5 +10,5 @@ Real gateways, GPU workers and env workers on a RabbitMQ and a PostgreSQL of the
 - `lag`: the reward that the demo's task reaches with a batch of lag and without (real models)
 - `endurance`: many episodes, and the memory of each process
 
-prints its table and, for the first two, writes its chart beside this file.
+prints its table; the first two and the last write a chart beside this file.
 """

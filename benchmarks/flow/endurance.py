@@ -4,7 +4,7 @@ import asyncio
 import math
 import time
 
-from benchmarks.flow.place import resident_mb, site, walks
+from benchmarks.flow.place import Curve, draw, resident_mb, site, walks
 from tests.chaos.storm import has_begun
 
 EPISODES_PER_STEP, GROUP_SIZE = 512, 8
@@ -28,15 +28,20 @@ async def endurance(episodes: int, minutes: float) -> None:
         run = await client.train(run_config)
         await has_begun(run)
         await asyncio.sleep(WARM_S)
-        n_warm = n = (await run.refresh()).step * EPISODES_PER_STEP
-        start = resident_mb(here)
+        curves: dict[str, Curve] = {name: [] for name in resident_mb(here)}
+        n = 0
         while not run.state.is_final and time.monotonic() - began_s < 60 * minutes:
-            await asyncio.sleep(LOOK_S)
             n = (await run.refresh()).step * EPISODES_PER_STEP
-        end, elapsed_s = resident_mb(here), time.monotonic() - began_s
+            for process, used_mb in resident_mb(here).items():
+                curves[process].append((n, used_mb))
+            await asyncio.sleep(LOOK_S)
+        elapsed_s = time.monotonic() - began_s
         if not run.state.is_final:
             await run.cancel()
     print(f"{n} episodes in {elapsed_s:.0f} s, {n / elapsed_s:.0f}/s")
-    print(f"memory in MB with children, after {n_warm} episodes and after {n}")
-    for name, before_mb in start.items():
-        print(f"{name:12s} {before_mb:8.1f} {end[name]:8.1f}")
+    n_warm = curves["RabbitMQ"][0][0]
+    print(f"memory in MB with children, after {n_warm:.0f} episodes, after {n}, and the most")
+    for process, curve in curves.items():
+        used = [mb for _, mb in curve]
+        print(f"{process:12s} {used[0]:8.1f} {used[-1]:8.1f} {max(used):8.1f}")
+    draw("endurance", "Resident memory of each process", "episodes", "MB", curves)
