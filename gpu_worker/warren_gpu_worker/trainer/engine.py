@@ -166,7 +166,7 @@ class Engine:
         if entry is None:
             return OpFailed(reason="the model is not open")
         model = entry.model
-        torch.manual_seed(_op_seed(model.spec.seed, number))
+        _seed(model.network.device, _op_seed(model.spec.seed, number))
         model.last_op = number
         try:
             self._parking.use(model_id, model)
@@ -295,6 +295,14 @@ def _continue_at(model: TrainableModel, next_op: int, *, restored: bool) -> None
     if next_op != model.last_op + 1:
         made = "the checkpoint was made" if restored else "a new model stands"
         raise CheckpointError(f"{made} after op {model.last_op}, so op {next_op} can't be next")
+
+
+def _seed(device: torch.device, seed: int) -> None:
+    """Of whatever an op draws from. On a machine without a GPU `torch.manual_seed` would take as
+    long as a small op: it keeps each call, and the stack it came by, until a GPU is there."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.manual_seed(seed)
 
 
 def _op_seed(seed: int, number: int) -> int:

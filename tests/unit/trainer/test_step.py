@@ -37,6 +37,16 @@ def model_of(engine: Engine, model: ModelId = MODEL) -> TrainableModel:
     return engine._entries[model].model  # pyright: ignore[reportPrivateUsage]
 
 
+def test_ops_leave_nothing_behind_for_a_gpu_that_is_not_there(
+    base_folder: Path, tmp_path: Path
+) -> None:
+    engine = opened(engine_for(base_folder, tmp_path), LORA)
+    waiting = torch.cuda._queued_calls  # pyright: ignore[reportPrivateUsage]
+    n_before = len(waiting)
+    apply_all(engine, some_ops(6))
+    assert len(waiting) == n_before
+
+
 def weights_of(engine: Engine) -> str:
     return digest(model_of(engine).parameters.values())
 
