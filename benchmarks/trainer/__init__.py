@@ -1,0 +1,1 @@
+"""What training costs: models that share a worker, memory, and the update against TRL's."""
