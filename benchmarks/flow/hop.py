@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from benchmarks.flow.place import cpu_s, n_live, n_turns, site, walks
+from benchmarks.flow.place import cpu_s, n_turns, site, until_live, walks
 
 IN_FLIGHT = (4, 32, 256)
 
@@ -21,8 +21,7 @@ async def hop(seconds: float) -> None:
                 step_s=0.0,
             )
             run = await client.train(run_config)
-            while await n_live(client) < live / 2:  # noqa: ASYNC110 - other processes tell us nothing
-                await asyncio.sleep(0.5)
+            await until_live(client, run, live / 2)
             before, turns, began_s = cpu_s(here), n_turns(here), time.monotonic()
             await asyncio.sleep(seconds)
             n, elapsed_s = n_turns(here) - turns, time.monotonic() - began_s

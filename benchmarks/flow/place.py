@@ -1,8 +1,10 @@
 """Where the flow is measured: a site of its own, runs for it, and readings of its processes."""
 
+import asyncio
 import tempfile
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
+from itertools import cycle
 from pathlib import Path
 
 import leather
@@ -11,10 +13,12 @@ from tests.chaos.ledger import turns_sampled
 from tests.chaos.site import Site, let_others_in, open_site
 from tests.chaos.storm import config
 
-from warren import Client
+from warren import Client, Run
 from warren_schemas.control import WorkerRole
 
 CHARTS = Path(__file__).parent
+COLOURS = ("#1b6ca8", "#d1495b", "#3a7d44", "#8d5a97", "#b07d12", "#444444")
+PATIENCE_S, LOOK_S = 600.0, 0.5
 Curve = list[tuple[float, float]]
 
 
@@ -48,7 +52,7 @@ def walks(
     walk = {"n_turns": n_turns, "step_s": step_s, "spread": spread}
     return config(
         name,
-        environments=[{"name": "walk", "config": walk}],
+        environments=[{"name": "walk", "config": walk, "max_turns": n_turns}],
         algorithm={
             "group_size": group_size,
             "groups_per_step": groups_per_step,
@@ -65,6 +69,22 @@ def n_turns(here: Site) -> int:
 async def n_live(client: Client) -> int:
     workers = await client.workers()
     return sum(w.in_flight for w in workers if w.role == WorkerRole.ENVIRONMENT)
+
+
+async def until_live(client: Client, run: Run, n: float) -> None:
+    """Return when so many episodes are live. Raises when the run ends before that."""
+    async with asyncio.timeout(PATIENCE_S):
+        while await n_live(client) < n:
+            if (await run.refresh()).state.is_final:
+                raise RuntimeError(f"{run.id} ended too early: {run.state}")
+            await asyncio.sleep(LOOK_S)
+
+
+async def until_none_live(client: Client) -> None:
+    """Return when every env worker has let go of its episodes."""
+    async with asyncio.timeout(PATIENCE_S):
+        while await n_live(client):  # noqa: ASYNC110 - other processes have no event for us
+            await asyncio.sleep(LOOK_S)
 
 
 def pids(here: Site) -> dict[str, int]:
@@ -87,7 +107,7 @@ def resident_mb(here: Site) -> dict[str, float]:
 
 
 def _resident_kb(pid: int) -> int:
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, IndexError):  # one that ends has no memory any more
         status = Path(f"/proc/{pid}/status").read_text()
         return int(status.partition("VmRSS:")[2].split()[0])
     return 0
@@ -101,6 +121,6 @@ def draw(name: str, title: str, x: str, y: str, lines: Mapping[str, Curve]) -> N
     chart.add_y_scale(0, max(py for _, py in points) * 1.05)
     chart.add_x_axis(name=x)
     chart.add_y_axis(name=y)
-    for label, line in lines.items():
-        chart.add_line(line, name=label)
+    for colour, (label, line) in zip(cycle(COLOURS), lines.items(), strict=False):
+        chart.add_line(line, name=label, stroke_color=colour)
     chart.to_svg(str(CHARTS / f"{name}.svg"))

@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from benchmarks.flow.place import cpu_s, draw, n_live, n_turns, site, walks
+from benchmarks.flow.place import cpu_s, draw, n_turns, site, until_live, until_none_live, walks
 from tests.chaos.site import Site
 
 from warren import Client
@@ -52,14 +52,12 @@ async def _rate(
         step_s=0.2,
     )
     run = await client.train(run_config)
-    while await n_live(client) < 0.98 * live:  # noqa: ASYNC110 - other processes have no event for us
-        await asyncio.sleep(0.5)
+    await until_live(client, run, 0.98 * live)
     turns, cpu, began_s = n_turns(here), sum(cpu_s(here).values()), time.monotonic()
     await asyncio.sleep(seconds)
     elapsed_s = time.monotonic() - began_s
     rate = (n_turns(here) - turns) / elapsed_s
     busy = (sum(cpu_s(here).values()) - cpu) / elapsed_s
     await run.cancel()
-    while await n_live(client):  # noqa: ASYNC110 - the same
-        await asyncio.sleep(0.5)
+    await until_none_live(client)
     return rate, busy

@@ -26,7 +26,7 @@ from warren_schemas.training import ForwardBackward, ModelSpec, OptimStep, Token
 
 N_MODELS, N_ROWS, N_TOKENS = 8, 8, 32
 STEPS = (1, 4, 20)
-SETTINGS = ((1e-4, 1e-8), (1e-3, 1e-8), (1e-3, 1e-6))
+SETTINGS = ((1e-3, 1e-8), (1e-4, 1e-8), (1e-4, 1e-6), (1e-4, 1e-4), (1e-4, 1.0))
 """(learning rate, epsilon)"""
 MODELS = [ModelId(f"model_{n}") for n in range(N_MODELS)]
 

@@ -147,7 +147,7 @@ class Site:
 
     def sample_memory(self) -> None:
         for part in self.parts.values():
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError, IndexError):
                 status = Path(f"/proc/{part.pid}/status").read_text()
                 part.memory_kb.append(int(status.partition("VmRSS:")[2].split()[0]))
 
