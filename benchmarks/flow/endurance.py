@@ -44,4 +44,5 @@ async def endurance(episodes: int, minutes: float) -> None:
     for process, curve in curves.items():
         used = [mb for _, mb in curve]
         print(f"{process:12s} {used[0]:8.1f} {used[-1]:8.1f} {max(used):8.1f}")
-    draw("endurance", "Resident memory of each process", "episodes", "MB", curves)
+    own = {process: curve for process, curve in curves.items() if process in here.parts}
+    draw("endurance", "Resident memory of each process", "episodes", "MB", own)

@@ -4,7 +4,6 @@ import asyncio
 import tempfile
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
-from itertools import cycle
 from pathlib import Path
 
 import leather
@@ -17,7 +16,6 @@ from warren import Client, Run
 from warren_schemas.control import WorkerRole
 
 CHARTS = Path(__file__).parent
-COLOURS = ("#1b6ca8", "#d1495b", "#3a7d44", "#8d5a97", "#b07d12", "#444444")
 PATIENCE_S, LOOK_S = 600.0, 0.5
 Curve = list[tuple[float, float]]
 
@@ -121,6 +119,6 @@ def draw(name: str, title: str, x: str, y: str, lines: Mapping[str, Curve]) -> N
     chart.add_y_scale(0, max(py for _, py in points) * 1.05)
     chart.add_x_axis(name=x)
     chart.add_y_axis(name=y)
-    for colour, (label, line) in zip(cycle(COLOURS), lines.items(), strict=False):
-        chart.add_line(line, name=label, stroke_color=colour)
+    for label, line in lines.items():
+        chart.add_line(line, name=label)
     chart.to_svg(str(CHARTS / f"{name}.svg"))
