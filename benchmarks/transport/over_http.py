@@ -18,7 +18,7 @@ from benchmarks.transport.load import RoundTrip
 from warren_schemas.episode import Generate, Step
 
 
-async def serve(port: int) -> None:
+async def serve(port: int, ready: asyncio.Event) -> None:
     """Answer every step by the next turn, for ever."""
     app = web.Application()
     app.router.add_post("/typed", _handler(_answer_typed))
@@ -26,6 +26,7 @@ async def serve(port: int) -> None:
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", port, backlog=1024).start()
+    ready.set()
     await asyncio.Event().wait()
 
 

@@ -24,9 +24,10 @@ async def serve_broker(url: str, run: str) -> None:
 
 
 async def serve_http(port: int) -> None:
+    ready = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(over_http.serve(port), name="http")
-        await asyncio.sleep(0)
+        tasks.create_task(over_http.serve(port, ready), name="http")
+        await ready.wait()
         print("ready", flush=True)
 
 
