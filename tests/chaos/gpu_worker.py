@@ -16,7 +16,7 @@ from warren_gpu_worker.sampler import turn_desk
 from warren_gpu_worker.sampler.process import SamplerProcess
 from warren_gpu_worker.service import serve_gpu_worker
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer import process
+from warren_gpu_worker.trainer import crew
 
 BASE_MODEL = "sim"
 
@@ -24,7 +24,7 @@ BASE_MODEL = "sim"
 def simulate_children() -> None:
     sampler = partial(SamplerProcess, module="tests.chaos.sampler_child")
     setattr(turn_desk, "SamplerProcess", sampler)  # noqa: B010 - the type checker sees a class
-    setattr(process, "_MODULE", "tests.chaos.trainer_child")  # noqa: B010 - private on purpose
+    setattr(crew, "_MODULE", "tests.chaos.trainer_child")  # noqa: B010 - private on purpose
 
 
 async def serve() -> None:
