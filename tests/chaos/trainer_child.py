@@ -19,6 +19,7 @@ from warren_gpu_worker.trainer.frames import (
     Answer,
     Apply,
     Close,
+    Fail,
     Open,
     Ready,
     Together,
@@ -85,6 +86,8 @@ class SimulatedTrainer:
                     for part in order.applies:
                         for number, body in part.ops:
                             self._apply(part.model, part.epoch, number, body)
+                case Fail():
+                    raise AssertionError("one rank alone never runs out of memory")
                 case Close() as order:
                     if self._models.get(order.model, (0, None))[0] == order.epoch:
                         del self._models[order.model]

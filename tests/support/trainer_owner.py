@@ -26,7 +26,7 @@ from warren_schemas.training import (
 )
 
 WORKER = WorkerId("trainer_test")
-PATIENCE_S = 60.0
+PATIENCE_S = 100.0
 
 
 class Owner:

@@ -450,6 +450,29 @@ async def test_no_memory_fails_the_op_with_a_hint_and_nothing_else(
     assert done(after[1]).version == 2
 
 
+@pytest.mark.timeout(300)
+async def test_no_memory_on_one_rank_fails_the_op_when_it_comes_again(
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
+) -> None:
+    """The rank can't tell the other one in the middle of an op, so both end; the op does so once."""
+    fine, large = forward_backward(random_batch(1)), forward_backward(random_batch(2, [400] * 80))
+    ops = [fine, optim_step(), large, optim_step(), fine, optim_step()]
+    settings = settings.model_copy(update={"devices": 2, "micro_batch_tokens": 32_768})
+    async with serving(hub.client("worker"), settings):
+        await owner.open(FULL, epoch=1)
+        await owner.apply(1, ops[:2])
+        limit = size_bytes(child_pid(rank=1)) + 24 * 1024**2
+        resource.prlimit(child_pid(rank=1), resource.RLIMIT_AS, (limit, limit))
+        await owner.send(1, [(3, large)])
+        await owner.until_held()
+        await owner.open(FULL, epoch=2)
+        outcomes = await owner.apply(2, ops)
+    assert 3 not in owner.outcomes(1)
+    assert "out of memory; start the GPU worker with a smaller" in failed(outcomes[2])
+    assert "op 3: out of memory" in failed(outcomes[3])
+    assert done(outcomes[5]).version == 2
+
+
 async def test_a_deleted_model_s_files_go(
     hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,15 +21,18 @@ import transformers
 from warren_broker.worker.child import Channel
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.engine import Engine, EngineConfig
+from warren_gpu_worker.trainer.errors import is_out_of_memory, reason_of
 from warren_gpu_worker.trainer.frames import (
     Answer,
     Apply,
     Close,
+    Fail,
     Open,
     Pulse,
     Ready,
     Report,
     Together,
+    TooLarge,
     pack,
     unpack_order,
 )
@@ -59,6 +62,8 @@ class TrainerChild:
                     self._apply(order)
                 case Together() as order:
                     self._apply_together(order)
+                case Fail(order, reason):
+                    self._fail(order, reason)
                 case Close() as order:
                     self._close(order)
 
@@ -76,7 +81,18 @@ class TrainerChild:
 
     def _apply(self, order: Apply) -> None:
         for number, body in order.ops:
-            outcome = self._engine.apply(order.model, number, body)
+            try:
+                outcome = self._engine.apply(order.model, number, body)
+            except Exception as error:
+                if is_out_of_memory(error):
+                    word = TooLarge(order.model, number, reason_of(error))
+                    self._channel.send(pack(word))
+                raise
+            self._say(Answer(order.model, order.epoch, number, outcome))
+
+    def _fail(self, order: Apply, reason: str) -> None:
+        for number, body in order.ops:
+            outcome = self._engine.fail(order.model, number, body, reason)
             self._say(Answer(order.model, order.epoch, number, outcome))
 
     def _apply_together(self, order: Together) -> None:

@@ -20,6 +20,7 @@ _ENVIRONMENT = {
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # torch's wish where kernels on a GPU are deterministic
     "GLOO_SOCKET_IFNAME": "lo",  # all ranks are on this machine
 }
+_LAST_MOMENT_S = 3.0
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,8 @@ class Crew:
         self._meeting = meeting
         self._ranks: list[Child] = []
         self._watches: list[asyncio.Task[None]] = []
+        self.last_words: list[bytes] = []
+        """What other ranks than the first have said; complete after `close`."""
 
     @classmethod
     async def spawn(cls, name: str, settings: GpuWorkerSettings) -> "Crew":
@@ -60,12 +63,12 @@ class Crew:
         )
 
     async def _watch(self, child: Child) -> None:
-        """Other ranks than the first say nothing, so all there is to hear of them is their end."""
+        """Other ranks than the first say nothing but why they can't go on."""
         try:
-            await child.receive()
+            self.last_words.append(await child.receive())
         except ChildDied as death:
             log.error("%s; the other ranks go with it", death)
-            self.kill()
+        self.kill()
 
     async def send(self, frame: bytes) -> None:
         """To all ranks; waits while one is far behind. Raises `ChildDied`."""
@@ -82,11 +85,13 @@ class Crew:
             child.kill()
 
     async def close(self) -> None:
-        """End the conversation with all ranks; also with the others when one's end is cut short."""
+        """Hear what killed ranks still had to say, and reap them, each whatever others' end is like."""
         async with AsyncExitStack() as stack:
             stack.push_async_callback(_remove, self._meeting)
             for child in self._ranks:
                 stack.push_async_callback(child.close)
+            if self._watches:
+                await asyncio.wait(self._watches, timeout=_LAST_MOMENT_S)
             for watch in self._watches:
                 watch.cancel()
 

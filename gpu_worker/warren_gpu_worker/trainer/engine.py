@@ -179,6 +179,14 @@ class Engine:
                 raise
             return _failed(model, body, reason_of(error))
 
+    def fail(self, model_id: ModelId, number: int, body: OpBody, reason: str) -> OpOutcome:
+        """Leave an op out that can't be applied here."""
+        entry = self._entries.get(model_id)
+        if entry is None:
+            return OpFailed(reason="the model is not open")
+        entry.model.last_op = number
+        return _failed(entry.model, body, reason)
+
     def apply_together(
         self, orders: Sequence[tuple[ModelId, int, ForwardBackward]]
     ) -> list[OpOutcome]:

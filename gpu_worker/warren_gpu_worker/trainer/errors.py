@@ -18,9 +18,7 @@ def reason_of(error: Exception) -> str:
     text = str(error)
     if isinstance(error, OpError):
         return text
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or (
-        isinstance(error, RuntimeError) and any(sign in text for sign in _NO_MEMORY)
-    ):
+    if is_out_of_memory(error):
         return (
             "out of memory; start the GPU worker with a smaller --micro-batch-tokens, or make"
             f" sequences shorter ({_first_line(text)})"
@@ -31,6 +29,13 @@ def reason_of(error: Exception) -> str:
             f" checkpoint.keep_last, and go on from the one before ({_first_line(text)})"
         )
     return f"{type(error).__name__}: {error}"
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether the op was too large for its device."""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and any(sign in str(error) for sign in _NO_MEMORY)
+    )
 
 
 def _is_disk_full(error: Exception) -> bool:

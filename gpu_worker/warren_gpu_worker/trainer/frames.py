@@ -1,8 +1,8 @@
 """What the supervisor and its training child say to each other; pickled, for both are one program.
 
-supervisor -> child    Open, Close, Apply, Together
+supervisor -> child    Open, Close, Apply, Together, Fail
 child -> supervisor    Ready once, then an Answer for each Open (number 0) and each op, in order;
-                       a Pulse now and then in the middle of a long op
+                       a Pulse now and then in the middle of a long op; TooLarge as a rank's last word
 """
 
 import pickle
@@ -50,6 +50,14 @@ class Together:
 
 
 @dataclass(frozen=True, slots=True)
+class Fail:
+    """Count an op of one model as failed: it has ended the ranks when it was tried."""
+
+    apply: Apply
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ready:
     """The child can take orders."""
 
@@ -67,17 +75,26 @@ class Answer:
     outcome: OpOutcome
 
 
+@dataclass(frozen=True, slots=True)
+class TooLarge:
+    """This rank has no memory for an op, and ends, for others wait for its part."""
+
+    model: ModelId
+    number: int
+    reason: str
+
+
 Order = Open | Close | Apply
 Turn = Order | Together
-Report = Ready | Pulse | Answer
+Report = Ready | Pulse | Answer | TooLarge
 
 
-def pack(frame: Turn | Report) -> bytes:
+def pack(frame: Turn | Fail | Report) -> bytes:
     return pickle.dumps(frame, protocol=5)
 
 
-def unpack_order(frame: bytes) -> Turn:
-    return cast(Turn, pickle.loads(frame))
+def unpack_order(frame: bytes) -> Turn | Fail:
+    return cast("Turn | Fail", pickle.loads(frame))
 
 
 def unpack_report(frame: bytes) -> Report:

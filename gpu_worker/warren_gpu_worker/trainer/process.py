@@ -5,6 +5,8 @@ Invariants:
   started, and orders meant for the old one never reach the new one.
 - A child that owes an answer and shows no sign of life for `hang_s` is killed.
 - `order` never waits; what is under way is bounded by what the leases may hold.
+- An op that one of several ranks has no memory for ends them all once: when it comes again it is
+  told to fail, so that the ops after it are reached.
 - The child has one order to carry out and the next one at hand, so it never pauses, and whoever
   comes late waits for no more than those (see `shares`).
 """
@@ -19,16 +21,21 @@ from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.crew import Crew
 from warren_gpu_worker.trainer.frames import (
     Answer,
+    Apply,
     Close,
+    Fail,
     Order,
     Pulse,
     Ready,
+    Report,
     Together,
+    TooLarge,
     Turn,
     pack,
     unpack_report,
 )
 from warren_gpu_worker.trainer.shares import FairShares
+from warren_schemas.ids import ModelId
 
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 30.0
 _START_S = 300.0
@@ -57,6 +64,8 @@ class TrainerProcess:
         self._ready = asyncio.Event()
         self._owed: deque[int] = deque()
         """Answers that are due for each turn of the child."""
+        self._too_large: dict[ModelId, dict[int, str]] = {}
+        """Op -> reason."""
         self._deadline: asyncio.Timeout | None = None
 
     @property
@@ -72,6 +81,8 @@ class TrainerProcess:
         Forgotten when there is no child.
         """
         if self.is_ready:
+            if isinstance(order, Close):
+                self._too_large.pop(order.model, None)
             self._shares.add(order)
             self._may_send.set()
 
@@ -102,6 +113,8 @@ class TrainerProcess:
             self._deadline = None
             child.kill()  # it holds nothing that a checkpoint and the op log don't
             await child.close()
+            for word in child.last_words:
+                self._note(unpack_report(word))
 
     async def _send(self, child: Crew) -> None:
         while True:
@@ -116,7 +129,7 @@ class TrainerProcess:
             if was_idle:
                 self._wind_up()
             try:
-                await child.send(pack(turn))
+                await child.send(pack(self._unless_too_large(turn)))
             except ChildDied:
                 return  # the receiving end says so
 
@@ -130,9 +143,23 @@ class TrainerProcess:
                 case Answer():
                     self._was_paid()
                     self._listener.on_answer(report)
+                case TooLarge():
+                    self._note(report)
                 case Pulse():
                     pass
             self._wind_up()
+
+    def _note(self, word: Report) -> None:
+        if isinstance(word, TooLarge):
+            log.error("op %d of %s ended the ranks: %s", word.number, word.model, word.reason)
+            self._too_large.setdefault(word.model, {})[word.number] = word.reason
+
+    def _unless_too_large(self, turn: Turn) -> Turn | Fail:
+        if not isinstance(turn, Apply):
+            return turn
+        ((number, _),) = turn.ops
+        reason = self._too_large.get(turn.model, {}).get(number)
+        return turn if reason is None else Fail(turn, reason)
 
     def _was_paid(self) -> None:
         """One answer less is owed."""

@@ -10,6 +10,7 @@ Invariants:
   metrics of its rows) becomes known to all before anyone goes on.
 - An error that one rank alone has, in the middle of a computation, can't become known: its process
   ends, the supervisor ends the others, and the op log is applied again from the newest checkpoint.
+  If there was no memory for an op, that one is failed then (see `process`).
 - Nobody waits for ever: whoever takes longer than `timeout_s` to come ends the process that waits.
 """
 
