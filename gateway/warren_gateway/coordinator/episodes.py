@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 from warren_broker.topology import interact
-from warren_gateway.coordinator import group_policy
+from warren_gateway.coordinator import first_failure, group_policy
 from warren_gateway.coordinator.groups import Group, timed_out
 from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.ownership import place, played_by
@@ -108,7 +108,7 @@ def absorb(memory: Memory, item: EpisodeEnded, offset: int) -> Group | None:
     group = memory.groups.get(item.spec.group)
     if group is None or not group.expects(item):
         return None
-    _count(memory, item)
+    _count(memory, group, item)
     again = group.take(item, offset, max_attempts=group_policy.max_attempts(memory, group))
     if again:
         _restart(memory, group, [item.spec.member])
@@ -123,6 +123,7 @@ def expire(memory: Memory) -> list[Group]:
             continue
         failure = timed_out(_episode_s(memory, group.environment))
         n_attempts = group_policy.max_attempts(memory, group)
+        first_failure.tell(memory, group.environment, failure)
         memory.progress.n_failed_episodes += group.n_missing
         again = [
             member
@@ -283,12 +284,13 @@ def rewind_tasks(memory: Memory, purpose: EpisodePurpose) -> None:
         memory.progress.task_cursors.pop(_cursor(purpose, environment), None)
 
 
-def _count(memory: Memory, item: EpisodeEnded) -> None:
+def _count(memory: Memory, group: Group, item: EpisodeEnded) -> None:
     if isinstance(item.outcome, Completed):
         memory.progress.n_episodes += 1
         if item.spec.purpose is not EpisodePurpose.DEMONSTRATE:
             memory.progress.n_tokens += item.transcript.tokens.n_sampled
     else:
+        first_failure.tell(memory, group.environment, item.outcome)
         memory.progress.n_failed_episodes += 1
 
 

@@ -19,6 +19,7 @@ from warren_schemas.events import (
     RunState,
     StateChanged,
     StepCompleted,
+    WarningRaised,
 )
 from warren_schemas.training import ForwardBackward, OptimStep
 
@@ -94,6 +95,8 @@ def test_a_run_whose_episodes_always_fail_ends_with_the_reason() -> None:
     last = world.events[-1].body
     assert isinstance(last, StateChanged)
     assert last.reason == "episodes fail: it broke"
+    [told] = [e.body.message for e in world.events if isinstance(e.body, WarningRaised)]
+    assert told.startswith("an episode of guess failed: it broke; the run goes on")
 
 
 def test_a_cancelled_run_tells_everybody_and_asks_for_nothing_more() -> None:
