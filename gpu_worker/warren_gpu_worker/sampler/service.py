@@ -2,7 +2,8 @@
 
 Invariants: a base model's queue is consumed only once its child has loaded it; when this ends, for
 whatever reason, what was held has gone back to its queue, the children are gone, and the last
-heartbeat says that the worker leaves.
+heartbeat says that the worker leaves. What sends turns outlives what ends them, so that a turn that
+ends while the sampler stops finds its sender there.
 """
 
 import asyncio
@@ -42,9 +43,9 @@ async def serve_sampler(broker: Broker, settings: GpuWorkerSettings) -> None:
     worker = new_worker_id("sampler")
     desks: dict[str, TurnDesk] = {}
     try:
-        async with asyncio.TaskGroup() as tasks:
+        async with asyncio.TaskGroup() as sending, asyncio.TaskGroup() as tasks:
             for base_model in settings.base_models:
-                desk = TurnDesk(base_model, broker, settings, worker=worker, tasks=tasks)
+                desk = TurnDesk(base_model, broker, settings, worker=worker, sending=sending)
                 desks[base_model] = desk
                 tasks.create_task(desk.process.run(), name=f"child of {base_model}")
                 tasks.create_task(_take_turns(broker, settings, desk), name=f"turns {base_model}")
@@ -55,6 +56,8 @@ async def serve_sampler(broker: Broker, settings: GpuWorkerSettings) -> None:
                 beat(broker, lambda: _describe(worker, settings, desks)), name="heartbeat"
             )
     finally:
+        for desk in desks.values():
+            desk.close()
         last = _describe(worker, settings, desks)
         await announce(broker, last.model_copy(update={"is_leaving": True}))
 

@@ -20,22 +20,26 @@ from warren_broker.courier import Courier
 from warren_broker.errors import BrokerError, Unroutable
 from warren_broker.inbox import Claim
 from warren_broker.port import Broker
-from warren_broker.topology import Home, Stream, home, trajectories
-from warren_gpu_worker.sampler.engine import PolicyKey, Refusal
-from warren_gpu_worker.sampler.frames import FinishedTurn, PolicySource, Published, TurnRequest
+from warren_broker.topology import Home, Stream, trajectories
+from warren_gpu_worker.sampler.frames import FinishedTurn, Published, TurnRequest
 from warren_gpu_worker.sampler.process import Answers, SamplerProcess
-from warren_gpu_worker.sampler.transcripts import extended
+from warren_gpu_worker.sampler.turn_items import (
+    PAST_DEADLINE,
+    home_of,
+    judged,
+    objection,
+    request_of,
+    step_of,
+    successor_envelope,
+)
 from warren_gpu_worker.sampler.unwanted import Unwanted
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_schemas.envelope import Envelope, Item
-from warren_schemas.episode import EpisodeEnded, Failed, FailureKind, Generate, Outcome, Step
+from warren_schemas.episode import EpisodeEnded, Generate, Outcome
 from warren_schemas.frame import WireError
-from warren_schemas.ids import RunId, WorkerId, made_ms, new_message_id
-from warren_schemas.outcome import conclude
+from warren_schemas.ids import RunId, WorkerId
 
 _RETRY_DELAY_S = 1.0
-_MOST_TURNS = 1 << 10
-"""From here on, more turns don't raise a turn's priority."""
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +62,7 @@ class _Parcel:
 
 
 class TurnDesk:
-    """The desk of one base model; `tasks` runs what it has to wait for."""
+    """The desk of one base model; `sending` outlives `process.run` and carries what it answers."""
 
     def __init__(
         self,
@@ -67,7 +71,7 @@ class TurnDesk:
         settings: GpuWorkerSettings,
         *,
         worker: WorkerId,
-        tasks: asyncio.TaskGroup,
+        sending: asyncio.TaskGroup,
     ) -> None:
         self.process = SamplerProcess(base_model, settings, self._answered)
         self.n_done = 0
@@ -75,7 +79,7 @@ class TurnDesk:
         self._broker = broker
         self._courier = Courier(broker)
         self._worker = worker
-        self._tasks = tasks
+        self._sending = sending
         self._capacity = 2 * settings.max_batch
         self._ids = count(1)
         self._held: dict[int, _Held] = {}
@@ -113,6 +117,11 @@ class TurnDesk:
     def published(self, news: Published) -> None:
         self.process.published(news)
 
+    def close(self) -> None:
+        """No deadline rings any more: what is held goes back with its claims."""
+        for request_id in list(self._held):
+            self._release(request_id)
+
     def _begin(self, claim: Claim[Generate]) -> TurnRequest | None:
         """The request for the engine, or None where the claim found another end."""
         item, now_s = claim.item, time.time()
@@ -121,7 +130,7 @@ class TurnDesk:
             self._closed(1)
             return None
         held = _Held(claim, now_s)
-        if failure := _objection(item, self.process.base_model, now_s):
+        if failure := objection(item, self.process.base_model, now_s):
             self._deliver_all([(held, failure)])
             return None
         request_id = next(self._ids)
@@ -129,7 +138,7 @@ class TurnDesk:
         if (deadline_s := item.envelope.deadline_s) is not None:
             loop = asyncio.get_running_loop()
             held.expiry = loop.call_later(deadline_s - now_s, self._expire, request_id)
-        return _request(request_id, item)
+        return request_of(request_id, item)
 
     def _release(self, request_id: int) -> _Held:
         held = self._held.pop(request_id)
@@ -139,14 +148,11 @@ class TurnDesk:
 
     def _expire(self, request_id: int) -> None:
         self.process.cancel([request_id])
-        self._deliver_all([(self._release(request_id), _PAST_DEADLINE)])
+        self._deliver_all([(self._release(request_id), PAST_DEADLINE)])
 
     def _answered(self, answers: Answers) -> None:
-        self._deliver_all(
-            _judged(self._release(answer.id), answer)
-            for answer in answers
-            if answer.id in self._held
-        )
+        known = [(self._release(a.id), a) for a in answers if a.id in self._held]
+        self._deliver_all([(held, judged(held.claim.item, answer)) for held, answer in known])
 
     def _deliver_all(self, outcomes: Iterable[tuple[_Held, FinishedTurn | Outcome]]) -> None:
         """Pack the successors by destination and send each parcel in a task of its own."""
@@ -158,18 +164,18 @@ class TurnDesk:
             parcel.claims.append(held.claim)
         for address, parcel in parcels.items():
             name = f"{len(parcel.items)} successors to {address.name}"
-            self._tasks.create_task(self._deliver(address, parcel), name=name)
+            self._sending.create_task(self._deliver(address, parcel), name=name)
 
     def _successor(
         self, held: _Held, outcome: FinishedTurn | Outcome
     ) -> tuple[Home | Stream, Item]:
         """What the turn's outcome is to its run's stream, or to its home if it belongs to no run."""
         item = held.claim.item
-        its_home = _home_of(item)
+        its_home = home_of(item)
         if isinstance(outcome, FinishedTurn):
-            return its_home, _step(item, outcome)
+            return its_home, step_of(item, outcome)
         ended = EpisodeEnded(
-            envelope=_successor_envelope(item),
+            envelope=successor_envelope(item),
             spec=item.spec,
             transcript=item.transcript,
             outcome=outcome,
@@ -221,81 +227,3 @@ class TurnDesk:
     def _closed(self, n_claims: int) -> None:
         self.n_open -= n_claims
         self._has_room.set()
-
-
-_LASTING = (FailureKind.CONTEXT_LENGTH, FailureKind.INVALID_REQUEST)
-"""What another try would meet as well."""
-_PAST_DEADLINE = Failed(
-    kind=FailureKind.DEADLINE, reason="the turn was not finished before the episode's deadline"
-)
-
-
-def _objection(item: Generate, base_model: str, now_s: float) -> Failed | None:
-    """Why this turn can't or need not be taken."""
-    deadline_s = item.envelope.deadline_s
-    if deadline_s is not None and deadline_s <= now_s:
-        return _PAST_DEADLINE
-    transcript = item.transcript
-    if item.spec.policy.base_model != base_model:
-        reason = f"a turn of {item.spec.policy.base_model} came to a sampler of {base_model}"
-    elif "" in item.spec.sampling.stop:
-        reason = "an empty stop string would end every turn"
-    elif transcript.n_rendered > len(transcript.messages):
-        reason = "the transcript says that more messages are rendered than it has"
-    elif item.is_plain and transcript.n_rendered:
-        reason = "a plain turn has no rendered messages"
-    elif not item.is_plain and (transcript.n_rendered == 0) != (len(transcript.tokens) == 0):
-        reason = "the transcript's tokens don't match its rendered messages"
-    else:
-        return None
-    return Failed(kind=FailureKind.INVALID_REQUEST, reason=reason, retryable=False)
-
-
-def _judged(held: _Held, answer: FinishedTurn | Refusal) -> tuple[_Held, FinishedTurn | Outcome]:
-    """An episode that outgrows its tokens after its first turn is cut there, not failed."""
-    if not isinstance(answer, Refusal):
-        return held, answer
-    item = held.claim.item
-    if answer.kind is FailureKind.CONTEXT_LENGTH and item.transcript.turns:
-        return held, conclude(item.spec, item.transcript, is_over=False)
-    is_retryable = answer.kind not in _LASTING
-    return held, Failed(kind=answer.kind, reason=answer.reason, retryable=is_retryable)
-
-
-def _home_of(item: Generate) -> Home:
-    return home(item.home, item.spec.environment, item.spec.owner)
-
-
-def _request(request_id: int, item: Generate) -> TurnRequest:
-    policy, transcript = item.spec.policy, item.transcript
-    key = PolicyKey(policy.model, policy.min_version if policy.pinned else None)
-    new_messages = transcript.messages[transcript.n_rendered :]
-    return TurnRequest(
-        id=request_id,
-        policy=PolicySource(key, policy.min_version, policy.url),
-        ids_T=transcript.tokens.ids_T,
-        messages=tuple((message.role, message.content) for message in new_messages),
-        sampling=item.spec.sampling,
-        forced_action=item.forced_action,
-        priority=_priority(item),
-        is_plain=item.is_plain,
-    )
-
-
-def _priority(item: Generate) -> int:
-    """Older groups go first, and in a group the episodes that are nearest to their end."""
-    return made_ms(item.spec.group) * _MOST_TURNS - min(item.turn, _MOST_TURNS)
-
-
-def _step(item: Generate, turn: FinishedTurn) -> Step:
-    return Step(
-        envelope=_successor_envelope(item),
-        spec=item.spec,
-        transcript=extended(item.transcript, turn),
-        turn=item.turn + 1,
-        finish=turn.finish,
-    )
-
-
-def _successor_envelope(item: Generate) -> Envelope:
-    return item.envelope.model_copy(update={"id": new_message_id()})

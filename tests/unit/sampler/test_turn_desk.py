@@ -1,0 +1,64 @@
+"""The desk beside a child that answers at the worst time."""
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.support.episodes import environment_side, first_turn, policy
+from tests.support.sampler_stage import settings_of
+
+from warren_broker.memory import open_hub
+from warren_gpu_worker.sampler import turn_desk
+from warren_gpu_worker.sampler.frames import FinishedTurn, TurnRequest
+from warren_gpu_worker.sampler.process import Answers, SamplerProcess
+from warren_gpu_worker.sampler.service import serve_sampler
+from warren_schemas.episode import FinishReason
+
+
+async def test_a_turn_that_ends_while_the_sampler_stops_does_not_break_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: asyncio.Queue[TurnRequest] = asyncio.Queue()
+
+    class AnswersWhenStopped(SamplerProcess):
+        async def ready(self) -> None:
+            return
+
+        def submit(self, requests: Iterable[TurnRequest]) -> None:
+            for request in requests:
+                asked.put_nowait(request)
+
+        async def run(self) -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                answers: Answers = [_turn(asked.get_nowait()) for _ in range(asked.qsize())]
+                self._answered(answers)
+
+    monkeypatch.setattr(turn_desk, "SamplerProcess", AnswersWhenStopped)
+    async with open_hub(tmp_path) as hub, environment_side(hub) as side:
+        broker = hub.client("sampler")
+        settings = settings_of({"warren/tiny": str(tmp_path)}, tmp_path)
+        serving = asyncio.create_task(serve_sampler(broker, settings))
+        await side.send([first_turn(policy())])
+        async with asyncio.timeout(60):
+            asked.put_nowait(await asked.get())
+            serving.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await serving
+        await broker.close()
+
+
+def _turn(request: TurnRequest) -> FinishedTurn:
+    ids_T = np.zeros(1, np.int32)
+    return FinishedTurn(
+        id=request.id,
+        prompt_ids_T=ids_T,
+        ids_T=ids_T,
+        logprobs_T=ids_T.astype(np.float32),
+        versions_T=ids_T,
+        text="a",
+        finish=FinishReason.STOP,
+    )
