@@ -10,6 +10,8 @@ from tests.chaos.storm import has_begun
 EPISODES_PER_STEP, GROUP_SIZE = 512, 8
 LOOK_S = 2.0
 WARM_S = 30.0
+ROW_EPISODES = 50_000
+"""The table has a row for so many."""
 
 
 async def endurance(episodes: int, minutes: float) -> None:
@@ -29,11 +31,18 @@ async def endurance(episodes: int, minutes: float) -> None:
         await has_begun(run)
         await asyncio.sleep(WARM_S)
         curves: dict[str, Curve] = {name: [] for name in resident_mb(here)}
-        n = 0
+        print("memory in MB with children", *curves, sep=" | ", flush=True)
+        n, next_row = 0, 0
         while not run.state.is_final and time.monotonic() - began_s < 60 * minutes:
             n = (await run.refresh()).step * EPISODES_PER_STEP
-            for process, used_mb in resident_mb(here).items():
+            for process, used_mb in (used := resident_mb(here)).items():
                 curves[process].append((n, used_mb))
+            if n >= next_row:
+                next_row = (n // ROW_EPISODES + 1) * ROW_EPISODES
+                figures = [f"{used_mb:.1f}" for used_mb in used.values()]
+                print(
+                    f"{n} after {time.monotonic() - began_s:.0f} s", *figures, sep=" | ", flush=True
+                )
             await asyncio.sleep(LOOK_S)
         elapsed_s = time.monotonic() - began_s
         if not run.state.is_final:

@@ -97,7 +97,7 @@ def cpu_s(here: Site) -> dict[str, float]:
 
 
 def resident_mb(here: Site) -> dict[str, float]:
-    """Resident memory of each."""
+    """Resident memory of each; what processes share, such as PostgreSQL's buffers, counts once."""
     return {
         name: sum(_resident_kb(member) for member in cpu_by_process(pid)) / 1024
         for name, pid in pids(here).items()
@@ -106,8 +106,8 @@ def resident_mb(here: Site) -> dict[str, float]:
 
 def _resident_kb(pid: int) -> int:
     with suppress(OSError, ValueError, IndexError):  # one that ends has no memory any more
-        status = Path(f"/proc/{pid}/status").read_text()
-        return int(status.partition("VmRSS:")[2].split()[0])
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        return int(rollup.partition("\nPss:")[2].split()[0])
     return 0
 
 

@@ -142,6 +142,7 @@ class PrivateRabbit:
             f"listeners.tcp.1 = 127.0.0.1:{self.port}\n"
             "disk_free_limit.absolute = 50MB\n"
             "vm_memory_high_watermark.absolute = 2GB\n"
+            "raft.wal_max_size_bytes = 64000000\n"  # what quorum queues keep in memory besides
         )
 
     def _environment(self) -> dict[str, str]:

@@ -6,6 +6,8 @@ Invariants:
 - A lost connection is dialled again for ever, with growing pauses; who uses the link retries what was
   under way, since nobody can know what became of it.
 - Closing takes at most `CLOSE_S`, whatever state the server is in.
+- Calls leave nothing on a channel, so channels are lent again. The libraries keep a little of every
+  channel for as long as its connection lives: a channel for each look at a queue would add up.
 
 aio-pika's own robust connection is not used: it replays consumers with their first arguments (a
 stream would start over), and one consumer that can't be restored keeps all others from coming back.
@@ -33,6 +35,8 @@ CHANNEL_S = 10.0
 """A server that opens no channel within this time is stuck, and the connection is given up."""
 CLOSE_S = 3.0
 CALL_S = 30.0
+MOST_IDLE = 4
+"""Channels that are kept open for the next call."""
 
 ResultT = TypeVar("ResultT")
 
@@ -49,6 +53,8 @@ class Link:
         self._url = url
         self._description = description
         self._current: HeldConnection | None = None
+        self._idle: list[AbstractChannel] = []
+        """Open channels of the current connection that nobody uses."""
         self._waiting: set[asyncio.Future[None]] = set()
         self._dropped = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
@@ -105,14 +111,27 @@ class Link:
 
     @asynccontextmanager
     async def channel(self) -> AsyncGenerator[AbstractChannel]:
-        """A channel for a few calls, closed afterwards. Raises `Lost` and `BrokerClosed`."""
-        channel = await self.open_channel()
+        """A channel for a few calls, lent again if all went well. Raises `Lost`, `BrokerClosed`."""
+        channel = self._idle_channel() or await self.open_channel()
+        connection, is_well = self._current, False
         try:
             with amqp():
                 async with asyncio.timeout(CHANNEL_S):
                     yield channel
+            is_well = True
         finally:
-            await close_channel(channel)
+            is_well = is_well and connection is self._current and not channel.is_closed
+            if is_well and len(self._idle) < MOST_IDLE:
+                self._idle.append(channel)
+            else:
+                await close_channel(channel)
+
+    def _idle_channel(self) -> AbstractChannel | None:
+        while self._idle:
+            channel = self._idle.pop()
+            if not channel.is_closed:
+                return channel
+        return None
 
     async def call(
         self,
@@ -157,6 +176,7 @@ class Link:
         while True:
             await self._dropped.wait()
             self._current = None
+            self._idle.clear()
             log.warning("lost the connection to %s; connecting again", self._description)
             await _hang_up(connection)
             connection = await self._dial_until_answered()

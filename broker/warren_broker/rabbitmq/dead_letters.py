@@ -73,17 +73,16 @@ class DeadLetters:
         async def run(channel: AbstractChannel) -> bool:
             frames = await channel.get_underlay_channel()
             before: DeliveredMessage | None = None
-            n_before = 0
+            n_before, is_found = 0, False
             async for message in self._take(frames, DEAD.max_messages):
-                if id_of(message) != letter_id:
-                    before, n_before = message, n_before + 1
-                    continue
-                await settle(message)
-                await frames.basic_ack(message.delivery_tag or 0)
-                if before is not None:
-                    await self._put_back(channel, before, n_before)
-                return True
-            return False
+                if is_found := id_of(message) == letter_id:
+                    await settle(message)
+                    await frames.basic_ack(message.delivery_tag or 0)
+                    break
+                before, n_before = message, n_before + 1
+            if before is not None:
+                await self._put_back(channel, before, n_before)
+            return is_found
 
         async with self._one_at_a_time:
             return await self._link.call(run)
