@@ -23,7 +23,7 @@ from warren_schemas.episode import (
 )
 from warren_schemas.ids import WorkerId
 from warren_schemas.outcome import conclude
-from warren_schemas.transcript import ChatMessage, Transcript, Turn
+from warren_schemas.transcript import ChatMessage, Image, Transcript, Turn
 
 MAX_TRANSCRIPT_CHARS = 1_000_000
 """Most characters of an episode's messages: what surely fits into one message of the broker."""
@@ -125,12 +125,21 @@ def _extended(taken: Taken, observed: Observed) -> Transcript:
 
 
 def _messages(shown: Sequence[Message]) -> tuple[ChatMessage, ...]:
-    return tuple(ChatMessage(role=role, content=content) for role, content in shown)
+    return tuple(_message(each) for each in shown)
+
+
+def _message(shown: Message) -> ChatMessage:
+    if len(shown) == 2:
+        role, content = shown
+        return ChatMessage(role=role, content=content)
+    role, content, pictures = shown
+    images = tuple(Image(media_type=kind, base64=data) for kind, data in pictures)
+    return ChatMessage(role=role, content=content, images=images)
 
 
 def _outcome(taken: Taken, observed: Observed, transcript: Transcript) -> Outcome | None:
     """None while the episode goes on."""
-    n_chars = sum(len(message.content) for message in transcript.messages)
+    n_chars = sum(message.n_chars for message in transcript.messages)
     if n_chars > MAX_TRANSCRIPT_CHARS:
         return Failed(
             kind=FailureKind.ENVIRONMENT_ERROR,

@@ -112,6 +112,8 @@ class FailureKind(StrEnum):
     CONTEXT_LENGTH = "context_length"
     INVALID_REQUEST = "invalid_request"
     """No sampler could take this turn: its chat, tokens or settings are wrong."""
+    IMAGES_UNSUPPORTED = "images_unsupported"
+    """The environment showed an image to a policy that reads text alone."""
     SAMPLER_ERROR = "sampler_error"
     POLICY_UNAVAILABLE = "policy_unavailable"
     DEADLINE = "deadline"

@@ -5,10 +5,12 @@ are for environments and people; the token arrays are for engines and trainers. 
 and never rewritten: what was sampled is what is trained on.
 """
 
+import base64
+import binascii
 from typing import Literal, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from warren_schemas.arrays import Logprobs, Mask, TokenIds, Versions
 from warren_schemas.base import Frozen
@@ -17,9 +19,51 @@ NOT_SAMPLED = -1
 """The policy version of a token that no policy sampled."""
 
 
+MediaType = Literal["image/png", "image/jpeg", "image/webp"]
+
+
+class Image(Frozen):
+    """A picture that an environment shows. `Image.of(bytes)` makes one."""
+
+    media_type: MediaType
+    base64: str
+    """The file's bytes."""
+
+    @field_validator("base64")
+    @classmethod
+    def _is_base64(cls, value: str) -> str:
+        try:
+            base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise ValueError(f"not base64: {error}") from error
+        return value
+
+    @classmethod
+    def of(cls, file: bytes) -> Self:
+        """From the bytes of a PNG, JPEG or WebP file. Raises `ValueError` for any other."""
+        return cls(media_type=_media_type(file), base64=base64.b64encode(file).decode())
+
+
+def _media_type(file: bytes) -> MediaType:
+    if file.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if file.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if file[:4] == b"RIFF" and file[8:12] == b"WEBP":
+        return "image/webp"
+    raise ValueError(f"these {len(file)} bytes are no PNG, JPEG or WebP file")
+
+
 class ChatMessage(Frozen):
     role: Literal["system", "user", "assistant", "tool"]
     content: str
+    images: tuple[Image, ...] = ()
+    """Shown with the content, in this order. A policy that can't see fails the episode."""
+
+    @property
+    def n_chars(self) -> int:
+        """How much it weighs in a message: its text, and its images in base64."""
+        return len(self.content) + sum(len(image.base64) for image in self.images)
 
 
 class Tokens(Frozen):

@@ -46,13 +46,14 @@ from typing import ClassVar, Generic, Literal
 
 from typing_extensions import TypeVar
 
-from warren_schemas.transcript import ChatMessage
+from warren_schemas.transcript import ChatMessage, Image
 
 __all__ = [
     "ChatMessage",
     "ConfigError",
     "Context",
     "Env",
+    "Image",
     "Isolation",
     "Limits",
     "NoDemonstrations",
@@ -68,7 +69,7 @@ Isolation = Literal["process", "shared"]
 
 Observation = str | Sequence[ChatMessage]
 """What the policy is shown: a text (one `user` message; empty for none), or chat messages of the
-roles system, user and tool. `assistant` is the policy's own role."""
+roles system, user and tool, which may hold images. `assistant` is the policy's own role."""
 
 
 class ConfigError(ValueError):
@@ -101,6 +102,7 @@ class Limits:
     max_episodes: int | None = None
     """Most live episodes in one env worker; None: as many as the worker holds."""
     observation_chars: int = 200_000
+    """Of all messages, with their images in base64."""
 
 
 @dataclass(frozen=True)

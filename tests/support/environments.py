@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import cast
 
-from warren.environment import ChatMessage, Context, Env, Limits, StepResult
+from warren.environment import ChatMessage, Context, Env, Image, Limits, StepResult
 
 
 class Letters(Env):
@@ -252,6 +252,19 @@ DEEDS: dict[str, Callable[[], object]] = {
     "raise_garbage": _raise_garbage,
     "be_unencodable": lambda: StepResult("\ud800"),
 }
+
+
+class Painted(Env):
+    """Shows a picture."""
+
+    name = "painted"
+    isolation = "shared"
+
+    def reset(self, task: None, ctx: Context) -> list[ChatMessage]:
+        return [ChatMessage(role="user", content="?", images=(Image.of(b"\xff\xd8\xff"),))]
+
+    def step(self, action: str) -> StepResult:
+        return StepResult(reward=1.0, done=True)
 
 
 class Blabber(Letters):

@@ -12,7 +12,7 @@ from typing import cast
 import orjson
 
 from warren.environment import ChatMessage, StepResult
-from warren_env_worker.host.protocol import Message
+from warren_env_worker.host.protocol import Message, Picture, Role
 from warren_env_worker.host.refusal import Refusal, error_refusal
 from warren_schemas.episode import FailureKind
 
@@ -25,29 +25,41 @@ def messages(shown: object, where: str, max_chars: int) -> list[Message]:
     listed = _listed(shown, where)
     if len(listed) > MAX_MESSAGES:
         raise error_refusal(f"{where} returned {len(listed)} messages; {MAX_MESSAGES} can be sent")
-    n_chars = sum(len(content) for _, content in listed)
+    n_chars = sum(message.n_chars for message in listed)
     if n_chars > max_chars:
         raise error_refusal(
-            f"{where} returned an observation of {n_chars} characters;"
-            f" limits.observation_chars is {max_chars}"
+            f"{where} returned an observation of {n_chars} characters"
+            f"{_with_images(listed)}; limits.observation_chars is {max_chars}"
         )
-    return listed
+    return [_packed(message) for message in listed]
 
 
-def _listed(shown: object, where: str) -> list[Message]:
+def _listed(shown: object, where: str) -> list[ChatMessage]:
     if isinstance(shown, str):
-        return [("user", shown)] if shown else []
+        return [ChatMessage.model_construct(role="user", content=shown)] if shown else []
     if not isinstance(shown, Sequence):
         raise _unexpected(where, "a str or a list of ChatMessage", shown)
-    return [_message(each, where) for each in cast("Sequence[object]", shown)]
+    return [_checked(each, where) for each in cast("Sequence[object]", shown)]
 
 
-def _message(each: object, where: str) -> Message:
+def _with_images(listed: Sequence[ChatMessage]) -> str:
+    return ", its images in base64 among them" if any(m.images for m in listed) else ""
+
+
+def _checked(each: object, where: str) -> ChatMessage:
     if not isinstance(each, ChatMessage):
         raise _unexpected(where, "a list of ChatMessage", each, "a list with")
     if each.role == "assistant":
         raise error_refusal(f"{where} returned a message of the role assistant, the policy's own")
-    return (each.role, each.content)
+    return each
+
+
+def _packed(message: ChatMessage) -> Message:
+    role = cast(Role, message.role)  # `_checked` let no assistant through
+    if not message.images:
+        return (role, message.content)
+    pictures: list[Picture] = [(image.media_type, image.base64) for image in message.images]
+    return (role, message.content, pictures)
 
 
 def digest(observation: Sequence[Message]) -> str:

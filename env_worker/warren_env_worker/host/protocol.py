@@ -12,11 +12,14 @@ import orjson
 
 from warren_env_worker.host.order import Order
 from warren_schemas.episode import FailureKind
+from warren_schemas.transcript import MediaType
 
 Config = dict[str, object]
 Role = Literal["system", "user", "tool"]
-Message = tuple[Role, str]
-"""Role and content; the policy's own role is `assistant`."""
+Picture = tuple[MediaType, str]
+"""Media type and base64."""
+Message = tuple[Role, str] | tuple[Role, str, Sequence[Picture]]
+"""Role, content, and images where there are any; the policy's own role is `assistant`."""
 
 IDLE = 0
 """No call has this number."""

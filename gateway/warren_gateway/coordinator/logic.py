@@ -148,10 +148,11 @@ def _count_failed_group(memory: Memory, group: Group) -> None:
 
 
 def _is_hopeless(failure: Failed) -> bool:
-    """A failure that every episode of the run would meet: the config itself is wrong."""
+    """A failure that every episode of the run would meet: the config or the model doesn't fit."""
     return not failure.retryable and failure.kind in (
         "unknown_environment",
         "environment_config",
+        "images_unsupported",
     )
 
 

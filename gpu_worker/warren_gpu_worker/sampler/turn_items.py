@@ -35,6 +35,9 @@ def objection(item: Generate, base_model: str, now_s: float) -> Failed | None:
         reason = "a plain turn has no rendered messages"
     elif not item.is_plain and (transcript.n_rendered == 0) != (len(transcript.tokens) == 0):
         reason = "the transcript's tokens don't match its rendered messages"
+    elif any(message.images for message in transcript.messages):
+        reason = f"{base_model} is sampled as a text model, and the environment showed it an image"
+        return Failed(kind=FailureKind.IMAGES_UNSUPPORTED, reason=reason, retryable=False)
     else:
         return None
     return Failed(kind=FailureKind.INVALID_REQUEST, reason=reason, retryable=False)

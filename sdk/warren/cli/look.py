@@ -27,6 +27,7 @@ def look(view: TrajectoryView) -> Iterator[Line]:
         style = ROLE_STYLES[message.role]
         yield f"{message.role}:", f"{style} dim"
         yield from ((f"  {line}", style) for line in message.content.splitlines() or [""])
+        yield from ((f"  [{image.media_type}]", f"{style} dim") for image in message.images)
         if message.role == "assistant":
             if n_actions < len(turns):
                 turn, span = turns[n_actions]

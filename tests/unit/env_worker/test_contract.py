@@ -5,12 +5,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from warren.environment import ChatMessage, StepResult
+from warren.environment import ChatMessage, Image, StepResult
 from warren_env_worker.host import contract
 from warren_env_worker.host.refusal import Refusal
 from warren_schemas.episode import FailureKind
 
 USER = ChatMessage(role="user", content="hello")
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(25)
+SEEN = ChatMessage(role="user", content="?", images=(Image.of(PNG),))
+"""1 character and 44 of base64."""
 
 
 def refused(function: Callable[[], object]) -> Refusal:
@@ -35,12 +38,21 @@ def test_texts_and_messages_become_messages() -> None:
         ([USER] * 1001, "reset() returned 1001 messages; 1000 can be sent"),
         ([ChatMessage(role="assistant", content="I")],
          "reset() returned a message of the role assistant, the policy's own"),
+        ([SEEN], ("reset() returned an observation of 45 characters, its images in base64 among"
+         " them; limits.observation_chars is 10")),
     ],
 )  # fmt: skip
 def test_other_observations_are_refused(shown: object, expected: str) -> None:
     refusal = refused(lambda: contract.messages(shown, "reset()", 10))
     assert refusal.kind is FailureKind.ENVIRONMENT_ERROR
     assert refusal.reason == expected
+
+
+def test_images_come_with_their_message_and_count_in_its_digest() -> None:
+    (message,) = contract.messages([SEEN], "reset()", 45)
+    (image,) = SEEN.images
+    assert message == ("user", "?", [("image/png", image.base64)])
+    assert contract.digest([message]) != contract.digest([("user", "?")])
 
 
 def test_digests_tell_observations_apart() -> None:

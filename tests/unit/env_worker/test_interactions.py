@@ -130,6 +130,13 @@ async def test_an_episode_from_start_to_end() -> None:
         assert worker.interactions.n_done == 1
 
 
+async def test_an_image_travels_with_the_transcript() -> None:
+    async with working("Painted", "painted") as worker:
+        worker.take(start(of=spec("painted")))
+        (message,) = (await worker.generated()).transcript.messages
+        assert [image.media_type for image in message.images] == ["image/jpeg"]
+
+
 async def test_max_turns_truncate() -> None:
     async with working() as worker:
         worker.take(start(of=spec(max_turns=1)))
