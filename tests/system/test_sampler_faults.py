@@ -32,8 +32,11 @@ from warren_schemas.control import EpisodeCancelled, Heartbeat, RunEnded, Worker
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import EpisodeEnded, Failed, FailureKind, Generate, Step
 from warren_schemas.ids import RunId
+from warren_schemas.transcript import ChatMessage, Image
 
 __all__ = ["stage", "tiny_models"]
+
+PICTURE = Image.of(b"\xff\xd8\xff picture")
 
 
 @shared
@@ -51,6 +54,11 @@ __all__ = ["stage", "tiny_models"]
         (
             lambda: first_turn(policy(), sampling=Sampling(stop=("",))),
             FailureKind.INVALID_REQUEST,
+            False,
+        ),
+        (
+            lambda: first_turn(policy(), ChatMessage(role="user", content="?", images=(PICTURE,))),
+            FailureKind.IMAGES_UNSUPPORTED,
             False,
         ),
     ],
