@@ -29,7 +29,7 @@ class Player:
     async def reset(self) -> Answer:
         answer = await self._ask(None)
         if isinstance(answer, Observed):
-            messages = tuple(ChatMessage(role=r, content=c) for r, c in answer.messages)
+            messages = tuple(ChatMessage(role=m[0], content=m[1]) for m in answer.messages)
             self.transcript = Transcript(messages=messages, reset_digest=answer.digest)
         return answer
 
@@ -39,7 +39,7 @@ class Player:
         asked = before.model_copy(update={"messages": (*before.messages, said)})
         answer = await self._ask(asked)
         if isinstance(answer, Observed):
-            shown = tuple(ChatMessage(role=r, content=c) for r, c in answer.messages)
+            shown = tuple(ChatMessage(role=m[0], content=m[1]) for m in answer.messages)
             turn = Turn(reward=answer.reward, digest=answer.digest)
             self.transcript = asked.model_copy(
                 update={"messages": (*asked.messages, *shown), "turns": (*asked.turns, turn)}

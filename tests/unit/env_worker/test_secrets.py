@@ -17,7 +17,7 @@ async def test_row_56_an_environment_gets_the_secrets_that_were_named(
     async with hosting("Secretive") as host:
         player = Player(host, spec("secretive", secrets=("JUDGE_KEY",)))
         shown = await observed(player.reset())
-    assert [content for _, content in shown.messages] == [f"JUDGE_KEY={len(VALUE)}"]
+    assert [content for _, content, *_ in shown.messages] == [f"JUDGE_KEY={len(VALUE)}"]
 
 
 async def test_row_56_a_secret_that_the_worker_lacks_fails_for_good() -> None:
