@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from warren_gpu_worker.base_models.tiny import ensure_tiny
+from warren_gpu_worker.trainer.crew import ENVIRONMENT
 
 ROOT = Path(__file__).parents[2]
 TRL_PYTHON = ROOT / ".venv-trl" / "bin" / "python"
@@ -25,11 +26,15 @@ ROUNDS = 3
 
 
 def figures(python: str, module: str, *arguments: str) -> list[float]:
-    """The numbers in the last line that the side prints."""
+    """The numbers in the last line that the side prints.
+
+    Warren's sides have the environment that the trainer's child has.
+    """
+    ours = ENVIRONMENT if python == sys.executable else {}
     done = subprocess.run(
         [python, "-m", f"benchmarks.trainer.{module}", *arguments],
         cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, **ours, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=False,

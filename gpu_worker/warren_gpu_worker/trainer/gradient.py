@@ -146,7 +146,7 @@ def add_rows(
 
 def _hidden(network: Network, rows: MicroBatch) -> Tensor:
     with _autocast(network):
-        return network.hidden_BTH(rows.input_ids_BT)
+        return network.hidden_BTH(rows.input_ids_BT, torch.cat([rows.trained_M, rows.others_K]))
 
 
 def reference_logprobs(model: TrainableModel, op: LossOp, rows: MicroBatch) -> Tensor | None:

@@ -20,6 +20,7 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from warren_gpu_worker.trainer.narrowing import Narrowing, narrow
 from warren_gpu_worker.trainer.ranks import ALONE, Ranks
 from warren_gpu_worker.trainer.sharding import Trunk, shard
 from warren_gpu_worker.weights import PolicyView, view_policy
@@ -35,7 +36,7 @@ class SpecError(ValueError):
 class Network:
     """The parts of a causal language model that training needs.
 
-    Legend: B rows, T positions, H hidden size.
+    Legend: B rows, T positions, M of the B x T positions, H hidden size.
     """
 
     causal: PreTrainedModel
@@ -47,18 +48,24 @@ class Network:
     """Full updates keep float32 weights and compute in this."""
     ranks: Ranks
     """The processes that compute it between them."""
+    narrowing: Narrowing = field(default_factory=Narrowing)
 
     @property
     def device(self) -> torch.device:
         return self.causal.device
 
-    def hidden_BTH(self, input_ids_BT: Tensor) -> Tensor:
-        """Hidden states before the head; rows are padded to the right, so no mask is needed."""
+    def hidden_BTH(self, input_ids_BT: Tensor, places_M: Tensor | None = None) -> Tensor:
+        """Hidden states before the head; rows are padded to the right, so no mask is needed.
+
+        Those outside of `places_M` are of no use, if it is given.
+        """
+        self.narrowing.ask(places_M, input_ids_BT.numel())
         output = self.decoder(input_ids=input_ids_BT, use_cache=False)
         return cast("Tensor", output.last_hidden_state)
 
     def end_pass(self) -> None:
         """All is computed that depends on hidden states, gradients too."""
+        self.narrowing.places_M = None
         if isinstance(self.decoder, Trunk):
             self.decoder.end_pass()
 
@@ -159,16 +166,17 @@ def _network(causal: PreTrainedModel, autocast: torch.dtype | None, ranks: Ranks
     vocabulary = cast("nn.Embedding", causal.get_input_embeddings()).num_embeddings
     max_tokens = cast("int", causal.config.get_text_config().max_position_embeddings)
     network = Network(causal, decoder, head, vocabulary, max_tokens, autocast, ranks)
-    _check_head(network)
+    ids_BT = torch.arange(4, device=network.device)[None, :] % vocabulary
+    _check_head(network, ids_BT)
+    network = replace(network, narrowing=narrow(decoder, network.hidden_BTH, ids_BT))
     if ranks.size == 1:
         return network
     return replace(network, decoder=shard(causal, decoder, ranks))
 
 
 @torch.no_grad()
-def _check_head(network: Network) -> None:
+def _check_head(network: Network, ids_BT: Tensor) -> None:
     """Some architectures do more than apply the head (scale or cap the logits): refuse them."""
-    ids_BT = torch.arange(4, device=network.device)[None, :] % network.vocabulary
     expected = network.causal(input_ids=ids_BT, use_cache=False).logits
     if not torch.equal(expected, network.head(network.hidden_BTH(ids_BT))):
         kind = type(network.causal).__name__
