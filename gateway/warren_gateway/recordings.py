@@ -9,11 +9,12 @@ import numpy as np
 from sqlmodel import Session, col, select
 
 from warren_gateway.coordinator.advantages import OF_BATCH, advantages
+from warren_gateway.coordinator.credit import is_by_turn
 from warren_gateway.position import Position
 from warren_gateway.runs import NoSuchRun
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import GroupRow, Run
-from warren_schemas.config import EpisodeCredit, TrainConfig
+from warren_schemas.config import TrainConfig
 from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import RunState
 from warren_schemas.http import TrajectoryView
@@ -124,7 +125,7 @@ def _of_group(row: GroupRow, config: TrainConfig) -> Fates:
     rewarded = [member for member, outcome in enumerate(outcomes) if "reward" in outcome]
     rewards_G = np.array([outcomes[member]["reward"] for member in rewarded], np.float64)
     kind = config.algorithm.advantage
-    is_by_group = kind not in OF_BATCH and isinstance(config.algorithm.credit, EpisodeCredit)
+    is_by_group = kind not in OF_BATCH and not is_by_turn(config.algorithm)
     # What compares with a whole batch, or by turn, can't be told from one group's rewards.
     advantages_G = advantages([rewards_G], kind)[0] if is_by_group else None
     by_member: dict[int, float] = {}

@@ -224,6 +224,7 @@ def _model_row(run: Run, config: TrainConfig, checkpoint_url: str | None) -> Mod
         update=config.model.update,
         seed=config.seed,
         deterministic=config.model.deterministic,
+        critic=config.algorithm.critic is not None,
     )
     return Model(
         id=new_model_id(),

@@ -12,6 +12,7 @@ from pydantic import Field, JsonValue, model_validator
 from warren_schemas.arrays import Lengths, Logprobs, Mask, TokenIds, Weights
 from warren_schemas.base import Frozen
 from warren_schemas.config import (
+    Critic,
     CrossEntropyLoss,
     FullUpdate,
     KlPenalty,
@@ -41,7 +42,8 @@ class TokenBatch(Frozen):
     logprobs_N: Logprobs
     """The sampler's logprobs; ignored by cross-entropy."""
     weights_N: Weights
-    """Advantage of each token (policy losses) or its weight (cross-entropy), normalized."""
+    """Advantage of each token (policy losses) or its weight (cross-entropy), normalized; with a
+    critic, the reward that was given after the token, as it is."""
 
     @model_validator(mode="after")
     def _aligned(self) -> Self:
@@ -55,6 +57,13 @@ class TokenBatch(Frozen):
         if n_in_sequences != n or n == 0:
             raise ValueError(f"lengths add up to {n_in_sequences}, and there are {n} tokens")
         return self
+
+
+class CriticTerm(Critic):
+    """What an op asks of the model's critic."""
+
+    advantage_scale: PositiveFloat = 1.0
+    """What advantages are multiplied by: the normalization that other ops have in their weights."""
 
 
 class _LossOp(Frozen):
@@ -72,9 +81,13 @@ class _LossOp(Frozen):
     tis_cap: PositiveFloat | None = None
     """Weigh each token by min(p_trainer / p_sampler, this) and take the loss against the trainer's
     own logprobs (truncated importance sampling)."""
+    critic: CriticTerm | None = None
+    """Have the critic tell advantages from rewards, and add its own loss."""
 
     @model_validator(mode="after")
     def _has_sampler(self) -> Self:
+        if self.critic is not None and isinstance(self.loss, CrossEntropyLoss):
+            raise ValueError("a critic tells advantages, which cross_entropy has no use for")
         if self.tis_cap is not None and isinstance(self.loss, CrossEntropyLoss):
             raise ValueError("tis_cap corrects for the sampler, which cross_entropy ignores")
         return self
@@ -154,6 +167,8 @@ class ModelSpec(Frozen):
     seed: NonNegativeInt = 0
     deterministic: bool = False
     """Never share a batch with other models, which would change the last bits."""
+    critic: bool = False
+    """Whether the model has a value head."""
 
 
 def is_full(spec: ModelSpec) -> bool:

@@ -20,6 +20,7 @@ from warren_gpu_worker.trainer.engine import Engine, EngineConfig
 from warren_schemas.config import FullUpdate, LoraUpdate, Loss, PpoLoss
 from warren_schemas.ids import ModelId
 from warren_schemas.training import (
+    CriticTerm,
     ForwardBackward,
     ModelSpec,
     OpBody,
@@ -152,14 +153,20 @@ def optim_step(**changes: float) -> OptimStep:
     return OptimStep.model_validate({"learning_rate": 1e-3, **changes})
 
 
-def some_ops(n: int, seed: int = 0) -> list[OpBody]:
-    """Windows of one to three forward_backward ops and an optim_step, n ops in all."""
+def some_ops(n: int, seed: int = 0, critic: CriticTerm | None = None) -> list[OpBody]:
+    """Windows of one to three forward_backward ops and an optim_step, n ops in all.
+
+    If a critic is asked for, every other window asks for it.
+    """
     rng = np.random.default_rng(seed)
     ops: list[OpBody] = []
+    other: CriticTerm | None = None
     while len(ops) < n:
         for _ in range(int(rng.integers(1, 4))):
             lengths = rng.integers(2, 14, int(rng.integers(2, 9))).tolist()
-            ops.append(forward_backward(random_batch(int(rng.integers(1 << 30)), lengths)))
+            update = forward_backward(random_batch(int(rng.integers(1 << 30)), lengths))
+            ops.append(update.model_copy(update={"critic": critic}))
+        critic, other = other, critic
         ops.append(optim_step(clip_norm=1.0, learning_rate=float(rng.uniform(1e-3, 5e-3))))
     return ops[:n]
 

@@ -43,6 +43,7 @@ from warren_schemas.control import WorkerRole
 from warren_schemas.envelope import Envelope
 from warren_schemas.ids import ModelId, WorkerId
 from warren_schemas.training import (
+    CriticTerm,
     DeleteModel,
     ModelSpec,
     Op,
@@ -54,7 +55,7 @@ from warren_schemas.training import (
     SaveState,
 )
 
-SPECS = [pytest.param(FULL, id="full"), pytest.param(LORA, id="lora")]
+WITH_CRITIC = [spec.model_copy(update={"critic": True}) for spec in (FULL, LORA)]
 END = SaveState(name="end")
 
 
@@ -122,7 +123,7 @@ def uninterrupted(base_folder: Path, folder: Path, spec: ModelSpec, ops: list[Op
     return seal_of(apply_all(engine, ops)[-1])
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", WITH_CRITIC, ids=["full", "lora"])
 @pytest.mark.parametrize("checkpoint_at", [None, 10])
 async def test_a_killed_child_and_a_replay_give_the_same_bits(
     hub: MemoryHub,
@@ -133,7 +134,7 @@ async def test_a_killed_child_and_a_replay_give_the_same_bits(
     spec: ModelSpec,
     checkpoint_at: int | None,
 ) -> None:
-    ops = some_ops(30, seed=3)
+    ops = some_ops(30, seed=3, critic=CriticTerm())
     if checkpoint_at is not None:
         ops[checkpoint_at - 1] = SaveState(name="middle")
     ops.append(END)

@@ -1,5 +1,7 @@
 """Credit: from the rewards of a batch's episodes to a weight for every sampled token.
 
+Where there is a critic the weights are the rewards themselves, and the trainer makes advantages.
+
 Suffixes: `_T` tokens of one sequence, `_K` turns of one episode.
 
 Invariants: a token that was not sampled weighs nothing; an episode whose turns can't be told apart
@@ -24,9 +26,27 @@ Member = tuple[EpisodeEnded, Completed]
 
 def credited(groups: Sequence[Group], algorithm: AlgorithmConfig) -> list[Datum]:
     """The trajectories that carry a signal, with the advantage of each token."""
+    if algorithm.critic is not None:
+        return list(_rewards(groups))
     if isinstance(algorithm.credit, TurnCredit):
         return list(_by_turn(groups, algorithm, algorithm.credit.discount))
     return list(_by_episode(groups, algorithm))
+
+
+def is_by_turn(algorithm: AlgorithmConfig) -> bool:
+    """Whether turns must be told apart."""
+    return algorithm.critic is not None or isinstance(algorithm.credit, TurnCredit)
+
+
+def _rewards(groups: Sequence[Group]) -> Iterator[Datum]:
+    """For a critic: each turn's reward at the turn's last token. No episode is compared with others."""
+    for item in (item for group in groups for item, _ in group.completed):
+        transcript = item.transcript
+        if is_separable(transcript):
+            weights_T = np.zeros(len(transcript.tokens), np.float32)
+            for place, turn in zip(_stretches(transcript.tokens), transcript.turns, strict=True):
+                weights_T[place.stop - 1] = turn.reward or 0.0
+            yield Datum(transcript.tokens, weights_T, item.spec.sampling.temperature)
 
 
 def _by_episode(groups: Sequence[Group], algorithm: AlgorithmConfig) -> Iterator[Datum]:

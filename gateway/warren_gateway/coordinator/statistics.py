@@ -22,6 +22,9 @@ TRAINER_TAGS = {
     "tis_truncated:mean": "policy/tis_truncated_frac",
     "ess:mean": "policy/ess_frac",
     "entropy:mean": "policy/entropy",
+    "value:mean": "critic/value",
+    "return:mean": "critic/return",
+    "value_error:mean": "critic/squared_error",
     "grad_norm": "policy/grad_norm",
     "learning_rate": "policy/learning_rate",
 }

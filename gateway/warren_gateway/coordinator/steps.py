@@ -12,9 +12,10 @@ from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.oplog import append
 from warren_gateway.coordinator.progress import PendingStep
 from warren_gateway.coordinator.statistics import trainer_metrics
-from warren_schemas.config import AlgorithmConfig, DroLoss, KlPenalty, Loss
+from warren_schemas.config import AlgorithmConfig, Critic, DroLoss, KlPenalty, Loss
 from warren_schemas.events import Phase, StepCompleted
 from warren_schemas.training import (
+    CriticTerm,
     ForwardBackward,
     OpDone,
     OpResult,
@@ -31,6 +32,7 @@ class Objective:
     kl: KlPenalty | None = None
     entropy_coefficient: float = 0.0
     tis_cap: float | None = None
+    critic: CriticTerm | None = None
 
 
 def objective(algorithm: AlgorithmConfig, divisor: int) -> Objective:
@@ -40,7 +42,23 @@ def objective(algorithm: AlgorithmConfig, divisor: int) -> Objective:
         loss = DroLoss(beta=loss.beta / divisor)
     if kl is not None:
         kl = kl.model_copy(update={"coefficient": kl.coefficient / divisor})
-    return Objective(loss, kl, algorithm.entropy_coefficient / divisor, algorithm.tis_cap)
+    return Objective(
+        loss,
+        kl,
+        algorithm.entropy_coefficient / divisor,
+        algorithm.tis_cap,
+        None if algorithm.critic is None else _critic_term(algorithm.critic, divisor),
+    )
+
+
+def _critic_term(critic: Critic, divisor: int) -> CriticTerm:
+    return CriticTerm(
+        gamma=critic.gamma,
+        gae_lambda=critic.gae_lambda,
+        value_coefficient=critic.value_coefficient / divisor,
+        value_clip=critic.value_clip,
+        advantage_scale=1.0 / divisor,
+    )
 
 
 def take_step(
@@ -87,6 +105,7 @@ def _append_update(
                 kl=objective.kl,
                 entropy_coefficient=objective.entropy_coefficient,
                 tis_cap=objective.tis_cap,
+                critic=objective.critic,
             )
             append(memory, op)
     optimizer = memory.config.optimizer

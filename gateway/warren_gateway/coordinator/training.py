@@ -11,14 +11,14 @@ import numpy as np
 from warren_gateway.coordinator import evaluation
 from warren_gateway.coordinator.admission import n_groups_wanted
 from warren_gateway.coordinator.batches import Datum
-from warren_gateway.coordinator.credit import credited, n_inseparable
+from warren_gateway.coordinator.credit import credited, is_by_turn, n_inseparable
 from warren_gateway.coordinator.environment_statistics import environment_metrics
 from warren_gateway.coordinator.groups import Group
 from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.schedule import learning_rate
 from warren_gateway.coordinator.statistics import batch_metrics
 from warren_gateway.coordinator.steps import objective, take_step
-from warren_schemas.config import AlgorithmConfig, TurnCredit
+from warren_schemas.config import AlgorithmConfig
 from warren_schemas.episode import EpisodePurpose
 
 REWARD_WINDOW = 16
@@ -70,7 +70,7 @@ def _take_step(memory: Memory) -> None:
         **memory.source.metrics(memory, groups),
     }
     data, divisor = step_data(groups, config.algorithm)
-    if isinstance(config.algorithm.credit, TurnCredit):
+    if is_by_turn(config.algorithm):
         metrics["group/unclear_turns"] = float(n_inseparable(groups))
     progress.max_staleness_seen = max(
         progress.max_staleness_seen, int(metrics.get("stale/lag_max", 0))
@@ -92,9 +92,14 @@ def _take_step(memory: Memory) -> None:
 
 
 def step_data(groups: list[Group], algorithm: AlgorithmConfig) -> tuple[list[Datum], int]:
-    """The trajectories that carry a signal, their weights normalized, and what by."""
+    """The trajectories that carry a signal, their weights normalized, and what by.
+
+    What a critic judges keeps its rewards as they are; the op says what to divide by.
+    """
     data = credited(groups, algorithm)
     n_tokens = sum(datum.tokens.n_sampled for datum in data)
     divisor = {"tokens": n_tokens, "episodes": len(data), "none": 1}[algorithm.normalize]
+    if algorithm.critic is not None:
+        return data, max(1, divisor)
     share = np.float32(1.0 / max(1, divisor))
     return [replace(datum, weights_T=datum.weights_T * share) for datum in data], max(1, divisor)

@@ -4,6 +4,7 @@ A checkpoint is a sealed folder (see `sealed_folder`), written through to the di
 
 model.safetensors, config.json (full) or      the policy files, so that transformers and peft can
 adapter_model.safetensors, adapter_config.json          load a checkpoint as well
+critic.safetensors              where the model has one
 optimizer.safetensors           `<parameter>/<step, exp_avg, exp_avg_sq, gradient or reference>`
 state.json                                    `SavedState`
 
@@ -12,6 +13,7 @@ was kept. Random numbers need no
 state of their own: those of an op are a function of the model's seed and the op's number.
 
 Layout: <checkpoint_url>/<model>/states/<name>/ and <checkpoint_url>/<model>/policies/v<version>/.
+A critic that a checkpoint lacks begins anew, and one that a model lacks is left out.
 Nothing of a model changes before the whole checkpoint was read and found fitting.
 """
 
@@ -37,6 +39,7 @@ from warren_gpu_worker.sealed_folder import (
     open_folder,
     write_folder,
 )
+from warren_gpu_worker.trainer.critic import is_critic
 from warren_gpu_worker.trainer.model import TrainableModel
 from warren_gpu_worker.trainer.sharding import shard_like, whole_on_first
 from warren_gpu_worker.weights import PolicyView, read_policy_files, write_policy_files
@@ -46,7 +49,7 @@ from warren_schemas.explain import explain
 from warren_schemas.ids import ModelId
 from warren_schemas.training import ModelSpec
 
-_STATE, _OPTIMIZER = "state.json", "optimizer.safetensors"
+_STATE, _OPTIMIZER, _CRITIC = "state.json", "optimizer.safetensors", "critic.safetensors"
 _GRADIENT, _REFERENCE = "gradient", "reference"
 _NOT_ADOPTED = (f"/{_GRADIENT}", f"/{_REFERENCE}")
 
@@ -92,10 +95,13 @@ def save_checkpoint(
 
     ranks = model.network.ranks
     policy, optimizer = whole_policy(model), whole_on_first(_optimizer_tensors(model), ranks)
+    critic = whole_on_first({n: p.data for n, p in model.critic_parameters.items()}, ranks)
 
     def write(folder: Path) -> None:
         write_policy_files(policy, folder)
         save_file({name: t.contiguous() for name, t in optimizer.items()}, folder / _OPTIMIZER)
+        if critic:
+            save_file(critic, folder / _CRITIC)
         (folder / _STATE).write_text(state.model_dump_json(indent=2))
 
     return ranks.by_first(lambda: write_folder(url, write, durable=True))
@@ -164,6 +170,8 @@ def _read_here(
             _check_spec(url, state.spec, model.spec)
             weights = read_policy_files(url, folder).tensors
             optimizer = load_file(folder / _OPTIMIZER)
+            if model.network.critic is not None and (folder / _CRITIC).exists():
+                weights |= load_file(folder / _CRITIC)
     except (FolderUnreadable, SafetensorError) as error:
         raise CheckpointError(f"checkpoint {error}") from error
     _check_weights(url, model, weights)
@@ -214,11 +222,16 @@ def _optimizer_tensors(model: TrainableModel) -> dict[str, Tensor]:
 def _restore_weights(model: TrainableModel, weights: dict[str, Tensor]) -> None:
     for name, own in model.policy.tensors.items():
         own.copy_(shard_like(weights[name], own))
+    for name, parameter in model.critic_parameters.items():
+        if name in weights:
+            parameter.copy_(shard_like(weights[name], parameter))
 
 
 def _restore_optimizer(model: TrainableModel, tensors: dict[str, Tensor]) -> None:
     for key, value in tensors.items():
         name, _, part = key.rpartition("/")
+        if is_critic(name) and name not in model.parameters:
+            continue
         parameter = model.parameters[name]
         part_of_value = shard_like(value, parameter) if value.dim() else value
         own = torch.empty_like(part_of_value, device=parameter.device).copy_(part_of_value)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from warren_gpu_worker.losses import Objective, TokenTensors, compute_objective
 from warren_gpu_worker.trainer.batching import MicroBatch, micro_batches, trained_mask
+from warren_gpu_worker.trainer.critic import judge, values_at
 from warren_gpu_worker.trainer.errors import OpError
 from warren_gpu_worker.trainer.logprobs import Head, TokenLogprobs, token_logprobs
 from warren_gpu_worker.trainer.metrics import merge, merge_ranks, report
@@ -88,6 +89,8 @@ def check_op(model: TrainableModel, op: LossOp) -> None:
     _check_batch(model.network, op.batch)
     if op.kl is not None:
         check_reference(model)
+    if op.critic is not None and model.network.critic is None:
+        raise OpError("the op asks for a critic, and the model was made without one")
 
 
 def _check_batch(network: Network, batch: TokenBatch) -> None:
@@ -132,10 +135,15 @@ def add_rows(
     """
     network = model.network
     trained = _logprobs_at(network, op, rows, hidden_BTH, rows.trained_M)
+    values_M = None
+    if op.critic is not None and network.critic is not None:
+        values_M = values_at(network.critic, hidden_BTH, rows.trained_M)
     loss = trained.logprobs_M.sum()  # of nothing; its gradient is zero, and all ranks have one
     if rows.trained_M.numel() > 0:
-        loss, part = _take_loss(op, rows, trained, reference_M)
+        loss, part = _take_loss(op, rows, trained, reference_M, values_M)
         answer.parts.append(part)
+    elif values_M is not None:
+        loss = loss + values_M.sum()
     if answer.logprobs_N is not None:
         with torch.no_grad():
             others = _logprobs_at(network, op, rows, hidden_BTH, rows.others_K)
@@ -172,13 +180,32 @@ def _logprobs_at(
 
 
 def _take_loss(
-    op: LossOp, rows: MicroBatch, trained: TokenLogprobs, reference_M: Tensor | None
+    op: LossOp,
+    rows: MicroBatch,
+    trained: TokenLogprobs,
+    reference_M: Tensor | None,
+    values_M: Tensor | None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """The loss, and what there is to report."""
+    if op.critic is None or values_M is None:
+        return _policy_loss(op, rows, trained, reference_M, rows.weights_BT)
+    judged = judge(values_M, rows, op.critic)
+    loss, part = _policy_loss(op, rows, trained, reference_M, judged.advantages_BT)
+    loss = loss + judged.loss
+    return loss, {**part, **judged.diagnostics, "loss:sum": loss.detach()}
+
+
+def _policy_loss(
+    op: LossOp,
+    rows: MicroBatch,
+    trained: TokenLogprobs,
+    reference_M: Tensor | None,
+    advantages_BT: Tensor,
+) -> tuple[Tensor, dict[str, Tensor]]:
     logprobs_BT = _spread(rows, trained.logprobs_M)
     entropy = trained.entropy_M.sum()
     value = compute_objective(
-        TokenTensors(logprobs_BT, rows.sampler_logprobs_BT, rows.weights_BT, rows.mask_BT),
+        TokenTensors(logprobs_BT, rows.sampler_logprobs_BT, advantages_BT, rows.mask_BT),
         Objective(op.loss, op.kl, op.entropy_coefficient, op.tis_cap),
         entropy=entropy,
         reference_logprobs_BT=None if reference_M is None else _spread(rows, reference_M),

@@ -15,6 +15,9 @@ kl_k3:mean       estimate of KL(sampler || trainer) in nats; the alarm to wire
 clip_frac:mean   share of tokens that the clip touched (cispo) or took the gradient from (ppo, gspo)
 kl_reference:mean   estimate of KL(trainer || reference) in nats, where there is a penalty
 tis_truncated:mean  share of tokens whose weight was capped, where there is a cap
+value:mean       what the critic expects, where there is one
+return:mean      what it is trained towards
+value_error:mean    square of their difference
 
 An optim_step reports
 

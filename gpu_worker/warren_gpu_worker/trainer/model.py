@@ -20,6 +20,7 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from warren_gpu_worker.trainer.critic import attach_critic, is_critic
 from warren_gpu_worker.trainer.narrowing import Narrowing, narrow
 from warren_gpu_worker.trainer.ranks import ALONE, Ranks
 from warren_gpu_worker.trainer.sharding import Trunk, shard
@@ -49,6 +50,7 @@ class Network:
     ranks: Ranks
     """The processes that compute it between them."""
     narrowing: Narrowing = field(default_factory=Narrowing)
+    critic: nn.Module | None = None
 
     @property
     def device(self) -> torch.device:
@@ -77,7 +79,7 @@ class TrainableModel:
     spec: ModelSpec
     network: Network
     parameters: dict[str, nn.Parameter]
-    """What is trained, by the names that policy files use."""
+    """What is trained, by the names that policy files use; the critic's by names of its own."""
     policy: PolicyView
     optimizer: torch.optim.AdamW
     version: int = 0
@@ -92,6 +94,15 @@ class TrainableModel:
     base: PreTrainedModel | None = field(default=None, repr=False)
     """The shared base of a LoRA model, kept alive for others."""
 
+    @property
+    def policy_parameters(self) -> dict[str, nn.Parameter]:
+        """Those that make the policy."""
+        return {name: p for name, p in self.parameters.items() if not is_critic(name)}
+
+    @property
+    def critic_parameters(self) -> dict[str, nn.Parameter]:
+        return {name: p for name, p in self.parameters.items() if is_critic(name)}
+
     def drop_gradient(self) -> None:
         """Begin a new window."""
         self.optimizer.zero_grad(set_to_none=True)
@@ -104,8 +115,9 @@ def build_full(
 ) -> TrainableModel:
     """Train all weights of `base`, which must be nobody else's. Raises `SpecError`."""
     base.requires_grad_(True)
-    network = _network(base, autocast, ranks)
-    return _trainable(spec, network, dict(base.named_parameters()), view_policy(base), None)
+    network = _network(spec, base, autocast, ranks)
+    policy = _without_critic(view_policy(base))
+    return _trainable(spec, network, dict(base.named_parameters()), policy, None)
 
 
 def build_lora(spec: ModelSpec, base: PreTrainedModel, ranks: Ranks = ALONE) -> TrainableModel:
@@ -117,11 +129,19 @@ def build_lora(spec: ModelSpec, base: PreTrainedModel, ranks: Ranks = ALONE) -> 
     base.requires_grad_(False)
     shared = base if ranks.size == 1 else None
     adapted = _adapt(base if shared is None else share(base), spec, update)
-    network = _network(cast("PreTrainedModel", adapted.get_base_model()), None, ranks)
-    policy = view_policy(adapted)
-    trained = [p for p in adapted.parameters() if p.requires_grad]
+    causal = cast("PreTrainedModel", adapted.get_base_model())
+    network = _network(spec, causal, None, ranks)
+    policy = _without_critic(view_policy(adapted))
+    own = [(n, p) for n, p in causal.named_parameters() if p.requires_grad]
+    trained = [p for n, p in own if not is_critic(n)]
     parameters = dict(zip(policy.tensors, trained, strict=True))
+    parameters |= {n: p for n, p in own if is_critic(n)}
     return _trainable(spec, network, parameters, policy, shared)
+
+
+def _without_critic(policy: PolicyView) -> PolicyView:
+    tensors = {n: t for n, t in policy.tensors.items() if not is_critic(n.split(".model.", 1)[-1])}
+    return replace(policy, tensors=tensors)
 
 
 def share(base: PreTrainedModel) -> PreTrainedModel:
@@ -160,7 +180,9 @@ def _trainable(
     return TrainableModel(spec, network, parameters, policy, optimizer, base=base)
 
 
-def _network(causal: PreTrainedModel, autocast: torch.dtype | None, ranks: Ranks) -> Network:
+def _network(
+    spec: ModelSpec, causal: PreTrainedModel, autocast: torch.dtype | None, ranks: Ranks
+) -> Network:
     decoder = cast("nn.Module", causal.get_decoder())
     head = cast("nn.Module", causal.get_output_embeddings())
     vocabulary = cast("nn.Embedding", causal.get_input_embeddings()).num_embeddings
@@ -169,6 +191,10 @@ def _network(causal: PreTrainedModel, autocast: torch.dtype | None, ranks: Ranks
     ids_BT = torch.arange(4, device=network.device)[None, :] % vocabulary
     _check_head(network, ids_BT)
     network = replace(network, narrowing=narrow(decoder, network.hidden_BTH, ids_BT))
+    if spec.critic:
+        hidden_size = cast("int", causal.config.get_text_config().hidden_size)
+        critic = attach_critic(causal, hidden_size, causal.device)
+        network = replace(network, critic=critic)
     if ranks.size == 1:
         return network
     return replace(network, decoder=shard(causal, decoder, ranks))

@@ -84,7 +84,7 @@ def _tensors(model: TrainableModel) -> list[Tensor]:
             found.append(parameter.grad)
         state = cast("dict[str, Tensor]", model.optimizer.state.get(parameter, {}))
         found += [state[key] for key in sorted(state)]
-        if model.reference is not None:
+        if model.reference is not None and name in model.reference:
             found.append(model.reference[name])
     return found
 

@@ -21,7 +21,7 @@ from warren_schemas.training import OpDone, is_full
 
 def keep_reference(model: TrainableModel) -> OpDone:
     """Copy the weights as they are."""
-    model.reference = {name: p.detach().clone() for name, p in model.parameters.items()}
+    model.reference = {name: p.detach().clone() for name, p in model.policy_parameters.items()}
     return OpDone(version=model.version)
 
 
@@ -41,7 +41,7 @@ def reference_weights(model: TrainableModel) -> Generator[None]:
     No graph of the model may be alive: its weights are exchanged beneath it.
     """
     is_sharded = model.network.ranks.size > 1
-    own = {n: p.data.clone() if is_sharded else p.data for n, p in model.parameters.items()}
+    own = {n: p.data.clone() if is_sharded else p.data for n, p in model.policy_parameters.items()}
     # All of an adapter at zero adds exactly zero.
     reference = model.reference or {name: torch.zeros_like(data) for name, data in own.items()}
     try:
@@ -53,7 +53,7 @@ def reference_weights(model: TrainableModel) -> Generator[None]:
 
 
 def _put(model: TrainableModel, weights: Mapping[str, Tensor]) -> None:
-    for name, parameter in model.parameters.items():
+    for name, parameter in model.policy_parameters.items():
         if isinstance(parameter.data, DTensor):
             parameter.data.copy_(weights[name])  # FSDP2 knows the memory and not the parameter
         else:

@@ -11,6 +11,7 @@ from warren_schemas.config.algorithm import (
     EpisodeCredit,
     TurnCredit,
 )
+from warren_schemas.config.critic import Critic
 from warren_schemas.config.environment import (
     EnvironmentConfig,
     SecretName,
@@ -93,6 +94,7 @@ __all__ = [
     "CheckpointConfig",
     "CispoLoss",
     "Credit",
+    "Critic",
     "CrossEntropyLoss",
     "DroLoss",
     "EnvironmentConfig",

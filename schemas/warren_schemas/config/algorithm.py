@@ -1,11 +1,12 @@
 """How trajectories become an update."""
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from warren_schemas.base import Frozen
+from warren_schemas.config.critic import Critic
 from warren_schemas.config.groups import GroupPolicy, Retry
 from warren_schemas.config.losses import KlPenalty, PolicyLoss, PpoLoss
 from warren_schemas.config.numbers import (
@@ -57,6 +58,9 @@ class AlgorithmConfig(Frozen):
     """How rewards become advantages. A group in which all did the same never counts."""
     credit: Credit = Field(default_factory=EpisodeCredit)
     """Whom a reward belongs to: the whole `episode` (the default), or the `turn`s before it."""
+    critic: Critic | None = None
+    """A value head that learns beside the policy and tells each token's advantage from the rewards
+    of the turns, in place of `advantage` and `credit`; null is off."""
     kl: KlPenalty | None = None
     """Penalty for leaving the policy that the first step begins with; null is off."""
     entropy_coefficient: NonNegativeFloat = 0.0
@@ -74,3 +78,13 @@ class AlgorithmConfig(Frozen):
     """What the summed loss of a step is divided by."""
     groups: GroupPolicy = Field(default_factory=Retry)
     """What becomes of a group in which episodes fail: `retry` (the default), `all` or `quorum`."""
+
+    @model_validator(mode="after")
+    def _has_one_judge(self) -> Self:
+        is_default = self.advantage is AdvantageKind.GROUP_STD and self.credit == EpisodeCredit()
+        if self.critic is not None and not is_default:
+            raise ValueError(
+                "with a critic, advantage and credit have no effect: leave them out, or set"
+                " critic to null"
+            )
+        return self

@@ -21,6 +21,7 @@ from warren_schemas.episode import (
     TaskRef,
 )
 from warren_schemas.ids import GroupId, ModelId
+from warren_schemas.training import CriticTerm
 from warren_schemas.transcript import Tokens, Transcript, Turn
 
 KINDS = list(AdvantageKind)
@@ -148,6 +149,36 @@ def test_a_turn_is_compared_with_the_same_turn_of_others() -> None:
         [0, 0, -2, 0, -2],
         [0, 0, 2],
     ]
+
+
+def test_a_critic_gets_each_turn_s_reward_at_its_last_token() -> None:
+    """As it is: the op says what to divide by. Episodes that did the same count too."""
+    algorithm = AlgorithmConfig.model_validate(
+        {"critic": {"gamma": 0.9, "gae_lambda": 0.8, "value_coefficient": 0.6, "value_clip": 2.0}}
+    )
+    merged = ended(2, [9.0, 9.0], [(2, 4)])
+    group = group_of(
+        ended(0, [1.0, 2.0], [(2, 2), (1, 3)]), ended(1, [None, 3.0], [(1, 1), (1, 1)]), merged
+    )
+    data, divisor = step_data([group], algorithm)
+    assert [datum.weights_T.tolist() for datum in data] == [
+        [0, 0, 0, 1, 0, 0, 0, 2],
+        [0, 0, 0, 3],
+    ]
+    assert divisor == 7
+    assert objective(algorithm, divisor).critic == CriticTerm(
+        gamma=0.9,
+        gae_lambda=0.8,
+        value_coefficient=0.6 / 7,
+        value_clip=2.0,
+        advantage_scale=1 / 7,
+    )
+
+
+@pytest.mark.parametrize("other", [{"advantage": "direct"}, {"credit": {"kind": "turn"}}])
+def test_a_critic_and_another_judge_are_refused(other: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="with a critic, advantage and credit have no effect"):
+        AlgorithmConfig.model_validate({"critic": {}, **other})
 
 
 def test_turns_that_cannot_be_told_apart_are_left_out_and_counted() -> None:

@@ -44,6 +44,7 @@ from warren_gpu_worker.trainer.model import TrainableModel
 from warren_schemas.config import CrossEntropyLoss, KlPenalty, LoraUpdate, Loss, PpoLoss
 from warren_schemas.ids import ModelId
 from warren_schemas.training import (
+    CriticTerm,
     Forward,
     ForwardBackward,
     KeepReference,
@@ -60,7 +61,10 @@ PACKED, UNPACKED, MIXED = (5, 9, 3, 4, 1, 5, 2, 6), (12, 11, 13), (5, 12, 3, 9, 
 """Several rows in a micro-batch; one in each, and an odd number of them; both."""
 UNEVEN = ModelSpec(base_model=BASE, update=LoraUpdate(rank=3, alpha=8.0))
 """A rank that two devices can't halve."""
-SPECS = [pytest.param(FULL, id="full"), pytest.param(LORA, id="lora")]
+SPECS = [
+    pytest.param(FULL.model_copy(update={"critic": True}), id="full"),
+    pytest.param(LORA.model_copy(update={"critic": True}), id="lora"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +174,8 @@ def test_gradient_of_an_objective_equals_the_float64_reference(
 def test_a_rank_without_rows_does_not_change_a_bit(
     pair: RankedTrainer, base_folder: Path, tmp_path: Path, spec: ModelSpec
 ) -> None:
-    ops = [forward_backward(random_batch(1, (9,))), SaveState(name="lonely")]
+    update = forward_backward(random_batch(1, (9,)))
+    ops = [update.model_copy(update={"critic": CriticTerm()}), SaveState(name="lonely")]
     two, one = (
         apply_all(opened(trainer, spec), ops)[-1]
         for trainer in (pair, alone(base_folder, tmp_path))
@@ -183,7 +188,8 @@ def test_checkpoints_are_the_same_files_whatever_the_number_of_ranks(
     pair: RankedTrainer, base_folder: Path, tmp_path: Path, spec: ModelSpec
 ) -> None:
     """Saved by two and by one after it loaded that; and the other way round. Gradients too."""
-    ops = [KeepReference(), *some_ops(7, seed=4), forward_backward(random_batch(1))]
+    critic = CriticTerm() if spec.critic else None
+    ops = [KeepReference(), *some_ops(7, seed=4, critic=critic), forward_backward(random_batch(1))]
     again = [SaveState(name="again"), optim_step()]
     for first, second in (
         (pair, alone(base_folder, tmp_path / "one")),
@@ -221,7 +227,12 @@ def test_answers_are_those_of_one_rank(
     mask_N = batch.mask_N.copy()
     mask_N[sequences(batch)[1]] = mask_N[sequences(batch)[4]] = 0
     batch = batch.model_copy(update={"mask_N": mask_N})
-    options: dict[str, object] = {"loss": PpoLoss(), "batch": batch, "return_logprobs": True}
+    options: dict[str, object] = {
+        "loss": PpoLoss(),
+        "batch": batch,
+        "return_logprobs": True,
+        "critic": CriticTerm(),
+    }
     if isinstance(spec.update, LoraUpdate):
         options["kl"] = KlPenalty()
     ops: list[OpBody] = [
