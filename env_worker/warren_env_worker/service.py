@@ -49,12 +49,15 @@ async def serve_env_worker(
     gateway in between refuses.
     """
     async with hosted(settings) as hosts, AsyncExitStack() as stack:
+        shared = [interact(name, owner) for name in hosts]
+        homes = [home(settings.worker, name, owner) for name in hosts]
+        await broker.declare(*shared, *homes)  # in one go: new queues take their time to settle
         inboxes = [
             (
-                await _opened(stack, broker, interact(name, owner), START_PREFETCH),
-                await _opened(stack, broker, home(settings.worker, name, owner), STEP_PREFETCH),
+                await _opened(stack, broker, starts, START_PREFETCH),
+                await _opened(stack, broker, steps, STEP_PREFETCH),
             )
-            for name in hosts
+            for starts, steps in zip(shared, homes, strict=True)
         ]
         outbound = await stack.enter_async_context(opened_outbound(broker))
         interactions = Interactions(
@@ -67,7 +70,6 @@ async def serve_env_worker(
 async def _opened(
     stack: AsyncExitStack, broker: WorkBroker, queue: WorkQueue | Home, prefetch: int
 ) -> Inbox[Taken]:
-    await broker.declare(queue)
     return await stack.enter_async_context(
         receive(broker, queue, (StartEpisode, Step), prefetch=prefetch)
     )

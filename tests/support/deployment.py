@@ -7,10 +7,15 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.processes import end, free_port, spawn, wait_until
+
+import warren
+from warren import Client
 
 BOOT_S = 90.0
 STOP_S = 10.0
@@ -87,3 +92,11 @@ class Site:
     def stop(self) -> None:
         for process in self.processes.values():
             end(process, signal.SIGTERM, grace_s=STOP_S)
+
+
+@asynccontextmanager
+async def connected(site: Site, key: str | None = None) -> AsyncGenerator[Client]:
+    """Its first user, or whose key it is."""
+    own = (site.home / "api-key").read_text().strip()
+    async with warren.connect(site.url, api_key=key or own) as client:
+        yield client

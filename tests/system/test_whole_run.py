@@ -6,16 +6,14 @@ and comes back; an env worker joins late and takes a share; the run ends as if n
 
 import asyncio
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import yaml
-from tests.support.deployment import Site
+from tests.support.deployment import Site, connected
 from tests.support.private_rabbit import PrivateRabbit
 
-import warren
-from warren import Client, RunCancelled, RunFailed
+from warren import RunCancelled, RunFailed
 from warren_schemas.events import StepCompleted
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "guess.yaml"
@@ -46,13 +44,6 @@ async def site(
         yield site
     finally:
         await asyncio.to_thread(site.stop)
-
-
-@asynccontextmanager
-async def connected(site: Site) -> AsyncGenerator[Client]:
-    key = (site.home / "api-key").read_text().strip()
-    async with warren.connect(site.url, api_key=key) as client:
-        yield client
 
 
 def small_config(steps: int = N_STEPS) -> dict[str, object]:

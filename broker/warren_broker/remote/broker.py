@@ -71,10 +71,12 @@ class RemoteBroker:
 
     async def declare(self, *addresses: Address) -> None:
         """Raises `NotAllowed`, `BrokerUnavailable`."""
-        for address in addresses:
-            make = partial(_declare, address)
-            await self._patiently(make, what=f"declaring {address.name}", timeout_s=CALL_S)
-            self._link.declared[address] = None
+        await asyncio.gather(*(self._declare(address) for address in addresses))
+
+    async def _declare(self, address: Address) -> None:
+        make = partial(_declare, address)
+        await self._patiently(make, what=f"declaring {address.name}", timeout_s=CALL_S)
+        self._link.declared[address] = None
 
     async def publish(
         self, address: Address, body: bytes, *, message_id: str, timeout_s: float = 90.0

@@ -20,6 +20,7 @@ from warren_broker.inbox import Claim, Inbox, follow, receive
 from warren_broker.port import Broker
 from warren_broker.topology import (
     Address,
+    WorkQueue,
     results,
     run_events,
     train,
@@ -127,13 +128,16 @@ class RunActor:
 
     async def _prepare(self) -> None:
         memory = self._memory
-        await self._declare(
-            recording(memory.run, memory.config), run_events(memory.run), results(memory.model)
-        )
+        epoch = memory.lease.epoch + (memory.lease.holder is None)
+        addresses: list[Address] = [
+            recording(memory.run, memory.config),
+            run_events(memory.run),
+            results(memory.model),
+            train(memory.model, epoch),
+        ]
         if memory.plays_episodes:
-            await self._declare(*interact_queues(memory.config, memory.owner).values())
-        if memory.lease.holder is not None:
-            await self._declare(train(memory.model, memory.lease.epoch))
+            addresses += interact_queues(memory.config, memory.owner).values()
+        await self._declare(*addresses)  # in one go: new queues take their time to settle
         if not self._broker.is_durable:
             for group in memory.groups.values():
                 group.deadline_s = min(group.deadline_s, memory.now_s + RESTART_GRACE_S)
@@ -255,23 +259,21 @@ class RunActor:
 
     async def _clean_up(self) -> None:
         """The run's queues have done their work; its streams stay to be replayed."""
-        memory = self._memory
-        epochs = range(1, memory.lease.epoch + 1)
-        queues = [results(memory.model), *(train(memory.model, epoch) for epoch in epochs)]
         while True:
             try:
-                return await self._broker.delete(*queues)
+                return await self._broker.delete(*self._own_queues())
             except BrokerUnavailable as error:
-                log.warning("%s waits for the broker to delete its queues: %s", memory.run, error)
+                log.warning("%s can't delete its queues yet: %s", self._memory.run, error)
                 await asyncio.sleep(RETRY_S)
 
     def forget(self) -> None:
         """The run is somebody else's now, and so are its queues."""
-        memory = self._memory
-        epochs = range(1, memory.lease.epoch + 1)
-        self._broker.forget(
-            results(memory.model), *(train(memory.model, epoch) for epoch in epochs)
-        )
+        self._broker.forget(*self._own_queues())
+
+    def _own_queues(self) -> list[WorkQueue]:
+        """Those of the answers and of every lease that there was, or would have been next."""
+        model, n_epochs = self._memory.model, self._memory.lease.epoch + 1
+        return [results(model), *(train(model, epoch) for epoch in range(1, n_epochs + 1))]
 
 
 async def _hand_over(

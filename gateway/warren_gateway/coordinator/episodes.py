@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 from warren_broker.topology import interact
-from warren_gateway.coordinator import first_failure, group_policy
+from warren_gateway.coordinator import futility, group_policy
 from warren_gateway.coordinator.groups import Group, timed_out
 from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.ownership import place, played_by
@@ -123,8 +123,7 @@ def expire(memory: Memory) -> list[Group]:
             continue
         failure = timed_out(_episode_s(memory, group.environment))
         n_attempts = group_policy.max_attempts(memory, group)
-        first_failure.tell(memory, group.environment, failure)
-        memory.progress.n_failed_episodes += group.n_missing
+        futility.note_failures(memory, group.environment, failure, group.n_missing)
         again = [
             member
             for member in group.missing
@@ -290,8 +289,7 @@ def _count(memory: Memory, group: Group, item: EpisodeEnded) -> None:
         if item.spec.purpose is not EpisodePurpose.DEMONSTRATE:
             memory.progress.n_tokens += item.transcript.tokens.n_sampled
     else:
-        first_failure.tell(memory, group.environment, item.outcome)
-        memory.progress.n_failed_episodes += 1
+        futility.note_failures(memory, group.environment, item.outcome)
 
 
 def _outcome(group: Group, member: int, fate: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from warren_gateway.coordinator import (
     ending,
     episodes,
     evaluation,
+    futility,
     group_policy,
     keeping,
     leases,
@@ -25,7 +26,7 @@ from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.source import Recorded
 from warren_gateway.coordinator.waiting import Alive
 from warren_schemas.control import WorkerRole
-from warren_schemas.episode import EpisodeEnded, EpisodePurpose, Failed
+from warren_schemas.episode import EpisodeEnded, EpisodePurpose
 from warren_schemas.events import Phase, RunState, StateChanged
 from warren_schemas.training import KeepReference, OpDone, OpFailed, OpResult
 
@@ -69,7 +70,8 @@ def decide(memory: Memory, alive: Alive) -> None:
         return ending.end(memory, RunState.CANCELLED, "cancelled by its owner")
     if leases.is_hopeless(memory):
         return ending.end(memory, RunState.FAILED, _hopeless_reason(memory))
-    if (reason := memory.source.failure(memory)) is not None:
+    reason = futility.reason_to_end(memory) or memory.source.failure(memory)
+    if reason is not None:
         return ending.end(memory, RunState.FAILED, reason)
     for group in episodes.expire(memory):
         _complete(memory, group)
@@ -85,7 +87,7 @@ def wants_trainer(memory: Memory, alive: Alive) -> bool:
 
     While the broker is away nobody can be heard, and the holder's lease goes on.
     """
-    if memory.is_over:
+    if memory.is_over or memory.is_cancel_requested:
         return False
     if memory.is_broker_away:
         memory.lease.seen_s = memory.now_s
@@ -132,28 +134,8 @@ def _complete(memory: Memory, group: Group) -> None:
     else:
         memory.progress.n_admitted -= 1
         episodes.close(memory, group, "failed")
-    _count_failed_group(memory, group)
-
-
-def _count_failed_group(memory: Memory, group: Group) -> None:
-    """End a run in which nothing works any more, with the reason that was seen last."""
-    progress, limit = memory.progress, memory.config.limits.failed_groups
-    if not group.failures or group.completed:
-        progress.n_failed_groups_in_a_row = 0
-        return
-    progress.n_failed_groups_in_a_row += 1
-    last = next(reversed(group.failures.values()))
-    if progress.n_failed_groups_in_a_row >= limit or _is_hopeless(last):
-        ending.end(memory, RunState.FAILED, f"episodes fail: {last.reason}")
-
-
-def _is_hopeless(failure: Failed) -> bool:
-    """A failure that every episode of the run would meet: the config or the model doesn't fit."""
-    return not failure.retryable and failure.kind in (
-        "unknown_environment",
-        "environment_config",
-        "images_unsupported",
-    )
+    if (reason := futility.note_group(memory, group)) is not None:
+        ending.end(memory, RunState.FAILED, reason)
 
 
 def _advance(memory: Memory) -> bool:

@@ -48,4 +48,5 @@ class LimitsConfig(Frozen):
     episode_attempts: PositiveInt = 3
     """How often an episode is tried when it fails or is lost."""
     failed_groups: PositiveInt = 16
-    """The run fails after this many groups in a row without one usable episode."""
+    """The run fails after this many groups in a row without one usable episode. As long as none of its
+    episodes has completed, each failure of an environment counts as a member, tried again or not."""
