@@ -7,6 +7,7 @@ Invariants
 - A change is committed once: it carries a number, and one whose commit was made but not heard of is
   recognised when it comes again.
 - Leases run by the store's clock alone; the clocks of the gateways don't matter.
+- What a gateway had posted and not sent when it died is sent by who takes over its runs, at once.
 - A run that has ended is held until its queues are gone, so that they are even if its gateway dies.
 
 A SQLite store belongs to one gateway, so the one that starts takes over at once what its forerunner
@@ -17,17 +18,20 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import text, update
+from sqlalchemy import func, text, update
 from sqlmodel import Session, col, or_, select
 
 from warren_gateway.store.frozen import end_frozen
-from warren_gateway.store.tables import Run
+from warren_gateway.store.tables import OutboxRow, Run
 from warren_schemas.events import RunState
 from warren_schemas.ids import RunId
 
-LEASE_S = 9.0
-RENEW_S = 2.5
-"""Time between two renewals, and between two looks for runs that nobody drives."""
+LEASE_S = 6.0
+RENEW_S = 1.5
+"""Time between two renewals, and between two looks for runs that nobody drives; a lease that runs out
+before that is looked at then."""
+LOOK_AGAIN_S = 0.25
+"""Least time between two looks: a run may be locked by a gateway that froze in a transaction."""
 MOST_AT_ONCE = 64
 """Runs taken over at one look, so that the runs of a lost gateway spread over those that are left."""
 FINAL = [state.value for state in RunState if state.is_final]
@@ -56,12 +60,35 @@ def claim(session: Session, gateway: str, *, is_alone: bool = False) -> dict[Run
     if not is_alone:
         query = query.where(col(Run.leased_until_s) < now_s).limit(MOST_AT_ONCE)
     claimed: dict[RunId, int] = {}
+    before: set[str] = set()
     for run in session.exec(query.with_for_update(skip_locked=True)):
+        before |= {run.coordinator} - {None, gateway}
         run.coordinator = gateway
         run.epoch += 1
         run.leased_until_s = now_s + LEASE_S
         claimed[RunId(run.id)] = run.epoch
+    if before:
+        _adopt_posts(session, gateway, before, now_s)
     return claimed
+
+
+def _adopt_posts(session: Session, gateway: str, before: Collection[str], now_s: float) -> None:
+    """Send what those posted who drove runs before and drive none any more.
+
+    One that was only frozen may send it as well: twins.
+    """
+    session.flush()
+    driving = select(Run.coordinator).where(col(Run.leased_until_s) >= now_s)
+    gone = set(before) - set(session.exec(driving))
+    theirs = col(OutboxRow.gateway).in_(gone)
+    session.exec(update(OutboxRow).where(theirs).values(gateway=gateway))
+
+
+def until_next_lapse_s(session: Session, gateway: str) -> float:
+    """How long until the first lease of another gateway runs out, unless it is renewed."""
+    others = col(Run.coordinator) != gateway, col(Run.leased_until_s) > 0.0
+    first_s = session.exec(select(func.min(col(Run.leased_until_s))).where(*others)).one()
+    return RENEW_S if first_s is None else first_s - store_time_s(session)
 
 
 def renew(session: Session, gateway: str, held: Collection[RunId]) -> Mapping[RunId, Renewed]:

@@ -10,16 +10,20 @@ import time
 from collections.abc import Callable
 from typing import TypeVar, cast
 
+from sqlmodel import Session
+
 from warren_broker.errors import BrokerClosed, BrokerError
 from warren_broker.port import Broker
 from warren_gateway.coordinator import records, run_leases, shares
 from warren_gateway.coordinator.actor import RETRY_S, RunActor
-from warren_gateway.coordinator.run_leases import RENEW_S, LeaseLost
+from warren_gateway.coordinator.run_leases import LOOK_AGAIN_S, RENEW_S, LeaseLost
 from warren_gateway.registry import Registry
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
 from warren_schemas.ids import RunId, new_id
 
+LAPSED_S = 0.02
+"""A lease that is looked at so long after its end has run out, by any rounding."""
 LEAVE_S = 2.0
 """How long, when the gateway stops, giving its leases back may take."""
 
@@ -72,20 +76,21 @@ class Coordinators:
         try:
             async with asyncio.TaskGroup() as tasks:
                 while True:
+                    due_s = RENEW_S
                     try:
                         await self._renew()
                         await self._look_at_wants()
-                        await self._claim(tasks, is_alone=is_alone)
+                        due_s = await self._claim(tasks, is_alone=is_alone)
                         is_alone = False
                     except StoreUnavailable as error:
                         log.warning("leases of runs wait for the store: %s", error)
-                    await self._until_due()
+                    await self._until_due(min(RENEW_S, max(LOOK_AGAIN_S, due_s)))
         finally:
             await self._let_go()
 
-    async def _until_due(self) -> None:
+    async def _until_due(self, due_s: float) -> None:
         try:
-            async with asyncio.timeout(RENEW_S):
+            async with asyncio.timeout(due_s):
                 await self._look.wait()
         except TimeoutError:
             pass
@@ -114,10 +119,14 @@ class Coordinators:
         known = self._shares.wants
         self._shares.wants = await self._store.transact(lambda session: shares.look(session, known))
 
-    async def _claim(self, tasks: asyncio.TaskGroup, *, is_alone: bool) -> None:
-        claimed = await self._store.transact(
-            lambda session: run_leases.claim(session, self._gateway, is_alone=is_alone)
-        )
+    async def _claim(self, tasks: asyncio.TaskGroup, *, is_alone: bool) -> float:
+        """Take up what is free; in how many seconds something else may be."""
+
+        def work(session: Session) -> tuple[dict[RunId, int], float]:
+            claimed = run_leases.claim(session, self._gateway, is_alone=is_alone)
+            return claimed, run_leases.until_next_lapse_s(session, self._gateway)
+
+        claimed, lapse_s = await self._store.transact(work)
         if claimed:
             self._relay.notify()  # who held them before may have died before sending
         for run, epoch in claimed.items():
@@ -128,6 +137,7 @@ class Coordinators:
             holding.task = tasks.create_task(
                 self._supervise(run, holding), name=f"coordinator {run}"
             )
+        return lapse_s + LAPSED_S
 
     async def _supervise(self, run: RunId, holding: _Holding) -> None:
         try:

@@ -6,17 +6,21 @@ from typing import TypeVar
 
 import pytest
 from sqlalchemy import update
-from sqlmodel import Session, col
+from sqlmodel import Session, col, select
+from tests.support.factories import make_episode_cancelled
 from tests.support.gateway import CONFIG
 
+from warren_broker.topology import CANCELLATIONS
 from warren_gateway.coordinator import records, run_leases
 from warren_gateway.coordinator.run_leases import LeaseLost
-from warren_gateway.store.store import Store
-from warren_gateway.store.tables import Model, Run
+from warren_gateway.store.outbox import post
+from warren_gateway.store.store import GATEWAY, Store
+from warren_gateway.store.tables import Model, OutboxRow, Run
 from warren_schemas.ids import RunId
 
 T = TypeVar("T")
 RUN = RunId("run_1")
+PATIENCE_S = 5.0
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -57,6 +61,18 @@ async def lapse(store: Store) -> None:
         session.exec(update(Run).values(leased_until_s=1.0))
 
     await store.transact(work)
+
+
+def _post_as(gateway: str) -> Callable[[Session], None]:
+    def work(session: Session) -> None:
+        session.info[GATEWAY] = gateway
+        post(session, CANCELLATIONS, make_episode_cancelled())
+
+    return work
+
+
+def _posters(session: Session) -> set[str]:
+    return set(session.exec(select(OutboxRow.gateway)))
 
 
 def fencing(epoch: int, revision: int) -> Callable[[Session], bool]:
@@ -145,3 +161,36 @@ async def test_an_ended_run_is_held_until_it_is_cleaned_up(store: Store) -> None
 async def test_a_run_that_ended_before_there_were_leases_is_left_alone(store: Store) -> None:
     await store.transact(lambda session: _add(session, "run_2", "completed"))
     assert set(await claim(store, "a")) == {RUN}
+
+
+async def test_what_a_dead_gateway_had_not_sent_goes_to_its_heir(store: Store) -> None:
+    await claim(store, "a")
+    await store.transact(_post_as("a"))
+    await lapse(store)
+    await claim(store, "b")
+    assert await store.transact(_posters) == {"b"}
+
+
+async def test_a_gateway_that_drives_other_runs_keeps_what_it_has_to_send(store: Store) -> None:
+    await store.transact(lambda session: _add(session, "run_2"))
+    await claim(store, "a")
+    await store.transact(_post_as("a"))
+
+    def lapse_one(session: Session) -> None:
+        session.exec(update(Run).where(col(Run.id) == RUN).values(leased_until_s=1.0))
+
+    await store.transact(lapse_one)
+    assert set(await claim(store, "b")) == {RUN}
+    assert await store.transact(_posters) == {"a"}
+
+
+async def test_the_next_look_is_due_when_the_lease_of_another_runs_out(store: Store) -> None:
+    async def due_s(gateway: str) -> float:
+        return await store.transact(lambda session: run_leases.until_next_lapse_s(session, gateway))
+
+    assert await due_s("b") == run_leases.RENEW_S
+    await claim(store, "a")
+    assert await due_s("a") == run_leases.RENEW_S
+    assert run_leases.LEASE_S - PATIENCE_S < await due_s("b") <= run_leases.LEASE_S
+    await lapse(store)
+    assert await due_s("b") < 0.0
