@@ -5,7 +5,6 @@ once (`groups.Group.expects`); a member that is silent past the deadline, or fai
 trying again can help, is started again with the next attempt number until its attempts are used up.
 """
 
-import hashlib
 from collections import Counter
 from typing import Any
 
@@ -14,21 +13,10 @@ from warren_gateway.coordinator import futility, group_policy
 from warren_gateway.coordinator.groups import Group, timed_out
 from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.ownership import place, played_by
-from warren_schemas.config import EnvironmentConfig, Sampling, SplitConfig
-from warren_schemas.envelope import Envelope
-from warren_schemas.episode import (
-    Completed,
-    EpisodeEnded,
-    EpisodePurpose,
-    EpisodeSpec,
-    PolicyRef,
-    StartEpisode,
-    TaskRef,
-)
+from warren_gateway.coordinator.starting import episode_s, policy, start_item
+from warren_schemas.config import EnvironmentConfig
+from warren_schemas.episode import Completed, EpisodeEnded, EpisodePurpose
 from warren_schemas.ids import new_group_id
-
-RECOVERIES = 3
-"""How often an episode moves house; one that goes on losing its env workers may be what kills them."""
 
 
 def admit(
@@ -93,8 +81,8 @@ def _admit(memory: Memory, purpose: EpisodePurpose, environment: int, n_members:
         purpose=purpose,
         environment=environment,
         task_index=_take_task(memory, purpose, environment),
-        min_version=_policy(memory, purpose).min_version,
-        deadline_s=memory.now_s + _episode_s(memory, environment),
+        min_version=policy(memory, purpose).min_version,
+        deadline_s=memory.now_s + episode_s(memory, environment),
         attempts=[1] * n_members,
     )
     memory.progress.next_group += 1
@@ -121,7 +109,7 @@ def expire(memory: Memory) -> list[Group]:
     for group in memory.groups.values():
         if group.is_complete or group.deadline_s > memory.now_s:
             continue
-        failure = timed_out(_episode_s(memory, group.environment))
+        failure = timed_out(episode_s(memory, group.environment))
         n_attempts = group_policy.max_attempts(memory, group)
         futility.note_failures(memory, group.environment, failure, group.n_missing)
         again = [
@@ -153,97 +141,16 @@ def next_deadline_s(memory: Memory) -> float | None:
 
 
 def _restart(memory: Memory, group: Group, members: list[int]) -> None:
-    group.deadline_s = memory.now_s + _episode_s(memory, group.environment)
+    group.deadline_s = memory.now_s + episode_s(memory, group.environment)
     memory.change.restarted[group.id] = group
     _start(memory, group, members)
 
 
 def _start(memory: Memory, group: Group, members: "range | list[int]") -> None:
     environment = memory.config.environments[group.environment]
-    items = [_start_item(memory, group, environment, member) for member in members]
+    items = [start_item(memory, group, environment, member) for member in members]
     owner = played_by(environment, memory.owner)
     memory.change.send(interact(environment.name, owner), *items)
-
-
-def _start_item(
-    memory: Memory, group: Group, environment: EnvironmentConfig, member: int
-) -> StartEpisode:
-    return StartEpisode(
-        envelope=Envelope(
-            run=memory.run,
-            episode=group.episode(member),
-            attempt=group.attempts[member],
-            deadline_s=group.deadline_s,
-        ),
-        spec=EpisodeSpec(
-            group=group.id,
-            member=member,
-            purpose=group.purpose,
-            environment=environment.name,
-            owner=played_by(environment, memory.owner),
-            environment_config=environment.config,
-            task=_task(memory, group, environment),
-            seed=_seed(memory.config.seed, group),
-            policy=_policy(memory, group.purpose),
-            sampling=_sampling(memory, environment, group.purpose),
-            max_turns=environment.max_turns,
-            reward_rules=environment.reward_rules,
-            tool_format=environment.tool_format,
-            secrets=tuple(dict.fromkeys((*memory.config.secrets, *environment.secrets))),
-            n_recoveries_left=RECOVERIES if environment.recover == "replay" else 0,
-        ),
-    )
-
-
-def _task(memory: Memory, group: Group, environment: EnvironmentConfig) -> TaskRef:
-    name = _split(environment, group.purpose)
-    split = environment.splits.get(name, SplitConfig())
-    return TaskRef(
-        split=name,
-        index=group.task_index,
-        order_seed=memory.config.seed,
-        shuffle=split.shuffle,
-        num_samples=split.num_samples,
-    )
-
-
-def _episode_s(memory: Memory, environment: int) -> float:
-    return memory.config.environments[environment].episode_s or memory.config.limits.episode_s
-
-
-def _policy(memory: Memory, purpose: EpisodePurpose) -> PolicyRef:
-    evaluation = memory.progress.evaluation
-    if purpose is EpisodePurpose.EVALUATE and evaluation is not None:
-        version, url, pinned = evaluation.version, evaluation.policy_url, True
-    else:
-        version, url, pinned = memory.policy_version, memory.policy_url, False
-    return PolicyRef(
-        model=memory.model,
-        base_model=memory.spec.base_model,
-        min_version=version,
-        url=url,
-        pinned=pinned,
-    )
-
-
-def _sampling(memory: Memory, environment: EnvironmentConfig, purpose: EpisodePurpose) -> Sampling:
-    sampling = environment.sampling.applied_to(memory.config.sampling)
-    if purpose is EpisodePurpose.EVALUATE and memory.config.evaluation:
-        temperature = memory.config.evaluation.temperature
-        return sampling.model_copy(update={"temperature": temperature})
-    return sampling
-
-
-def _split(environment: EnvironmentConfig, purpose: EpisodePurpose) -> str:
-    if purpose is EpisodePurpose.EVALUATE and environment.evaluation_split:
-        return environment.evaluation_split
-    return environment.split
-
-
-def _seed(run_seed: int, group: Group) -> int:
-    """The same for all members of a group, and for the same task of the same run config."""
-    what = f"{run_seed}/{group.purpose}/{group.environment}/{group.task_index}"
-    return int.from_bytes(hashlib.blake2b(what.encode(), digest_size=7).digest())
 
 
 def _cursor(purpose: EpisodePurpose, environment: int) -> str:
