@@ -38,8 +38,8 @@ demo: install  ## Teach a tiny model a game, from nothing, in a few minutes (SEE
 test: install  ## Run the tests; they start private RabbitMQ and PostgreSQL servers (ARGS="-k codec")
 	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile $(ARGS)
 
-storm: install  ## Break a whole deployment: 60 faults, killed workers, zombies, outages (8 minutes)
-	$(BIN)/python -m pytest -m storm tests/chaos $(ARGS)
+storm: install  ## Break a whole deployment: what `make test` has of that, and long outages (8 minutes)
+	$(BIN)/python -m pytest -m "" tests/chaos $(ARGS)
 
 chaos: install  ## Break things for long: FAULTS=1000 faults under load, then the ledger (SEED=1)
 	$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED)

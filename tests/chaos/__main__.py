@@ -3,11 +3,10 @@
 import argparse
 import asyncio
 import logging
-import tempfile
 from pathlib import Path
 
 from tests.chaos.plan import make_plan
-from tests.chaos.site import let_others_in, open_site
+from tests.chaos.site import new_home, open_site
 from tests.chaos.storm import Report, weather
 
 GAP_S = 1.2
@@ -31,7 +30,7 @@ def main() -> None:
     )
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    folder = let_others_in(Path(tempfile.mkdtemp(prefix="warren-chaos-")))
+    folder = new_home()
     print(f"logs lie in {folder}")
     print(asyncio.run(storm(folder, given.faults, given.seed, gap_s=given.gap_s)))
     print("0 lost, 0 doubled, nothing left behind")

@@ -11,6 +11,7 @@ import secrets
 import signal
 import socket
 import stat
+import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -233,8 +234,13 @@ async def open_site(
         postgres.close()
 
 
+def new_home() -> Path:
+    """A folder for a site, not below one of pytest: a second session of tests would lock others out."""
+    return let_others_in(Path(tempfile.mkdtemp(prefix="warren-chaos-")))
+
+
 def let_others_in(folder: Path) -> Path:
-    """PostgreSQL doesn't run as root, and must get to its data below a folder of pytest."""
+    """PostgreSQL doesn't run as root, and must get to its data."""
     for one in (folder, *folder.parents):
         mode = one.stat().st_mode
         if os.geteuid() == 0 and not mode & stat.S_IXOTH:

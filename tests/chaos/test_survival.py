@@ -5,6 +5,7 @@ All tests share a site, since booting one takes longer than most of them. Each l
 
 import asyncio
 import logging
+import shutil
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
@@ -12,7 +13,7 @@ import pytest
 import pytest_asyncio
 from tests.chaos.ledger import Books, check_books, check_store, read_books, turns_sampled
 from tests.chaos.part import Part
-from tests.chaos.site import Site, let_others_in, open_site
+from tests.chaos.site import Site, new_home, open_site
 from tests.chaos.storm import (
     MAX_STALENESS,
     config,
@@ -28,11 +29,7 @@ from warren import Event, Run
 from warren_schemas.control import WorkerRole
 from warren_schemas.events import StateChanged, StepCompleted
 
-pytestmark = [
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.storm,
-    pytest.mark.timeout(600),
-]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
 
 PATIENCE_S = 180.0
 N_LIVE = 200
@@ -45,10 +42,13 @@ log = logging.getLogger(__name__)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Site]:
-    home = let_others_in(tmp_path_factory.mktemp("site"))
+async def site(request: pytest.FixtureRequest) -> AsyncGenerator[Site]:
+    home, n_failed = new_home(), request.session.testsfailed
+    print(f"logs lie in {home}, and stay there if a test fails")
     async with open_site(home, n_gateways=2, n_gpu_workers=2, n_env_workers=3) as site:
         yield site
+    if request.session.testsfailed == n_failed:
+        shutil.rmtree(home)
 
 
 def bounded(name: str, steps: int, **changes: object) -> dict[str, object]:
@@ -123,6 +123,7 @@ async def test_zombies_of_every_role_change_nothing_when_they_wake(site: Site) -
     check_books(await books_of(site, run), max_staleness=MAX_STALENESS)
 
 
+@pytest.mark.storm
 async def test_a_run_outlives_its_servers_and_its_readers_read_on(site: Site) -> None:
     """The broker, the store and the gateway go one after the other; every event comes once."""
 
@@ -168,6 +169,7 @@ async def test_a_run_outlives_its_servers_and_its_readers_read_on(site: Site) ->
     check_books(await books_of(site, run), max_staleness=MAX_STALENESS)
 
 
+@pytest.mark.storm
 async def test_a_greedy_run_in_a_slow_environment_slows_only_itself(site: Site) -> None:
     """It wants 10,000 episodes at once where there is room for 16, and another run wants 8 of them."""
     stroll = [{"name": "stroll", "config": {"n_turns": 4, "step_s": 1.0}}]
