@@ -62,9 +62,12 @@ class EnvironmentProcess:
             request.answer(Refused(IDLE, FailureKind.ENVIRONMENT_ERROR, str(error)))
 
     def _judge(self, death: Death) -> None:
-        log.error(
+        n_unfinished = len(death.unfinished)
+        costs_something = n_unfinished > 0 or death.guilty is not None
+        log.log(
+            logging.ERROR if costs_something else logging.DEBUG,
             "the process of %s is gone: %s; %d requests are asked again",
-            self._reference, death.reason, len(death.unfinished),
+            self._reference, death.reason, n_unfinished,
         )  # fmt: skip
         self._backlog.put_back(death.unfinished, as_suspects=not death.is_clear)
         if death.guilty is not None:
