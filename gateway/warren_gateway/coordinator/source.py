@@ -70,8 +70,12 @@ class Source(Protocol):
         """Why the run can't go on, where it can't."""
         ...
 
+    def missing(self, memory: "Memory") -> str | None:
+        """What the run waits for, where nothing has come for long."""
+        ...
+
     def next_check_s(self, memory: "Memory") -> float:
-        """When to ask for a failure again if nothing comes in."""
+        """When to ask for these again if nothing comes in."""
         ...
 
 
@@ -115,6 +119,9 @@ class Live:
     def failure(self, memory: "Memory") -> str | None:
         return None
 
+    def missing(self, memory: "Memory") -> str | None:
+        return None
+
     def next_check_s(self, memory: "Memory") -> float:
         return math.inf
 
@@ -129,12 +136,14 @@ class Recorded:
         self._later: list[Group] = []
         """Complete groups of a stage to come."""
         self._heard_s = now_s
+        self._followed_s = now_s
+        """When a recording that goes on was last known to grow, or not needed to."""
 
     def read(
         self, memory: "Memory", items: Sequence[EpisodeEnded], offset: int, is_usable: "IsUsable"
     ) -> None:
         """Take in one message of the recording."""
-        self._heard_s = memory.now_s
+        self._heard_s = self._followed_s = memory.now_s
         completed, given_up = self.recording.take(items, offset)
         for group in completed:
             group.environment = _environment(memory, group)
@@ -218,9 +227,22 @@ class Recorded:
             f" {self.recording.next_offset or 0} on; it may be older than its retention"
         )
 
+    def missing(self, memory: "Memory") -> str | None:
+        if not self.wants_more(memory) or self.recording.end_offset is not None:
+            self._followed_s = memory.now_s
+        if memory.now_s - self._followed_s <= SILENCE_S:
+            return None
+        return (
+            f"{self.recording.run}, which this replay follows, has not ended and records nothing; if it"
+            " waits for a trainer, start another or cancel one of the two"
+        )
+
     def next_check_s(self, memory: "Memory") -> float:
-        is_waiting = self.wants_more(memory) and self.recording.end_offset is not None
-        return self._heard_s + SILENCE_S + 1.0 if is_waiting else math.inf
+        if not self.wants_more(memory):
+            return math.inf
+        is_over = self.recording.end_offset is not None
+        due_s = (self._heard_s if is_over else self._followed_s) + SILENCE_S + 1.0
+        return due_s if is_over or due_s > memory.now_s else math.inf
 
 
 def _environment(memory: "Memory", group: Group) -> int:

@@ -63,7 +63,7 @@ def missing(memory: Memory, alive: Alive) -> str | None:
         return f"every trainer that offers {base} is busy; start another with: " + (
             _REMEDY[WorkerRole.TRAINER].format(base)
         )
-    return None
+    return memory.source.missing(memory)
 
 
 def _missing_environment(memory: Memory, alive: Alive) -> str | None:

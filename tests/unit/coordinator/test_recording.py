@@ -150,6 +150,19 @@ def test_a_recording_that_is_gone_fails_the_replay_with_a_reason() -> None:
     assert last.reason is not None and "can't be read from offset 0 on" in last.reason
 
 
+def test_a_replay_says_that_the_run_which_it_follows_stands_still() -> None:
+    replay = ReplayWorld.of(played(5), random.Random(6))
+    replay.is_recorder_going, replay.n_visible = True, 0
+    for _ in range(200):
+        replay.now_s += 1.0
+        replay.move()
+    assert not replay.memory.is_over
+    assert "which this replay follows, has not ended" in (replay.memory.waiting_for or "")
+    replay.n_visible = 3
+    while replay.memory.waiting_for is not None:
+        replay.move()
+
+
 @pytest.mark.parametrize("start", [0, 65, 700])
 def test_a_recording_starts_where_it_is_told_to(start: int) -> None:
     recorded = played(9, failure_rate=0.0, chaos=0.0)
