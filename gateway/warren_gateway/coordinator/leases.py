@@ -21,6 +21,8 @@ LOOK_S = 2.0
 """Least time between two looks at a holder that is still opening the model."""
 GRANTS_IN_VAIN = 5
 """A model that this many trainers in a row gave back without one new answer is broken itself."""
+LOSSES_IN_VAIN = 20
+"""The same of workers that vanished with it: machines are taken away, and that says little about a model."""
 TAKING_S = 60.0
 """A live trainer has this long to take a grant: it lists the lease then, long before the model is
 open. One that does not has never seen the grant."""
@@ -41,6 +43,9 @@ def watch(memory: Memory, trainers: Sequence[Heartbeat]) -> bool:
     if memory.now_s - lease.seen_s <= (TAKING_S if beat is not None else SILENCE_S):
         return False
     memory.deaf_trainer = lease.holder if beat is not None else None
+    if beat is None:
+        memory.progress.n_grants_in_vain -= 1
+        memory.progress.n_losses_in_vain += 1
     return revoke(memory)
 
 
@@ -75,6 +80,7 @@ def grant(memory: Memory, worker: WorkerId) -> None:
     progress.n_grants_in_vain += 1
     if memory.answered_op > progress.op_at_grant:
         progress.n_grants_in_vain, progress.op_at_grant = 1, memory.answered_op
+        progress.n_losses_in_vain = 0
     memory.lease = Lease(memory.lease.epoch + 1, worker, is_opened=False, seen_s=memory.now_s)
     memory.done_op = memory.checkpoint_op
     memory.early_answers.clear()
@@ -105,11 +111,12 @@ def declined(memory: Memory) -> None:
 
 def is_hopeless(memory: Memory) -> bool:
     """Whether yet another trainer would only die of the same op."""
-    return (
-        memory.lease.holder is None
-        and memory.progress.n_grants_in_vain >= GRANTS_IN_VAIN
-        and memory.answered_op <= memory.progress.op_at_grant
+    progress = memory.progress
+    are_too_many = (
+        progress.n_grants_in_vain >= GRANTS_IN_VAIN or progress.n_losses_in_vain >= LOSSES_IN_VAIN
     )
+    is_at_a_loss = memory.lease.holder is None and memory.answered_op <= progress.op_at_grant
+    return is_at_a_loss and are_too_many
 
 
 def opened(memory: Memory) -> None:

@@ -106,9 +106,10 @@ def next_deadline_s(memory: Memory) -> float:
 
 
 def _hopeless_reason(memory: Memory) -> str:
+    n = max(memory.progress.n_grants_in_vain, memory.progress.n_losses_in_vain)
     return (
-        f"{leases.GRANTS_IN_VAIN} trainers in a row died or gave the model back after op"
-        f" {memory.answered_op}; the logs of the GPU workers say why"
+        f"{n} trainers in a row died or gave the model back after op {memory.answered_op};"
+        " the logs of the GPU workers say why"
     )
 
 

@@ -92,6 +92,8 @@ class Progress(BaseModel):
     n_failed_groups_in_a_row: int = 0
     n_grants_in_vain: int = 0
     """Leases in a row that ended before a single new op was answered."""
+    n_losses_in_vain: int = 0
+    """The same of leases whose holder vanished."""
     op_at_grant: int = -1
     is_final_checkpoint_issued: bool = False
     checkpoints: list[CheckpointMark] = Field(default_factory=list[CheckpointMark])

@@ -8,6 +8,7 @@ with is there.
 import random
 from collections import Counter
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.unit.coordinator.world import World, config
@@ -44,7 +45,7 @@ def test_a_run_ends_whatever_happens(seed: int, chaos: float) -> None:
 
     memory = world.drive(chaos)
     # Where chance kills one trainer after another at the same op, giving up is the right end.
-    assume(memory.progress.n_grants_in_vain < leases.GRANTS_IN_VAIN)
+    assume(memory.progress.n_losses_in_vain < leases.LOSSES_IN_VAIN)
 
     assert memory.state is RunState.COMPLETED, memory.progress
     assert set(world.trained_episodes.values()) <= {1}
@@ -112,13 +113,21 @@ def test_a_cancelled_run_tells_everybody_and_asks_for_nothing_more() -> None:
     assert len(world.episodes) == n_started
 
 
-def test_a_model_that_kills_every_trainer_ends_the_run() -> None:
+@pytest.mark.parametrize(
+    ("is_worker_lost", "limit"), [(False, leases.GRANTS_IN_VAIN), (True, leases.LOSSES_IN_VAIN)]
+)
+def test_a_model_that_kills_every_trainer_ends_the_run(is_worker_lost: bool, limit: int) -> None:
+    """Sooner where its worker lives on than where whole workers vanish, as machines do."""
     world = World(config(), random.Random(1))
-    for _ in range(20):
+    for _ in range(4 * limit):
         world.decide()
-        world.kill_trainer()
+        world.decide()  # the trainer says by now that it has the lease
+        if is_worker_lost:
+            world.kill_trainer()
+        else:
+            world.lose_model()
 
     assert world.memory.state is RunState.FAILED
     last = world.events[-1].body
     assert isinstance(last, StateChanged) and last.reason is not None
-    assert last.reason.startswith("5 trainers in a row died")
+    assert last.reason.startswith(f"{limit} trainers in a row died")

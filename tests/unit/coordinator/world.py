@@ -253,6 +253,10 @@ class World:
         with Session(self.engine) as session:
             return {row.url for row in session.exec(select(Checkpoint))}
 
+    def lose_model(self) -> None:
+        """The trainer's child dies of it; the worker lives on without the model."""
+        self.trainer = None
+
     def kill_trainer(self) -> None:
         self.trainer = None
         self.n_generations += 1
