@@ -18,7 +18,7 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import func, text, update
+from sqlalchemy import text, update
 from sqlmodel import Session, col, or_, select
 
 from warren_gateway.store.frozen import end_frozen
@@ -62,7 +62,8 @@ def claim(session: Session, gateway: str, *, is_alone: bool = False) -> dict[Run
     claimed: dict[RunId, int] = {}
     before: set[str] = set()
     for run in session.exec(query.with_for_update(skip_locked=True)):
-        before |= {run.coordinator} - {None, gateway}
+        if run.coordinator not in (None, gateway):
+            before.add(run.coordinator)
         run.coordinator = gateway
         run.epoch += 1
         run.leased_until_s = now_s + LEASE_S
@@ -87,7 +88,8 @@ def _adopt_posts(session: Session, gateway: str, before: Collection[str], now_s:
 def until_next_lapse_s(session: Session, gateway: str) -> float:
     """How long until the first lease of another gateway runs out, unless it is renewed."""
     others = col(Run.coordinator) != gateway, col(Run.leased_until_s) > 0.0
-    first_s = session.exec(select(func.min(col(Run.leased_until_s))).where(*others)).one()
+    query = select(col(Run.leased_until_s)).where(*others).order_by(col(Run.leased_until_s))
+    first_s = session.exec(query.limit(1)).first()
     return RENEW_S if first_s is None else first_s - store_time_s(session)
 
 
