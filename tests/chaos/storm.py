@@ -131,10 +131,14 @@ async def until_tidy(site: Site) -> None:
 
     The queues with orders to trainers that died go by themselves (`ORDERS_EXPIRE_S`).
     """
-    async with asyncio.timeout(QUIET_S):
-        while left := orphans(site, await asyncio.to_thread(site.rabbit.queues)):
-            log.info("left at the broker: %s", left)
-            await asyncio.sleep(2.0)
+    left: list[str] = []
+    try:
+        async with asyncio.timeout(QUIET_S):
+            while left := orphans(site, await asyncio.to_thread(site.rabbit.queues)):
+                log.info("left at the broker: %s", left)
+                await asyncio.sleep(2.0)
+    except TimeoutError:
+        raise AssertionError(f"left at the broker: {', '.join(left)}") from None
 
 
 def orphans(site: Site, queues: dict[str, int]) -> list[str]:

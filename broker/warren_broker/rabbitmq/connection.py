@@ -6,8 +6,9 @@ Invariants:
 - A lost connection is dialled again for ever, with growing pauses; who uses the link retries what was
   under way, since nobody can know what became of it.
 - Closing takes at most `CLOSE_S`, whatever state the server is in.
-- Calls leave nothing on a channel, so channels are lent again. The libraries keep a little of every
-  channel for as long as its connection lives: a channel for each look at a queue would add up.
+- What only looks is lent a channel that others look through too. The libraries keep a little of every
+  channel for as long as its connection lives: a new one for each look at a queue would add up. What
+  gets messages has a channel of its own: the server counts it among a queue's consumers until it ends.
 
 aio-pika's own robust connection is not used: it replays consumers with their first arguments (a
 stream would start over), and one consumer that can't be restored keeps all others from coming back.
@@ -36,7 +37,7 @@ CHANNEL_S = 10.0
 CLOSE_S = 3.0
 CALL_S = 30.0
 MOST_IDLE = 4
-"""Channels that are kept open for the next call."""
+"""Channels that are kept open for the next look."""
 
 ResultT = TypeVar("ResultT")
 
@@ -111,7 +112,18 @@ class Link:
 
     @asynccontextmanager
     async def channel(self) -> AsyncGenerator[AbstractChannel]:
-        """A channel for a few calls, lent again if all went well. Raises `Lost`, `BrokerClosed`."""
+        """A channel for a few calls, closed afterwards. Raises `Lost` and `BrokerClosed`."""
+        channel = await self.open_channel()
+        try:
+            with amqp():
+                async with asyncio.timeout(CHANNEL_S):
+                    yield channel
+        finally:
+            await close_channel(channel)
+
+    @asynccontextmanager
+    async def _lent_channel(self) -> AsyncGenerator[AbstractChannel]:
+        """The same, and lent again if all went well."""
         channel = self._idle_channel() or await self.open_channel()
         connection, is_well = self._current, False
         try:
@@ -138,17 +150,21 @@ class Link:
         operation: Callable[[AbstractChannel], Awaitable[ResultT]],
         *,
         timeout_s: float = CALL_S,
+        only_looks: bool = False,
     ) -> ResultT:
         """Run `operation`, which may run twice, until the server answers.
 
-        Raises `BrokerUnavailable` after `timeout_s`, and what `operation` raises but `Lost`.
+        `only_looks`: it leaves nothing on the channel. Raises `BrokerUnavailable` after `timeout_s`,
+        and what `operation` raises but `Lost`.
         """
         reason = "there is no connection"
         try:
             async with asyncio.timeout(timeout_s):
                 for pause_s in pauses():
                     try:
-                        async with self.channel() as channel:
+                        async with (
+                            self._lent_channel() if only_looks else self.channel() as channel
+                        ):
                             return await operation(channel)
                     except Lost as error:
                         reason = str(error)

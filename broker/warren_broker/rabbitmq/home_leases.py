@@ -13,7 +13,8 @@ import asyncio
 from functools import partial
 
 from aio_pika.abc import AbstractChannel
-from pamqp.commands import Basic
+from aio_pika.exceptions import ChannelNotFoundEntity
+from pamqp.commands import Basic, Queue
 
 from warren_broker.errors import Unroutable
 from warren_broker.rabbitmq.connection import Link
@@ -75,14 +76,20 @@ class HomeLeases:
     async def _visit(self, name: str, timeout_s: float) -> int | None:
         """How many consumers it has; renews the life of one that was not known to have none."""
 
-        async def run(channel: AbstractChannel) -> int | None:
-            found = await inspect(channel, name)
-            if found is None or found.consumer_count or name in self._lonely:
-                return None if found is None else found.consumer_count
+        async def look(channel: AbstractChannel) -> Queue.DeclareOk | None:
+            return await inspect(channel, name)
+
+        async def renew(channel: AbstractChannel) -> None:
             frames = await channel.get_underlay_channel()
             message = await frames.basic_get(name)
             if isinstance(message.delivery, Basic.GetOk):
                 await frames.basic_nack(message.delivery_tag or 0, requeue=True)
-            return 0
 
-        return await self._link.call(run, timeout_s=timeout_s)
+        found = await self._link.call(look, timeout_s=timeout_s, only_looks=True)
+        if found is None or found.consumer_count or name in self._lonely:
+            return None if found is None else found.consumer_count
+        try:
+            await self._link.call(renew, timeout_s=timeout_s)
+        except ChannelNotFoundEntity:
+            return None
+        return 0

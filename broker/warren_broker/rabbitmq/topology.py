@@ -75,7 +75,7 @@ class Topology:
         async def run(channel: AbstractChannel) -> Queue.DeclareOk | None:
             return await inspect(channel, self._entities.name(queue))
 
-        return await self._link.call(run)
+        return await self._link.call(run, only_looks=True)
 
     async def keep(self) -> None:
         """Declare everything again after each reconnect; never returns."""
