@@ -19,7 +19,8 @@ from torch import Tensor
 from transformers.utils.logging import disable_progress_bar
 
 from warren_gpu_worker.base_models.tiny import ensure_tiny
-from warren_gpu_worker.trainer.engine import Engine, EngineConfig
+from warren_gpu_worker.trainer.engine import Engine
+from warren_gpu_worker.trainer.workshop import EngineConfig
 from warren_schemas.config import CrossEntropyLoss, LoraUpdate
 from warren_schemas.ids import ModelId
 from warren_schemas.training import ForwardBackward, ModelSpec, OptimStep, TokenBatch

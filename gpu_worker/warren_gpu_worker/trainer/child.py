@@ -20,7 +20,7 @@ import transformers
 
 from warren_broker.worker.child import Channel
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer.engine import Engine, EngineConfig
+from warren_gpu_worker.trainer.engine import Engine
 from warren_gpu_worker.trainer.errors import is_out_of_memory, reason_of
 from warren_gpu_worker.trainer.frames import (
     Answer,
@@ -37,6 +37,7 @@ from warren_gpu_worker.trainer.frames import (
     unpack_order,
 )
 from warren_gpu_worker.trainer.ranks import ALONE, Ranks, join_ranks
+from warren_gpu_worker.trainer.workshop import EngineConfig
 from warren_schemas.ids import ModelId
 from warren_schemas.training import ForwardBackward
 

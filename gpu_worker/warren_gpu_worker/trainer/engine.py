@@ -12,19 +12,13 @@ Invariants:
 """
 
 import logging
-import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import cast
 
 import torch
-from transformers import PreTrainedModel
 
-from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.sealed_folder import join_url, sweep
-from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer.activations import checkpoint_activations
 from warren_gpu_worker.trainer.checkpoint import (
     CheckpointError,
     adopt_checkpoint,
@@ -36,19 +30,14 @@ from warren_gpu_worker.trainer.checkpoint import (
 )
 from warren_gpu_worker.trainer.errors import OpError, reason_of
 from warren_gpu_worker.trainer.gradient import apply_loss
-from warren_gpu_worker.trainer.model import (
-    SpecError,
-    TrainableModel,
-    build_full,
-    build_lora,
-)
+from warren_gpu_worker.trainer.model import TrainableModel
 from warren_gpu_worker.trainer.parking import Parking
 from warren_gpu_worker.trainer.publishing import Publisher
 from warren_gpu_worker.trainer.ranks import ALONE, Ranks
 from warren_gpu_worker.trainer.reference import keep_reference
-from warren_gpu_worker.trainer.start_adapter import start_with_adapter
 from warren_gpu_worker.trainer.step import optimizer_step
 from warren_gpu_worker.trainer.together import Member, Together, apply_company
+from warren_gpu_worker.trainer.workshop import EngineConfig, Workshop
 from warren_schemas.ids import ModelId
 from warren_schemas.training import (
     Forward,
@@ -63,39 +52,9 @@ from warren_schemas.training import (
     OptimStep,
     PublishPolicy,
     SaveState,
-    is_full,
 )
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class EngineConfig:
-    base_models: Mapping[str, str]
-    """Name -> folder."""
-    checkpoint_url: str
-    device: str = "cpu"
-    dtype: str = "float32"
-    micro_batch_tokens: int = 16_384
-    """Most tokens, padding included, of one forward pass."""
-    checkpoint_activations: bool = False
-    resident_models: int = 8
-    """LoRA models whose tensors are in memory."""
-    adapters: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Name -> folder or URL."""
-
-    @classmethod
-    def of(cls, settings: GpuWorkerSettings) -> "EngineConfig":
-        return cls(
-            settings.base_models,
-            settings.checkpoint_url,
-            settings.device,
-            settings.dtype,
-            settings.micro_batch_tokens,
-            settings.checkpoint_activations,
-            settings.resident_models,
-            settings.adapters,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +81,13 @@ class Engine:
         self._config = config
         self._ranks = ranks
         self._progress = progress
+        self._workshop = Workshop(config, ranks)
         self._entries: dict[ModelId, _Entry] = {}
         self._parking = Parking(config.resident_models)
         self._together = Together(
             max_tokens=config.micro_batch_tokens,
             max_models=config.resident_models,
             checkpoint_activations=config.checkpoint_activations,
-        )
-        self._bases: weakref.WeakValueDictionary[str, PreTrainedModel] = (
-            weakref.WeakValueDictionary()
         )
 
     def open(
@@ -140,7 +97,7 @@ class Engine:
         self.close(model_id)
         note = None
         try:
-            model = self._ranks.all_or_none(lambda: self._make(spec))
+            model = self._ranks.all_or_none(lambda: self._workshop.make(spec))
             if checkpoint_url is not None:
                 note = load_checkpoint(checkpoint_url, model_id, model)
             restored = checkpoint_url is not None
@@ -259,34 +216,6 @@ class Engine:
         for folder in (states_url(url, model_id), policies_url(url, model_id)):
             self._ranks.by_first(partial(sweep, folder))
         return Publisher(url, model_id, self._ranks)
-
-    def _make(self, spec: ModelSpec) -> TrainableModel:
-        model = self._build(spec)
-        if self._config.checkpoint_activations:
-            checkpoint_activations(model.network.decoder)
-        return model
-
-    def _build(self, spec: ModelSpec) -> TrainableModel:
-        folder = self._config.base_models.get(spec.base_model)
-        if folder is None:
-            offered = ", ".join(sorted(self._config.base_models))
-            raise SpecError(f"this worker has no base model {spec.base_model}, only {offered}")
-        if is_full(spec):
-            dtype = cast("torch.dtype", getattr(torch, self._config.dtype))
-            master = torch.promote_types(dtype, torch.float32)
-            autocast = None if dtype is master else dtype
-            base = self._load(folder, str(master).removeprefix("torch."))
-            return build_full(spec, base, autocast, self._ranks)
-        base = self._bases.get(folder) or self._load(folder, self._config.dtype)
-        if self._ranks.size == 1:
-            self._bases[folder] = base
-        model = build_lora(spec, base, self._ranks)
-        start_with_adapter(model, self._config.adapters)
-        return model
-
-    def _load(self, folder: str, dtype: str) -> PreTrainedModel:
-        """Shards go to their devices layer by layer, as the whole may be too large for any."""
-        return load_base(folder, dtype, self._config.device if self._ranks.size == 1 else "cpu")
 
 
 def _failed(model: TrainableModel, body: OpBody, reason: str) -> OpFailed:

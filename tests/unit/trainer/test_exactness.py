@@ -23,8 +23,9 @@ from tests.support.trainer import (
     some_ops,
 )
 
-from warren_gpu_worker.trainer.engine import Engine, EngineConfig
+from warren_gpu_worker.trainer.engine import Engine
 from warren_gpu_worker.trainer.model import TrainableModel
+from warren_gpu_worker.trainer.workshop import EngineConfig
 from warren_schemas.config import CrossEntropyLoss, LoraUpdate
 from warren_schemas.training import Forward, ModelSpec, PublishPolicy, TokenBatch
 

@@ -17,7 +17,8 @@ from tests.support.trainer import (
     some_ops,
 )
 
-from warren_gpu_worker.trainer.engine import Engine, EngineConfig
+from warren_gpu_worker.trainer.engine import Engine
+from warren_gpu_worker.trainer.workshop import EngineConfig
 from warren_schemas.ids import ModelId
 from warren_schemas.training import KeepReference, OpBody
 

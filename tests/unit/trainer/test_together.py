@@ -20,10 +20,11 @@ from tests.support.trainer import (
 from torch import Tensor
 
 from warren_gpu_worker.trainer import engine as engine_module
-from warren_gpu_worker.trainer.engine import Engine, EngineConfig
+from warren_gpu_worker.trainer.engine import Engine
 from warren_gpu_worker.trainer.model import TrainableModel
 from warren_gpu_worker.trainer.stacked import StackedDecoder
 from warren_gpu_worker.trainer.together import Member, apply_company
+from warren_gpu_worker.trainer.workshop import EngineConfig
 from warren_schemas.config import CrossEntropyLoss, ImportanceSamplingLoss, KlPenalty
 from warren_schemas.ids import ModelId
 from warren_schemas.training import ForwardBackward, ModelSpec, OpDone, OptimStep

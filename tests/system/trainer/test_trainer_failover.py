@@ -1,0 +1,163 @@
+"""The trainer's child killed, stopped or out of memory: the log is applied again, to the same bits."""
+
+import random
+import resource
+import signal
+from pathlib import Path
+
+import pytest
+from tests.support.trainer import (
+    FULL,
+    LORA,
+    MODEL,
+    apply_all,
+    done,
+    engine_for,
+    failed,
+    forward_backward,
+    opened,
+    optim_step,
+    random_batch,
+    seal_of,
+    some_ops,
+)
+from tests.support.trainer_children import END, child_pid, kill_child, size_bytes, uninterrupted
+from tests.support.trainer_owner import Owner, owner_of, serving
+
+from warren_broker.memory.hub import MemoryHub
+from warren_broker.topology import train
+from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_schemas.ids import ModelId, WorkerId
+from warren_schemas.training import (
+    CriticTerm,
+    ModelSpec,
+    SaveState,
+)
+
+WITH_CRITIC = [spec.model_copy(update={"critic": True}) for spec in (FULL, LORA)]
+
+
+@pytest.mark.parametrize("spec", WITH_CRITIC, ids=["full", "lora"])
+@pytest.mark.parametrize("checkpoint_at", [None, 10])
+async def test_a_killed_child_and_a_replay_give_the_same_bits(
+    hub: MemoryHub,
+    owner: Owner,
+    settings: GpuWorkerSettings,
+    base_folder: Path,
+    tmp_path: Path,
+    spec: ModelSpec,
+    checkpoint_at: int | None,
+) -> None:
+    ops = some_ops(30, seed=3, critic=CriticTerm())
+    if checkpoint_at is not None:
+        ops[checkpoint_at - 1] = SaveState(name="middle")
+    ops.append(END)
+    expected = uninterrupted(base_folder, tmp_path / "other", spec, ops)
+    async with serving(hub.client("worker"), settings):
+        await owner.open(spec, epoch=1)
+        await owner.send(1, enumerate(ops, 1))
+        last_seen = random.Random(str(spec)).randint((checkpoint_at or 0) + 2, 25)
+        await owner.outcome(1, last_seen)
+        kill_child()
+        await owner.until_held()
+        url = None
+        if checkpoint_at is not None:
+            url = done(owner.outcomes(1)[checkpoint_at]).checkpoint_url
+        first = (checkpoint_at or 0) + 1
+        await owner.open(spec, epoch=2, next_op=first, checkpoint_url=url)
+        outcomes = await owner.apply(2, ops[first - 1 :], first=first)
+    assert seal_of(outcomes[-1]) == expected
+    before, after = owner.outcomes(1), owner.outcomes(2)
+    both = (before.keys() & after.keys()) - {0}
+    assert both and all(before[number] == after[number] for number in both)
+
+
+async def test_a_child_that_dies_while_it_opens_a_model_loses_the_grant(
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
+) -> None:
+    async with serving(hub.client("worker"), settings):
+        await owner.until(lambda: bool(owner.heartbeats) and bool(owner.heartbeats[-1].offers))
+        kill_child(signal.SIGSTOP)
+        await owner.grant(FULL, epoch=1)
+        await owner.until_held(1)
+        kill_child()
+        await owner.until_held()
+        await owner.grant(FULL, epoch=1)
+        await owner.open(FULL, epoch=2)
+    assert owner.outcomes(1) == {}
+
+
+async def test_a_child_that_hangs_is_killed(
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
+) -> None:
+    async with serving(hub.client("worker"), settings.model_copy(update={"hang_s": 5.0})):
+        await owner.open(FULL, epoch=1)
+        kill_child(signal.SIGSTOP)
+        await owner.send(1, [(1, forward_backward(random_batch(1)))])
+        await owner.until_held()
+        await owner.open(FULL, epoch=2)
+        await owner.apply(2, [forward_backward(random_batch(1)), optim_step()])
+
+
+async def test_stopping_in_the_middle_hands_back_what_was_not_answered(
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
+) -> None:
+    """Leaving takes less than 5 s (see `serving`), also with a gap and a long queue of ops."""
+    large = forward_backward(random_batch(1, [400] * 40))
+    async with serving(hub.client("worker"), settings):
+        await owner.open(FULL, epoch=1)
+        await owner.send(1, [(1, optim_step())])
+        for number in (*range(2, 10), 50):
+            await owner.send(1, [(number, large)])
+        await owner.outcome(1, 1)
+    n_answered = len(owner.outcomes(1)) - 1
+    assert n_answered < 10
+    n_left = await owner.broker.depth(train(MODEL, 1))
+    assert n_left is not None
+    assert 10 - n_answered <= n_left <= 10
+
+
+async def test_stopping_and_resuming_in_another_process_is_never_having_stopped(
+    hub: MemoryHub,
+    owner: Owner,
+    settings: GpuWorkerSettings,
+    base_folder: Path,
+    tmp_path: Path,
+) -> None:
+    """A second run, of a model of its own, goes on from a checkpoint of the first: op by op the same
+    losses, and in the end the same bits."""
+    ops, k = [*some_ops(20, seed=5), END], 11
+    whole = apply_all(opened(engine_for(base_folder, tmp_path / "whole"), LORA), ops)
+    async with serving(hub.client("first worker"), settings):
+        await owner.open(LORA, epoch=1)
+        first = await owner.apply(1, [*ops[:k], SaveState(name="stop")])
+        await owner.close(epoch=1)
+        await owner.until_held()
+    worker = WorkerId("trainer_second")
+    async with (
+        serving(hub.client("second worker"), settings, worker),
+        owner_of(hub.client("second"), ModelId("model_second"), worker) as second,
+    ):
+        await second.open(LORA, epoch=1, checkpoint_url=done(first[-1]).checkpoint_url)
+        rest = await second.apply(1, ops[k:])
+    assert [done(o).metrics for o in (*first[:-1], *rest)] == [done(o).metrics for o in whole]
+    assert seal_of(rest[-1]) == seal_of(whole[-1])
+
+
+async def test_no_memory_fails_the_op_with_a_hint_and_nothing_else(
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
+) -> None:
+    """The child may take 24 MiB more; the op in the middle of the window needs ten times that."""
+    fine, large = forward_backward(random_batch(1)), forward_backward(random_batch(2, [400] * 40))
+    async with serving(hub.client("worker"), settings):
+        await owner.open(FULL, epoch=1)
+        await owner.apply(1, [fine, optim_step(), fine])
+        unlimited = resource.prlimit(child_pid(), resource.RLIMIT_AS)
+        limit = size_bytes(child_pid()) + 24 * 1024**2
+        resource.prlimit(child_pid(), resource.RLIMIT_AS, (limit, unlimited[1]))
+        outcomes = await owner.apply(1, [large, optim_step()], first=4)
+        resource.prlimit(child_pid(), resource.RLIMIT_AS, unlimited)
+        after = await owner.apply(1, [large, optim_step()], first=6)
+    assert "out of memory; start the GPU worker with a smaller" in failed(outcomes[0])
+    assert "op 4: out of memory" in failed(outcomes[1])
+    assert done(after[1]).version == 2
