@@ -146,7 +146,7 @@ def orphans(site: Site, queues: dict[str, int]) -> list[str]:
     homes = [name for name in names if name.startswith("home.")]
     work = [f"{n} in {name}" for name, n in names.items() if n and name.startswith(WORK)]
     of_runs = [name for name in names if name.startswith(("train.", "results."))]
-    return [*of_runs, *work, *homes[len(site.of_role("env")) :]]
+    return [*of_runs, *work, *homes[len(site.of_role("env", "gateway")) :]]
 
 
 async def model_of(site: Site, run: Run) -> str:
