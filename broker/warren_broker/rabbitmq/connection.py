@@ -8,7 +8,7 @@ Invariants:
 - Closing takes at most `CLOSE_S`, whatever state the server is in.
 - What only looks is lent a channel that others look through too. The libraries keep a little of every
   channel for as long as its connection lives: a new one for each look at a queue would add up. What
-  gets messages has a channel of its own: the server counts it among a queue's consumers until it ends.
+  gets messages has a channel of its own, at whose end goes back what it left unsettled.
 
 aio-pika's own robust connection is not used: it replays consumers with their first arguments (a
 stream would start over), and one consumer that can't be restored keeps all others from coming back.
