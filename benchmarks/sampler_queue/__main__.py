@@ -39,7 +39,7 @@ PROGRESS = Console(stderr=True)
 
 
 async def compare(name: EngineName, folder: str, n_rounds: int) -> Group:
-    with opened(name, folder, **LIMITS) as engine:
+    with opened(name, folder, None, **LIMITS) as engine:
         async with opened_place(name, folder) as place:
             ways = {
                 "bare": bare(engine, folder),

@@ -23,6 +23,7 @@ from tests.support.sampling import prompt, reference_logprobs
 from transformers import PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
 
 from warren_gpu_worker.base_models import load_base, load_tokenizer
+from warren_gpu_worker.base_models.sight import Sight
 from warren_gpu_worker.sampler.endings import Endings
 from warren_gpu_worker.sampler.engine import Completion, Engine, PolicyKey, Refusal, Request
 from warren_gpu_worker.sampler.engines import open_engine
@@ -80,13 +81,15 @@ def settings_for(name: EngineName, folder: str, **changes: object) -> GpuWorkerS
 
 
 @contextmanager
-def opened(name: EngineName, folder: str, **changes: object) -> Generator[Engine]:
+def opened(
+    name: EngineName, folder: str, sight: Sight | None = None, **changes: object
+) -> Generator[Engine]:
     """An engine in this process, whose text of a token id is a letter."""
     torch.set_num_threads(1)
     endings = Endings([EOS], lambda ids: "".join(chr(ord("A") + i) for i in ids))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # vLLM's own
-        yield open_engine(folder, settings_for(name, folder, **changes), endings)
+        yield open_engine(folder, settings_for(name, folder, **changes), endings, sight)
 
 
 class Bench:

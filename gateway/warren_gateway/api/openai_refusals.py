@@ -11,6 +11,7 @@ _RETRY = {"Retry-After": "5"}
 _STATUSES = {
     FailureKind.CONTEXT_LENGTH: 400,
     FailureKind.INVALID_REQUEST: 400,
+    FailureKind.IMAGES_UNSUPPORTED: 400,
     FailureKind.DEADLINE: 504,
 }
 """Everything else is the sampler's own: 502."""

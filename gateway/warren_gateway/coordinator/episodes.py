@@ -14,6 +14,7 @@ from warren_gateway.coordinator.groups import Group, timed_out
 from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.ownership import place, played_by
 from warren_gateway.coordinator.starting import episode_s, policy, start_item
+from warren_gateway.coordinator.trainable import as_trainable
 from warren_schemas.config import EnvironmentConfig
 from warren_schemas.episode import Completed, EpisodeEnded, EpisodePurpose
 from warren_schemas.ids import new_group_id
@@ -96,6 +97,7 @@ def absorb(memory: Memory, item: EpisodeEnded, offset: int) -> Group | None:
     group = memory.groups.get(item.spec.group)
     if group is None or not group.expects(item):
         return None
+    item = as_trainable(item)
     _count(memory, group, item)
     again = group.take(item, offset, max_attempts=group_policy.max_attempts(memory, group))
     if again:

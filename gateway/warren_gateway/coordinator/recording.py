@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from warren_broker.port import FromTime, StreamStart
 from warren_broker.topology import Stream
 from warren_gateway.coordinator.groups import Group
+from warren_gateway.coordinator.trainable import as_trainable
 from warren_gateway.position import Position
 from warren_schemas.config import Quorum, TrainConfig
 from warren_schemas.episode import EpisodeEnded, EpisodePurpose
@@ -109,7 +110,7 @@ class Recording:
             return None
         group.attempts[item.spec.member] = item.envelope.attempt
         max_attempts = self.terms.attempts[item.spec.environment, item.spec.purpose]
-        group.take(item, position.offset, max_attempts=max_attempts)
+        group.take(as_trainable(item), position.offset, max_attempts=max_attempts)
         if not group.is_complete:
             return None
         del self.open[group.id]

@@ -67,7 +67,8 @@ def _sampling(request: SamplingRequest | SamplingParams, max_tokens: int) -> Sam
 def _message(asked: AskedMessage) -> ChatMessage:
     role = "system" if asked.role == "developer" else asked.role
     parts = [asked.text, *(_call(call) for call in asked.tool_calls or ())]
-    return ChatMessage(role=role, content="\n".join(part for part in parts if part))
+    content = "\n".join(part for part in parts if part)
+    return ChatMessage(role=role, content=content, images=asked.images)
 
 
 def _call(call: ToolCall) -> str:

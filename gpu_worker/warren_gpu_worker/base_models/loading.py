@@ -7,6 +7,8 @@ Both sides of a run must load one folder alike, or the trainer's logprobs differ
 
 from typing import TYPE_CHECKING, cast
 
+from warren_gpu_worker.base_models.families import SEEING
+
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -20,9 +22,12 @@ def load_base(folder: str, dtype: str = "float32", device: str = "cpu") -> "PreT
     """
     import torch
     from torch import nn
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
 
-    model = AutoModelForCausalLM.from_pretrained(
+    config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    is_seeing = config.model_type in SEEING
+    kind = AutoModelForImageTextToText if is_seeing else AutoModelForCausalLM
+    model = kind.from_pretrained(
         folder, dtype=getattr(torch, dtype), attn_implementation="sdpa", local_files_only=True
     )
     if device == "auto":

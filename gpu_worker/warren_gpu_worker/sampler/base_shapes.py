@@ -14,6 +14,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
+from warren_gpu_worker.base_models.families import VISION, is_seeing, module_name
 from warren_gpu_worker.sampler.engine import PolicyUnusable
 from warren_gpu_worker.weights import PolicyFiles
 
@@ -31,11 +32,18 @@ class BaseShapes:
     """Raises `OSError` when the folder has no safetensors files."""
 
     def __init__(self, folder: str) -> None:
-        self._shapes = _read(Path(folder))
+        shapes = _read(Path(folder))
+        if is_seeing(folder):
+            shapes = {module_name(name): shape for name, shape in shapes.items()}
+        self._shapes = shapes
 
     def zero_adapter(self) -> PolicyFiles:
         """An adapter that changes nothing."""
-        weight = next(name for name in self._shapes if name.endswith(_ADAPTABLE))
+        weight = next(
+            name
+            for name in self._shapes
+            if name.endswith(_ADAPTABLE) and not name.startswith(VISION)
+        )
         n_out, n_in = self._shapes[weight]
         module = weight.removesuffix(".weight")
         down, up = (_ADAPTER_PREFIX + module + half for half in _HALVES)
@@ -77,6 +85,8 @@ class BaseShapes:
             _check_shape(module + _HALVES[1], up, (n_out, rank))
 
     def _matrix(self, module: str) -> tuple[int, int]:
+        if module.startswith(_ADAPTER_PREFIX + VISION):
+            raise PolicyUnusable("it adapts the vision tower; samplers take the language part's")
         shape = self._known(module.removeprefix(_ADAPTER_PREFIX) + ".weight", module)
         if len(shape) != 2:
             raise PolicyUnusable(f"its tensor {module} adapts what is no linear layer")

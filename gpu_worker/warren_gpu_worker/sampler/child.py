@@ -26,16 +26,20 @@ import transformers
 
 from warren_broker.worker.child import Channel
 from warren_gpu_worker.base_models.loading import configured_ends, load_tokenizer
+from warren_gpu_worker.base_models.sight import NoSight
 from warren_gpu_worker.sampler.endings import Endings
+from warren_gpu_worker.sampler.engine import Refusal
 from warren_gpu_worker.sampler.engines import open_engine
 from warren_gpu_worker.sampler.frames import (
     Broken,
     PolicySource,
     Ready,
     Report,
+    TurnRequest,
     pack,
     unpack_orders,
 )
+from warren_gpu_worker.sampler.gallery import Gallery, Seen, look
 from warren_gpu_worker.sampler.policy_keeper import PolicyKeeper
 from warren_gpu_worker.sampler.renderer import Renderer
 from warren_gpu_worker.sampler.turns import Answer, Turns
@@ -62,7 +66,13 @@ class _HungUp:
     """The supervisor wants nothing more."""
 
 
-_Event = bytes | _Fetched | _HungUp
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    turn: TurnRequest
+    outcome: Seen | Refusal
+
+
+_Event = bytes | _Fetched | _Looked | _HungUp
 
 
 class SamplerChild:
@@ -77,11 +87,16 @@ class SamplerChild:
         ends = configured_ends(folder)
         renderer = Renderer(load_tokenizer(folder), ends)
         end_ids = frozenset({*ends, renderer.end_of_turn})
-        self._engine = open_engine(folder, settings, Endings(end_ids, renderer.text))
+        sight = look(folder, renderer)
+        self._gallery = Gallery(sight)
+        if isinstance(sight, NoSight):
+            sight = None
+        self._engine = open_engine(folder, settings, Endings(end_ids, renderer.text), sight)
         self._keeper = PolicyKeeper(
             self._engine, self._start_fetch, on_new_weights=settings.on_new_weights
         )
-        self._turns = Turns(self._engine, self._keeper, renderer, end_ids)
+        image_token = sight.image_token if sight else None
+        self._turns = Turns(self._engine, self._keeper, renderer, end_ids, image_token)
 
     def run(self) -> None:
         """Serve until the supervisor hangs up."""
@@ -110,9 +125,15 @@ class SamplerChild:
         except Empty:
             return
 
-    def _handle(self, event: bytes | _Fetched) -> None:
+    def _handle(self, event: bytes | _Fetched | _Looked) -> None:
         if isinstance(event, bytes):
-            self._turns.follow(unpack_orders(event))
+            orders = unpack_orders(event)
+            self._turns.follow(orders)
+            for turn in orders.requests:
+                if turn.images:
+                    self._fetches.submit(_look, self._gallery, turn, self._events.put)
+        elif isinstance(event, _Looked):
+            self._turns.seen(event.turn, event.outcome)
         elif isinstance(event.outcome, str):
             log.warning("policy %s: %s", event.source.key.model, event.outcome)
             self._turns.refuse(self._keeper.fetch_failed(event.source, event.outcome))
@@ -127,6 +148,11 @@ class SamplerChild:
 
     def _start_fetch(self, source: PolicySource) -> None:
         self._fetches.submit(_fetch, source, self._events.put)
+
+
+def _look(gallery: Gallery, turn: TurnRequest, put: Callable[[_Event], None]) -> None:
+    """In a fetching thread: decoding a large image takes as long as many steps."""
+    put(_Looked(turn, gallery.see(turn)))
 
 
 def _fetch(source: PolicySource, put: Callable[[_Event], None]) -> None:

@@ -35,7 +35,9 @@ class Endings:
         return any(s in tail for s in stop)
 
 
-def objection(request: Request, context_length: int, n_vocabulary: int) -> Refusal | None:
+def objection(
+    request: Request, context_length: int, n_vocabulary: int, *, sees: bool
+) -> Refusal | None:
     """Why this request can't be served; it would take its neighbours down with it."""
     ids_T = request.prompt_ids_T
     if ids_T.size >= context_length:
@@ -44,6 +46,9 @@ def objection(request: Request, context_length: int, n_vocabulary: int) -> Refus
     if not ids_T.size or int(ids_T.max()) >= n_vocabulary or int(ids_T.min()) < 0:
         reason = f"the prompt must hold 1 or more token ids below {n_vocabulary}"
         return Refusal(request.id, FailureKind.INVALID_REQUEST, reason)
+    if request.pictures and not sees:
+        reason = "the prompt has images, and the model reads text alone"
+        return Refusal(request.id, FailureKind.IMAGES_UNSUPPORTED, reason)
     return None
 
 

@@ -29,6 +29,7 @@ from warren_schemas.config import Sampling
 from warren_schemas.episode import FailureKind, FinishReason
 
 if TYPE_CHECKING:
+    from warren_gpu_worker.base_models.sight import Placed
     from warren_gpu_worker.weights import PolicyFiles
 
 
@@ -51,6 +52,8 @@ class Request:
     sampling: Sampling
     priority: int = 0
     """Of what waits, the lowest goes first."""
+    pictures: "tuple[Placed, ...]" = ()
+    """Images in their places, in order; the prompt has image tokens there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import logging
 
 from warren_gpu_worker.base_models.loading import load_base
+from warren_gpu_worker.base_models.sight import Sight
 from warren_gpu_worker.sampler.endings import Endings
 from warren_gpu_worker.sampler.engine import Engine
 from warren_gpu_worker.sampler.vllm_start import prepare_environment, why_not
@@ -15,34 +16,40 @@ class EngineUnavailable(ValueError):
     """The engine that was asked for can't run this model here; says why."""
 
 
-def open_engine(folder: str, settings: GpuWorkerSettings, endings: Endings) -> Engine:
-    """Load the model in this folder.
+def open_engine(
+    folder: str, settings: GpuWorkerSettings, endings: Endings, sight: Sight | None = None
+) -> Engine:
+    """Load the model in this folder; with `sight`, prompts may have images.
 
     Raises `EngineUnavailable`, `ModelUnsupported`, and `OSError` or `ValueError` (from transformers)
     when the folder holds no such model.
     """
     obstacle = why_not(folder, settings.device) if settings.engine != "transformers" else ""
     if obstacle is None:
-        return _open_vllm(folder, settings, endings)
+        return _open_vllm(folder, settings, endings, sight)
     if settings.engine == "vllm":
         raise EngineUnavailable(f"{obstacle}; install it, or take the engine transformers")
-    return _open_transformers(folder, settings, endings)
+    return _open_transformers(folder, settings, endings, sees=sight is not None)
 
 
-def _open_vllm(folder: str, settings: GpuWorkerSettings, endings: Endings) -> Engine:
+def _open_vllm(
+    folder: str, settings: GpuWorkerSettings, endings: Endings, sight: Sight | None
+) -> Engine:
     prepare_environment(settings.device)
     from warren_gpu_worker.sampler.vllm_engine import VllmEngine
 
     try:
-        return VllmEngine(folder, settings, endings)
+        return VllmEngine(folder, settings, endings, sight)
     except Exception as error:  # vLLM raises whatever its parts raise
         log.exception("vLLM did not start")
         raise EngineUnavailable(f"vLLM did not start: {error}") from error
 
 
-def _open_transformers(folder: str, settings: GpuWorkerSettings, endings: Endings) -> Engine:
+def _open_transformers(
+    folder: str, settings: GpuWorkerSettings, endings: Endings, *, sees: bool
+) -> Engine:
     from warren_gpu_worker.sampler.transformers_engine import EngineLimits, TransformersEngine
 
     base = load_base(folder, settings.dtype, settings.device)
     limits = EngineLimits.of(settings)
-    return TransformersEngine(base, endings=endings, limits=limits, seed=settings.seed)
+    return TransformersEngine(base, endings=endings, limits=limits, seed=settings.seed, sees=sees)

@@ -20,8 +20,18 @@ from warren_gpu_worker.sampler.engine import EngineStatistics, PolicyKey, Refusa
 from warren_schemas.config import Sampling
 from warren_schemas.episode import FinishReason
 
-Message = tuple[str, str]
-"""Role and content."""
+Message = tuple[str, str] | tuple[str, str, int]
+"""Role, content, and how many images come before it, where there are any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """The images of a transcript, those of messages that are not among the tokens included."""
+
+    files: tuple[str, ...]
+    """In base64."""
+    mask: bytes
+    """uint8 for each token so far: 1 where the policy sampled it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +60,13 @@ class TurnRequest:
     """Of what waits, the lowest goes first."""
     is_plain: bool = False
     """No chat template: the prompt is the tokens, or else the text of the one message."""
+    images: Images | None = None
 
     def __reduce__(self) -> "tuple[Callable[..., TurnRequest], tuple[object, ...]]":
         tokens = self.ids_T.tobytes()
         rest = (
             self.messages, self.sampling, self.forced_action, self.priority, self.is_plain,
+            self.images,
         )  # fmt: skip
         return _request_from_bytes, (self.id, self.policy, tokens, *rest)
 
@@ -138,9 +150,12 @@ def _request_from_bytes(
     forced_action: str | None,
     priority: int,
     is_plain: bool,
+    images: Images | None,
 ) -> TurnRequest:
     ids_T = np.frombuffer(ids, np.int32)
-    return TurnRequest(id, policy, ids_T, messages, sampling, forced_action, priority, is_plain)
+    return TurnRequest(
+        id, policy, ids_T, messages, sampling, forced_action, priority, is_plain, images
+    )
 
 
 def _finished_from_bytes(

@@ -45,6 +45,9 @@ _PROBED_ADDITIONS: tuple[tuple[Message, ...], ...] = (
 )
 
 
+_PROBED_IMAGE: Message = ("user", "what is it?", 1)
+
+
 class TemplateNotExtendable(ValueError):
     """This chat template does not allow to append turns to tokens; says why."""
 
@@ -71,7 +74,17 @@ class Renderer:
 
     def least_tokens(self, messages: Sequence[Message]) -> int:
         """How many tokens these messages have at least, told without tokenizing them."""
-        return sum(len(content) for _, content in messages) // self._longest_token
+        return sum(len(message[1]) for message in messages) // self._longest_token
+
+    def check_images(self, image_token: int) -> None:
+        """Raises `TemplateNotExtendable` when the chat template can't show images."""
+        try:
+            self._check_one(_PROBED_OPENINGS[0], (_PROBED_IMAGE,))
+            ids_T = self._open((_PROBED_IMAGE,))
+        except (TemplateError, TypeError) as error:  # it takes contents for texts
+            raise TemplateNotExtendable(f"the chat template takes no images: {error}") from error
+        if int((ids_T == image_token).sum()) != 1:
+            raise TemplateNotExtendable("the chat template has no place for an image")
 
     def open(
         self, messages: Sequence[Message], *, thinking: bool | None = None
@@ -128,7 +141,7 @@ class Renderer:
     def _render(self, chat: tuple[Message, ...], *, thinking: bool | None = None) -> str:
         settings: dict[str, Any] = {} if thinking is None else {"enable_thinking": thinking}
         rendered = self._tokenizer.apply_chat_template(
-            [{"role": role, "content": content} for role, content in chat],
+            cast("list[dict[str, str]]", [_part(message) for message in chat]),  # or lists
             tokenize=False,
             add_generation_prompt=True,
             **settings,
@@ -183,4 +196,12 @@ class Renderer:
 
 
 def _is_short(chat: tuple[Message, ...]) -> bool:
-    return sum(len(content) for _, content in chat) <= _MEMO_CHARACTERS
+    return sum(len(message[1]) for message in chat) <= _MEMO_CHARACTERS
+
+
+def _part(message: Message) -> dict[str, object]:
+    """A message as templates take it: where there are images its content is a list."""
+    if len(message) == 2:
+        return {"role": message[0], "content": message[1]}
+    images: list[dict[str, str]] = [{"type": "image"}] * message[2]
+    return {"role": message[0], "content": [*images, {"type": "text", "text": message[1]}]}

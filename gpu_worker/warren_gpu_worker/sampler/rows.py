@@ -22,6 +22,7 @@ from transformers.cache_utils import DynamicLayer
 
 from warren_gpu_worker.sampler.drawing import Knobs
 from warren_gpu_worker.sampler.engine import Request
+from warren_gpu_worker.sampler.shown import Pictures, shown
 
 
 @dataclass(slots=True, eq=False)
@@ -54,6 +55,8 @@ class Batch:
     """Columns of padding on the left of each row."""
     n_padded: int
     """The largest of them."""
+    shift_B: Tensor
+    """By how much positions differ from columns, padding aside: images take fewer than tokens."""
     knobs: Knobs
 
     def select(self, kept: list[int]) -> "Batch":
@@ -70,6 +73,7 @@ class Batch:
             length=self.length - n_unused,
             pad_B=pad_B - n_unused,
             n_padded=self.n_padded and int(pad_B.max()) - n_unused,
+            shift_B=self.shift_B[kept_B],
             knobs=self.knobs.select(kept_B),
         )
 
@@ -86,6 +90,7 @@ class Batch:
             length=length,
             pad_B=torch.cat([self.pad_B + more_here, other.pad_B + more_there]),
             n_padded=max(self.n_padded + more_here, other.n_padded + more_there),
+            shift_B=torch.cat([self.shift_B, other.shift_B]),
             knobs=self.knobs.joined(other.knobs),
         )
 
@@ -104,9 +109,10 @@ def decode(model: PreTrainedModel, batch: Batch) -> Tensor:
     """Put each row's last token into the cache; the next logits (B, V)."""
     device = batch.pad_B.device
     last_B1 = torch.tensor([[row.ids[-1]] for row in batch.rows], device=device)
-    column_T = torch.tensor([batch.length], device=device)
+    positions_B1 = (batch.length - batch.pad_B + batch.shift_B)[:, None]
     batch.length += 1
-    return _forward(model, last_B1, batch.cache, column_T, batch.pad_B, batch.n_padded)
+    tokens = {"input_ids": last_B1, "position_ids": positions_B1}
+    return _forward(model, tokens, batch)
 
 
 def _cached_ids(row: Row) -> NDArray[np.int32]:
@@ -116,44 +122,66 @@ def _cached_ids(row: Row) -> NDArray[np.int32]:
 def _run(
     model: PreTrainedModel, rows: Sequence[Row], prompts_B: Sequence[NDArray[np.int32]]
 ) -> tuple[Batch, Tensor]:
-    places: dict[bytes, int] = {}
-    prompt_of_B = [places.setdefault(prompt.tobytes(), len(places)) for prompt in prompts_B]
-    prompts_U = [np.frombuffer(prompt, np.int32) for prompt in places]
-    ids_UT, pad_U = _left_padded(prompts_U)
-    length, n_padded = ids_UT.shape[1], int(pad_U.max())
+    prompt_of_B, first_U = _distinct(rows, prompts_B)
+    ids_UT, pad_U = _left_padded([prompts_B[i] for i in first_U])
+    tokens, shift_U = _tokens(model, ids_UT, pad_U, [rows[i].request.pictures for i in first_U])
     device = model.device
-    pad_U = torch.from_numpy(pad_U).to(device)
-    cache = DynamicCache()
-    columns_T = torch.arange(length, device=device)
-    logits_UV = _forward(
-        model, torch.from_numpy(ids_UT).to(device), cache, columns_T, pad_U, n_padded
-    )
     knobs = Knobs.of([row.request.sampling for row in rows], device)
-    batch = Batch(list(rows), cache, length, pad_U, n_padded, knobs)
-    if len(prompts_U) < len(rows):
+    batch = Batch(
+        rows=list(rows),
+        cache=DynamicCache(),
+        length=ids_UT.shape[1],
+        pad_B=torch.from_numpy(pad_U).to(device),
+        n_padded=int(pad_U.max()),
+        shift_B=shift_U,
+        knobs=knobs,
+    )
+    logits_UV = _forward(model, tokens, batch)
+    if len(first_U) < len(rows):
         logits_UV = logits_UV[_spread(batch, prompt_of_B)]
     return batch, logits_UV
 
 
-def _forward(
-    model: PreTrainedModel,
-    ids_BT: Tensor,
-    cache: DynamicCache,
-    columns_T: Tensor,
-    pad_B: Tensor,
-    n_padded: int,
-) -> Tensor:
-    """Run tokens that go into these columns of the cache; the logits after the last (B, V)."""
-    pad_B1 = pad_B[:, None]
+def _distinct(
+    rows: Sequence[Row], prompts_B: Sequence[NDArray[np.int32]]
+) -> tuple[list[int], list[int]]:
+    """Which prompt each row has, and the first row of each prompt."""
+    places: dict[tuple[object, ...], int] = {}
+    first_U = list[int]()
+    prompt_of_B = list[int]()
+    for index, (row, prompt) in enumerate(zip(rows, prompts_B, strict=True)):
+        digests = tuple(placed.picture.digest for placed in row.request.pictures)
+        place = places.setdefault((prompt.tobytes(), digests), len(places))
+        if place == len(first_U):
+            first_U.append(index)
+        prompt_of_B.append(place)
+    return prompt_of_B, first_U
+
+
+def _tokens(
+    model: PreTrainedModel, ids_UT: np.ndarray, pad_U: np.ndarray, pictures_U: Sequence[Pictures]
+) -> tuple[dict[str, Tensor], Tensor]:
+    """What the model takes for these prompts, and the shift of each row's positions."""
+    ids = torch.from_numpy(ids_UT).to(model.device)
+    if any(pictures_U):
+        prompts = shown(model, ids, pad_U.tolist(), pictures_U)
+        tokens = {"inputs_embeds": prompts.embeds_UTH, "position_ids": prompts.positions_3UT}
+        return tokens, prompts.shift_U
+    columns_T = torch.arange(ids_UT.shape[1])
+    positions_UT = (columns_T - torch.from_numpy(pad_U)[:, None]).clamp(min=0).to(model.device)
+    return {"input_ids": ids, "position_ids": positions_UT}, torch.zeros_like(positions_UT[:, 0])
+
+
+def _forward(model: PreTrainedModel, tokens: dict[str, Tensor], batch: Batch) -> Tensor:
+    """Run tokens that go into the last columns of the batch's cache; the next logits (B, V)."""
     mask_BT = None
-    if n_padded:
-        length = cache.get_seq_length() + ids_BT.shape[1]
-        mask_BT = torch.arange(length, device=pad_B.device) >= pad_B1
+    if batch.n_padded:
+        columns_T = torch.arange(batch.length, device=batch.pad_B.device)
+        mask_BT = columns_T >= batch.pad_B[:, None]
     output = model(
-        input_ids=ids_BT,
+        **tokens,
         attention_mask=mask_BT,
-        position_ids=(columns_T - pad_B1).clamp(min=0),
-        past_key_values=cache,
+        past_key_values=batch.cache,
         use_cache=True,
         logits_to_keep=1,
     )
@@ -173,6 +201,7 @@ def _spread(batch: Batch, prompt_of_B: list[int]) -> Tensor:
     """Give every row its own copy of its prompt's columns; returns where each came from."""
     from_B = torch.tensor(prompt_of_B, device=batch.pad_B.device)
     batch.pad_B = batch.pad_B[from_B]
+    batch.shift_B = batch.shift_B[from_B]
     batch.cache.reorder_cache(cast(torch.LongTensor, from_B))
     return from_B
 

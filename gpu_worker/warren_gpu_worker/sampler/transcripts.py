@@ -1,4 +1,4 @@
-"""What a finished turn makes of a transcript: the same, longer.
+"""What the engine needs of a transcript, and what a finished turn makes of it: the same, longer.
 
 Nothing is validated again here: the old part came through the queue, the new one is the engine's,
 which promises finite logprobs of at most 0 and arrays of one length. Who receives it validates all.
@@ -6,8 +6,25 @@ which promises finite logprobs of at most 0 and arrays of one length. Who receiv
 
 import numpy as np
 
-from warren_gpu_worker.sampler.frames import FinishedTurn
+from warren_gpu_worker.sampler.frames import FinishedTurn, Images, Message
 from warren_schemas.transcript import NOT_SAMPLED, ChatMessage, Tokens, Transcript
+
+
+def new_messages(transcript: Transcript) -> tuple[Message, ...]:
+    """Those that are not among the tokens yet."""
+    return tuple(_packed(message) for message in transcript.messages[transcript.n_rendered :])
+
+
+def _packed(message: ChatMessage) -> Message:
+    if message.images:
+        return message.role, message.content, len(message.images)
+    return message.role, message.content
+
+
+def images_of(transcript: Transcript) -> Images | None:
+    """All its images, or None when it has none."""
+    files = tuple(image.base64 for message in transcript.messages for image in message.images)
+    return Images(files, transcript.tokens.mask_T.tobytes()) if files else None
 
 
 def extended(transcript: Transcript, turn: FinishedTurn) -> Transcript:

@@ -1,3 +1,5 @@
+# pyright: reportUnknownMemberType=false
+# (transformers leaves parts of its interface untyped)
 """The plain transformers engine: continuous batching with a cache of keys and values, on any device.
 
 It holds one batch for each policy that has requests. A step decodes one token for every batch,
@@ -55,7 +57,7 @@ class EngineLimits:
 
 
 class TransformersEngine:
-    """`endings` says when a turn is over."""
+    """`endings` says when a turn is over; `sees`, whether prompts may have images."""
 
     def __init__(
         self,
@@ -64,13 +66,16 @@ class TransformersEngine:
         endings: Endings,
         limits: EngineLimits,
         seed: int = 0,
+        sees: bool = False,
     ) -> None:
         _check_supported(base)
         self._shelf = PolicyShelf(base, limits.policy_memory_bytes)
         self._endings = endings
         self._generator = torch.Generator(base.device).manual_seed(seed)
-        self._context_length = int(base.config.max_position_embeddings)
-        self._n_vocabulary = int(base.config.vocab_size)
+        config = base.config.get_text_config()
+        self._context_length = int(config.max_position_embeddings)
+        self._n_vocabulary = int(config.vocab_size)
+        self._sees = sees
         self._waiting = WaitingLine(limits.max_batch, limits.max_batch_tokens)
         self._batches: dict[PolicyKey, Batch] = {}
         self._refused: list[_Answer] = []
@@ -112,7 +117,7 @@ class TransformersEngine:
 
     def submit(self, requests: Sequence[Request]) -> None:
         for request in requests:
-            if refusal := objection(request, self._context_length, self._n_vocabulary):
+            if refusal := self._objection(request):
                 self._refused.append(refusal)
             else:
                 room = self._context_length - request.prompt_ids_T.size
@@ -145,6 +150,9 @@ class TransformersEngine:
             n_tokens=self._n_tokens,
             n_steps=self._n_steps,
         )
+
+    def _objection(self, request: Request) -> Refusal | None:
+        return objection(request, self._context_length, self._n_vocabulary, sees=self._sees)
 
     def _busy(self) -> set[PolicyKey]:
         return self._waiting.policies | self._batches.keys()
@@ -192,7 +200,7 @@ class TransformersEngine:
 
 
 def _check_supported(base: PreTrainedModel) -> None:
-    kinds = set(getattr(base.config, "layer_types", None) or ())
+    kinds = set(getattr(base.config.get_text_config(), "layer_types", None) or ())
     if kinds - _ATTENTION:
         names = ", ".join(sorted(kinds - _ATTENTION))
         raise ModelUnsupported(f"the model has layers that this engine can't batch: {names}")

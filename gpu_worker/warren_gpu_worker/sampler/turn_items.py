@@ -3,7 +3,7 @@
 from warren_broker.topology import Home, home
 from warren_gpu_worker.sampler.engine import PolicyKey, Refusal
 from warren_gpu_worker.sampler.frames import FinishedTurn, PolicySource, TurnRequest
-from warren_gpu_worker.sampler.transcripts import extended
+from warren_gpu_worker.sampler.transcripts import extended, images_of, new_messages
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import Failed, FailureKind, Generate, Outcome, Step
 from warren_schemas.ids import made_ms, new_message_id
@@ -12,7 +12,11 @@ from warren_schemas.outcome import conclude
 _MOST_TURNS = 1 << 10
 """From here on, more turns don't raise a turn's priority."""
 
-_LASTING = (FailureKind.CONTEXT_LENGTH, FailureKind.INVALID_REQUEST)
+_LASTING = (
+    FailureKind.CONTEXT_LENGTH,
+    FailureKind.INVALID_REQUEST,
+    FailureKind.IMAGES_UNSUPPORTED,
+)
 """What another try would meet as well."""
 PAST_DEADLINE = Failed(
     kind=FailureKind.DEADLINE, reason="the turn was not finished before the episode's deadline"
@@ -35,9 +39,6 @@ def objection(item: Generate, base_model: str, now_s: float) -> Failed | None:
         reason = "a plain turn has no rendered messages"
     elif not item.is_plain and (transcript.n_rendered == 0) != (len(transcript.tokens) == 0):
         reason = "the transcript's tokens don't match its rendered messages"
-    elif any(message.images for message in transcript.messages):
-        reason = f"{base_model} is sampled as a text model, and the environment showed it an image"
-        return Failed(kind=FailureKind.IMAGES_UNSUPPORTED, reason=reason, retryable=False)
     else:
         return None
     return Failed(kind=FailureKind.INVALID_REQUEST, reason=reason, retryable=False)
@@ -60,16 +61,16 @@ def home_of(item: Generate) -> Home:
 def request_of(request_id: int, item: Generate) -> TurnRequest:
     policy, transcript = item.spec.policy, item.transcript
     key = PolicyKey(policy.model, policy.min_version if policy.pinned else None)
-    new_messages = transcript.messages[transcript.n_rendered :]
     return TurnRequest(
         id=request_id,
         policy=PolicySource(key, policy.min_version, policy.url),
         ids_T=transcript.tokens.ids_T,
-        messages=tuple((message.role, message.content) for message in new_messages),
+        messages=new_messages(transcript),
         sampling=item.spec.sampling,
         forced_action=item.forced_action,
         priority=_priority(item),
         is_plain=item.is_plain,
+        images=images_of(transcript),
     )
 
 

@@ -14,8 +14,10 @@ import numpy as np
 from jinja2 import TemplateError
 from numpy.typing import NDArray
 
+from warren_gpu_worker.base_models.sight import Picture, Placed
 from warren_gpu_worker.sampler.engine import Completion, Engine, Refusal, Request
 from warren_gpu_worker.sampler.frames import FinishedTurn, Orders, TurnRequest
+from warren_gpu_worker.sampler.gallery import NOTHING_SEEN, Seen, expanded, placed
 from warren_gpu_worker.sampler.policy_keeper import PolicyKeeper
 from warren_gpu_worker.sampler.renderer import Renderer
 from warren_schemas.config import Sampling
@@ -31,15 +33,25 @@ class _Open:
 
 
 class Turns:
-    """`end_ids` are the tokens at which the engine ends a turn."""
+    """`end_ids` are the tokens at which the engine ends a turn.
+
+    `image_token` stands for images in prompts; None where the model reads text alone.
+    """
 
     def __init__(
-        self, engine: Engine, keeper: PolicyKeeper, renderer: Renderer, end_ids: frozenset[int]
+        self,
+        engine: Engine,
+        keeper: PolicyKeeper,
+        renderer: Renderer,
+        end_ids: frozenset[int],
+        image_token: int | None = None,
     ) -> None:
         self._engine = engine
         self._keeper = keeper
         self._renderer = renderer
         self._end_ids = end_ids
+        self._image_token = image_token
+        self._awaited: set[int] = set()
         self._open: dict[int, _Open] = {}
         self._answers: list[Answer] = []
 
@@ -50,15 +62,28 @@ class Turns:
 
     @property
     def n_open(self) -> int:
-        return len(self._open)
+        return len(self._open) + len(self._awaited)
 
     def follow(self, orders: Orders) -> None:
         for news in orders.published:
             self._keeper.published(news)
         for request in orders.requests:
-            self._accept(request)
+            if request.images is None:
+                self._accept(request)
+            else:
+                self._awaited.add(request.id)
         if orders.cancelled:
             self._cancel(frozenset(orders.cancelled))
+
+    def seen(self, turn: TurnRequest, outcome: Seen | Refusal) -> None:
+        """A turn with images, which were looked at elsewhere; unless it was cancelled meanwhile."""
+        if turn.id not in self._awaited:
+            return
+        self._awaited.discard(turn.id)
+        if isinstance(outcome, Refusal):
+            self._answers.append(outcome)
+        else:
+            self._accept(turn, outcome)
 
     def refuse(self, refusals: Sequence[Refusal]) -> None:
         for refusal in refusals:
@@ -76,7 +101,7 @@ class Turns:
         answers, self._answers = self._answers, []
         return answers
 
-    def _accept(self, turn: TurnRequest) -> None:
+    def _accept(self, turn: TurnRequest, seen: Seen = NOTHING_SEEN) -> None:
         n_least = turn.ids_T.size + self._renderer.least_tokens(turn.messages)
         if n_least > self._engine.context_length:  # tokenizing it would hold the others up
             room = self._engine.context_length
@@ -84,22 +109,23 @@ class Turns:
             self._answers.append(Refusal(turn.id, FailureKind.CONTEXT_LENGTH, reason))
             return
         try:
-            prompt_ids_T = self._render(turn)
+            prompt_ids_T = self._expanded(self._render(turn), seen.new(turn.messages))
+            ids_T = np.concatenate([turn.ids_T, prompt_ids_T])
+            pictures = self._placed(turn, ids_T, seen)
         except (TemplateError, ValueError) as error:
-            reason = f"the chat template can't render this: {error}"
+            reason = f"the chat can't be made into a prompt: {error}"
             self._answers.append(Refusal(turn.id, FailureKind.INVALID_REQUEST, reason))
             return
         if turn.forced_action is not None:
             self._answers.append(self._forced(turn, prompt_ids_T, turn.forced_action))
             return
         self._open[turn.id] = _Open(prompt_ids_T, turn.sampling.stop)
-        ids_T = np.concatenate([turn.ids_T, prompt_ids_T])
         sampling = _within_total(turn.sampling, ids_T.size)
         if sampling is None:
             reason = f"the episode has {ids_T.size} tokens, max_total_tokens is reached"
             self.refuse([Refusal(turn.id, FailureKind.CONTEXT_LENGTH, reason)])
             return
-        request = Request(turn.id, turn.policy.key, ids_T, sampling, turn.priority)
+        request = Request(turn.id, turn.policy.key, ids_T, sampling, turn.priority, pictures)
         if refusal := self._keeper.submit(request, turn.policy):
             self.refuse([refusal])
 
@@ -111,10 +137,22 @@ class Turns:
             return self._renderer.open(turn.messages, thinking=thinking)
         return self._renderer.extend(int(turn.ids_T[-1]), turn.messages, thinking=thinking)
 
+    def _expanded(self, ids_T: NDArray[np.int32], pictures: Sequence[Picture]) -> NDArray[np.int32]:
+        return ids_T if self._image_token is None else expanded(ids_T, self._image_token, pictures)
+
+    def _placed(
+        self, turn: TurnRequest, ids_T: NDArray[np.int32], seen: Seen
+    ) -> tuple[Placed, ...]:
+        if self._image_token is None or turn.images is None:
+            return ()
+        is_sampled_T = np.zeros(ids_T.size, np.bool_)
+        is_sampled_T[: turn.ids_T.size] = np.frombuffer(turn.images.mask, np.bool_)
+        return placed(ids_T, is_sampled_T, self._image_token, seen.pictures)
+
     def _plain(self, turn: TurnRequest) -> NDArray[np.int32]:
         if turn.ids_T.size:
             return np.zeros(0, np.int32)
-        return self._renderer.plain("".join(text for _, text in turn.messages))
+        return self._renderer.plain("".join(message[1] for message in turn.messages))
 
     def _forced(
         self, turn: TurnRequest, prompt_ids_T: NDArray[np.int32], words: str
@@ -146,6 +184,7 @@ class Turns:
     def _cancel(self, ids: frozenset[int]) -> None:
         for request_id in ids:
             self._open.pop(request_id, None)
+        self._awaited -= ids
         self._keeper.cancel(ids)
         self._engine.cancel(ids)
 

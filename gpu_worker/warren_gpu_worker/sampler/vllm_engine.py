@@ -18,14 +18,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from vllm import SamplingParams
 from vllm.engine.arg_utils import EngineArgs
 from vllm.exceptions import VLLMValidationError
+from vllm.inputs import EngineInput
 from vllm.lora.request import LoRARequest
 from vllm.outputs import CompletionOutput
-from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.llm_engine import LLMEngine
 
+from warren_gpu_worker.base_models.sight import Sight
 from warren_gpu_worker.sampler.base_shapes import BaseShapes
 from warren_gpu_worker.sampler.endings import Endings, completed, not_finite, objection
 from warren_gpu_worker.sampler.engine import (
@@ -38,6 +38,7 @@ from warren_gpu_worker.sampler.engine import (
 )
 from warren_gpu_worker.sampler.rows import Row
 from warren_gpu_worker.sampler.vllm_adapters import AdapterShelf
+from warren_gpu_worker.sampler.vllm_sampling import parameters_of
 from warren_gpu_worker.sampler.vllm_start import (
     engine_arguments,
     needs_zero_adapter,
@@ -65,10 +66,22 @@ class _Running:
 
 
 class VllmEngine:
-    """`endings` says when a turn is over."""
+    """`endings` says when a turn is over; `sight` makes the images of a model that takes them."""
 
-    def __init__(self, folder: str, settings: GpuWorkerSettings, endings: Endings) -> None:
+    def __init__(
+        self,
+        folder: str,
+        settings: GpuWorkerSettings,
+        endings: Endings,
+        sight: Sight | None = None,
+    ) -> None:
         arguments = engine_arguments(folder, settings)
+        self._with_images = None
+        if sight:  # for its sake vLLM loads modules that text alone needs not
+            from warren_gpu_worker.sampler.vllm_images import open_eyes, prompt_with_images
+
+            arguments |= open_eyes(sight)
+            self._with_images = prompt_with_images
         self._engine = LLMEngine.from_engine_args(EngineArgs(**arguments))  # pyright: ignore[reportArgumentType]
         self._context_length = cast(int, arguments["max_model_len"])
         self._n_vocabulary = vocabulary_size(folder)
@@ -168,7 +181,8 @@ class VllmEngine:
         )
 
     def _refusal(self, request: Request) -> Refusal | None:
-        if refusal := objection(request, self._context_length, self._n_vocabulary):
+        limits = self._context_length, self._n_vocabulary
+        if refusal := objection(request, *limits, sees=self._with_images is not None):
             return refusal
         if 0 < request.sampling.temperature < _LOWEST_TEMPERATURE:
             reason = f"vLLM has no temperature between 0 and {_LOWEST_TEMPERATURE}; take 0"
@@ -227,36 +241,23 @@ class VllmEngine:
         self._running[request.id] = _Running(row, has_adapter, weights, base_version)
         self._engine.add_request(
             str(request.id),
-            {
-                "type": "token",
-                "prompt_token_ids": request.prompt_ids_T.tolist(),
-                "cache_salt": str(self._n_reloads),
-            },
-            self._parameters(row),
+            self._prompt(request, salt=str(self._n_reloads)),
+            parameters_of(row, self._endings.ids),
             lora_request=self._adapter_for(policy),
             priority=request.priority,
         )
+
+    def _prompt(self, request: Request, salt: str) -> EngineInput:
+        """Nothing that vLLM caches is shared between salts."""
+        if request.pictures and self._with_images:
+            return self._with_images(request, salt)
+        ids = request.prompt_ids_T.tolist()
+        return {"type": "token", "prompt_token_ids": ids, "cache_salt": salt}
 
     def _adapter_for(self, policy: PolicyKey) -> LoRARequest | None:
         if self._adapters.get(policy):
             return self._adapters.use(policy).handle
         return None if self._sets.in_place else self._adapters.zero
-
-    def _parameters(self, row: Row) -> SamplingParams:
-        sampling = row.request.sampling
-        return SamplingParams(
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            top_k=sampling.top_k,
-            min_p=sampling.min_p,
-            repetition_penalty=sampling.repetition_penalty,
-            max_tokens=row.max_new_tokens,
-            logprobs=0,
-            ignore_eos=True,
-            stop_token_ids=self._endings.ids,
-            detokenize=False,
-            output_kind=RequestOutputKind.DELTA,
-        )
 
     def _advance(self, request_id: int, output: CompletionOutput, answers: list[_Answer]) -> None:
         """Take over what a step gave one request."""
@@ -275,7 +276,8 @@ class VllmEngine:
                 self._leave(request_id, output)
                 return
         if output.finish_reason is not None:
-            answers.append(_refused(row, f"vLLM gave this request up: {output.finish_reason}"))
+            reason = f"vLLM gave this request up: {output.finish_reason}"
+            answers.append(Refusal(request_id, FailureKind.SAMPLER_ERROR, reason))
             self._leave(request_id, output)
 
     def _version_in_use(self, running: _Running) -> int:
@@ -294,7 +296,3 @@ class VllmEngine:
     def _abort(self, ids: Collection[int]) -> None:
         if ids:
             self._engine.abort_request([str(i) for i in ids])
-
-
-def _refused(row: Row, reason: str) -> Refusal:
-    return Refusal(row.request.id, FailureKind.SAMPLER_ERROR, reason)

@@ -105,11 +105,20 @@ def _check_batch(network: Network, batch: TokenBatch) -> None:
             f"a sequence of {longest} tokens is longer than the model's {network.max_tokens};"
             " lower sampling.max_tokens or the environment's max_turns"
         )
+    if network.image_token is not None and _shows(batch, network.image_token):
+        raise OpError(
+            "the batch has image tokens that no policy sampled, and logprobs are computed of text"
+            " alone; leave out what shows images"
+        )
     if not trained_mask(batch).any():
         raise OpError(
             "no token is under the mask, so there is nothing to train on"
             " (the first token of a sequence never counts)"
         )
+
+
+def _shows(batch: TokenBatch, image_token: int) -> bool:
+    return bool(((batch.ids_N == image_token) & (batch.mask_N == 0)).any())
 
 
 def _check_finite(merged: dict[str, float]) -> None:

@@ -20,6 +20,7 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from warren_gpu_worker.base_models.families import SEEING, no_adapters_on
 from warren_gpu_worker.trainer.critic import attach_critic, is_critic
 from warren_gpu_worker.trainer.narrowing import Narrowing, narrow
 from warren_gpu_worker.trainer.ranks import ALONE, Ranks
@@ -51,6 +52,8 @@ class Network:
     """The processes that compute it between them."""
     narrowing: Narrowing = field(default_factory=Narrowing)
     critic: nn.Module | None = None
+    image_token: int | None = None
+    """Stands for images, which nothing here looks at; None: the model reads text alone."""
 
     @property
     def device(self) -> torch.device:
@@ -157,7 +160,7 @@ def _adapt(model: PreTrainedModel, spec: ModelSpec, update: LoraUpdate) -> PeftM
         r=update.rank,
         lora_alpha=cast("int", update.alpha),
         target_modules=targets,
-        exclude_modules=list(update.exclude) or None,
+        exclude_modules=no_adapters_on(model.config.model_type, update.exclude),
     )
     with torch.random.fork_rng():
         torch.manual_seed(spec.seed if update.seed is None else update.seed)
@@ -191,6 +194,8 @@ def _network(
     ids_BT = torch.arange(4, device=network.device)[None, :] % vocabulary
     _check_head(network, ids_BT)
     network = replace(network, narrowing=narrow(decoder, network.hidden_BTH, ids_BT))
+    if causal.config.model_type in SEEING:
+        network = replace(network, image_token=int(causal.config.image_token_id))
     if spec.critic:
         hidden_size = cast("int", causal.config.get_text_config().hidden_size)
         critic = attach_critic(causal, hidden_size, causal.device)

@@ -1,5 +1,6 @@
 """What is asked: chats and plain texts."""
 
+import base64
 from typing import Annotated, Literal, Self
 
 import orjson
@@ -8,6 +9,7 @@ from pydantic import Field, JsonValue, field_validator, model_validator
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt, PositiveFloat, PositiveInt
 from warren_schemas.config.sampling import MinP, TopP
+from warren_schemas.transcript import Image
 
 MAX_ANSWERS = 64
 """Most answers to one request."""
@@ -23,6 +25,41 @@ FunctionName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 class TextPart(Frozen):
     type: Literal["text"]
     text: str
+
+
+class ImageUrl(Frozen):
+    url: str
+    """`data:image/png;base64,…` (or jpeg, webp). Nothing is fetched from anywhere."""
+    detail: Literal["auto"] | None = None
+    """The model's own processor chooses the resolution."""
+
+    @field_validator("url")
+    @classmethod
+    def _holds_an_image(cls, url: str) -> str:
+        image_of(url)
+        return url
+
+
+class ImagePart(Frozen):
+    type: Literal["image_url"]
+    image_url: ImageUrl
+
+
+def image_of(url: str) -> Image:
+    """The image in a data URL. Raises `ValueError` for other URLs and other files."""
+    head, comma, data = url.partition(",")
+    if not head.startswith("data:"):
+        raise ValueError("expected a data: URL; nothing is fetched, so send the image itself")
+    if not comma or not head.endswith(";base64"):
+        raise ValueError("expected a data: URL in base64, as in data:image/png;base64,iVBORw0…")
+    return Image.of(_decoded(data))
+
+
+def _decoded(data: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except ValueError as error:
+        raise ValueError(f"what follows the comma is not base64: {error}") from error
 
 
 class FunctionCall(Frozen):
@@ -45,6 +82,9 @@ def _holds_object(text: str) -> bool:
         return False
 
 
+Part = Annotated[TextPart | ImagePart, Field(discriminator="type")]
+
+
 class ToolCall(Frozen):
     id: str
     type: Literal["function"] = "function"
@@ -54,7 +94,8 @@ class ToolCall(Frozen):
 class AskedMessage(Frozen):
     role: Literal["system", "developer", "user", "assistant", "tool"]
     """`developer` is `system`."""
-    content: str | tuple[TextPart, ...] | None = None
+    content: str | tuple[Part, ...] | None = None
+    """Images come before the text of their message, wherever they stand among its parts."""
     tool_calls: tuple[ToolCall, ...] | None = None
     """Of an assistant's message: what it called."""
     tool_call_id: str | None = None
@@ -64,12 +105,25 @@ class AskedMessage(Frozen):
     def text(self) -> str:
         if self.content is None or isinstance(self.content, str):
             return self.content or ""
-        return "".join(part.text for part in self.content)
+        return "".join(part.text for part in self.content if isinstance(part, TextPart))
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        if self.content is None or isinstance(self.content, str):
+            return ()
+        shown = (part for part in self.content if isinstance(part, ImagePart))
+        return tuple(image_of(part.image_url.url) for part in shown)
 
     @model_validator(mode="after")
     def _calls_are_an_assistants(self) -> Self:
         if self.tool_calls and self.role != "assistant":
             raise ValueError("tool_calls belong to messages of the role assistant")
+        return self
+
+    @model_validator(mode="after")
+    def _no_assistant_draws(self) -> Self:
+        if self.images and self.role == "assistant":
+            raise ValueError("images belong to messages of other roles than assistant")
         return self
 
 

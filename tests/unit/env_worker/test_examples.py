@@ -6,6 +6,7 @@ from types import ModuleType
 
 import pytest
 
+from warren.environment import Context
 from warren.testing import demonstrator, play
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -13,7 +14,11 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 
 @pytest.fixture(scope="module")
 def examples() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("environments", EXAMPLES / "environments.py")
+    return loaded("environments")
+
+
+def loaded(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -44,3 +49,12 @@ def test_row_37_single_and_multi_turn_with_data_and_without(
 def test_their_demonstrations_are_legal(examples: ModuleType, name: str) -> None:
     environment = getattr(examples, name)()
     assert play(environment, demonstrator(environment)).reward >= -1.0
+
+
+def test_images_are_shown_in_every_turn() -> None:
+    squares = loaded("images").Squares()
+    episode = play(squares, demonstrator(squares))
+    assert (episode.reward, len(episode.results)) == (pytest.approx(1.0), 2)
+    shown = squares.reset(None, Context.derive(1))
+    (image,) = shown[0].images
+    assert image.media_type == "image/png"

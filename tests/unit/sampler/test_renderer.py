@@ -38,7 +38,7 @@ def tokenizers(tiny_models: dict[str, str]) -> dict[str, PreTrainedTokenizerBase
 def whole(tokenizer: PreTrainedTokenizerBase, chat: list[Message]) -> list[int]:
     """The template's own rendering of everything, tokenized at once."""
     rendered = tokenizer.apply_chat_template(
-        [{"role": role, "content": content} for role, content in chat],
+        [{"role": message[0], "content": message[1]} for message in chat],
         tokenize=False,
         add_generation_prompt=True,
     )

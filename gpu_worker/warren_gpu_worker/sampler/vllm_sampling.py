@@ -1,0 +1,26 @@
+"""Sampling settings as vLLM takes them."""
+
+from collections.abc import Sequence
+
+from vllm import SamplingParams
+from vllm.sampling_params import RequestOutputKind
+
+from warren_gpu_worker.sampler.rows import Row
+
+
+def parameters_of(row: Row, end_ids: Sequence[int]) -> SamplingParams:
+    """For one request; what ends it is decided here, `end_ids` aside, where vLLM need not look."""
+    sampling = row.request.sampling
+    return SamplingParams(
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        top_k=sampling.top_k,
+        min_p=sampling.min_p,
+        repetition_penalty=sampling.repetition_penalty,
+        max_tokens=row.max_new_tokens,
+        logprobs=0,
+        ignore_eos=True,
+        stop_token_ids=list(end_ids),
+        detokenize=False,
+        output_kind=RequestOutputKind.DELTA,
+    )

@@ -1,0 +1,88 @@
+"""Those who ask and don't stay, and answers that take other ways."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.support.gateway import Gateway, heartbeat
+from tests.support.openai_asking import chat, said
+from tests.support.rote_sampler import asking, ignored, step
+
+from warren_broker.courier import Courier
+from warren_broker.inbox import listen, receive
+from warren_broker.topology import CANCELLATIONS, generate, interact
+from warren_gateway.inference.questions import ENVIRONMENT
+from warren_schemas.control import EpisodeCancelled, WorkerRole
+from warren_schemas.episode import Generate
+
+__all__ = ["asking", "ignored"]
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+async def test_a_caller_that_leaves_lets_the_samplers_stop(
+    asking: Gateway, ignored: asyncio.Queue[Generate], is_stream: bool
+) -> None:
+    async with listen(asking.broker, CANCELLATIONS, EpisodeCancelled) as inbox:
+        waiting = asyncio.create_task(chat(asking.ann, n=2, stream=is_stream, **said("never")))
+        asked = {(await ignored.get()).envelope.episode for _ in range(2)}
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        cancelled: set[object] = set()
+        async with asyncio.timeout(60):
+            while cancelled != asked:
+                for claim in await anext(inbox):
+                    cancelled.add(claim.item.envelope.episode)
+                    claim.done()
+    assert asking.parts.questions.n_waiting == 0
+    assert (await chat(asking.ann))[0] == 200
+
+
+async def test_what_was_begun_by_a_caller_who_left_is_finished(gateway: Gateway) -> None:
+    """Only where the route says so does a request end with its caller."""
+    begun, go_on, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    newest = gateway.parts.runs.newest
+
+    async def slowly(*arguments: Any) -> Any:
+        begun.set()
+        await go_on.wait()
+        done.set()
+        return await newest(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gateway.parts.runs, "newest", slowly)
+        leaving = asyncio.create_task(gateway.ann.get("/v1/runs"))
+        await asyncio.wait_for(begun.wait(), 60)
+        leaving.cancel()
+        await asyncio.wait([leaving])
+        async with gateway.bob.get("/v1/workers") as response:  # the loss was noticed by now
+            assert response.status == 200
+        go_on.set()
+        await asyncio.wait_for(done.wait(), 60)
+
+
+async def test_an_answer_that_took_the_shared_queue_is_taken_and_its_twin_dropped(
+    asking: Gateway,
+) -> None:
+    courier = Courier(asking.broker)
+    async with receive(asking.broker, generate("other/base"), Generate, prefetch=1) as inbox:
+        registry = asking.parts.registry
+        registry.hear(heartbeat("sampler_2", WorkerRole.SAMPLER, "other/base"))
+        waiting = asyncio.create_task(chat(asking.ann, model="other/base"))
+        (claim,) = await anext(inbox)
+        await courier.send(interact(ENVIRONMENT), step(claim.item, "by the shared queue"))
+        await courier.send(interact(ENVIRONMENT), step(claim.item, "a twin"))
+        claim.done()
+    status, body = await waiting
+    assert status == 200
+    assert body["choices"][0]["message"]["content"] == "by the shared queue"
+    assert (await chat(asking.ann))[0] == 200
+
+
+async def test_a_gateway_that_stops_answers_those_who_wait(
+    asking: Gateway, ignored: asyncio.Queue[Generate]
+) -> None:
+    waiting = asyncio.create_task(chat(asking.ann, **said("never")))
+    await ignored.get()
+    asking.parts.questions.stop()
+    for status, body in (await waiting, await chat(asking.ann)):
+        assert (status, body["error"]["code"]) == (503, "stopping")

@@ -1,0 +1,54 @@
+"""Names of models in the manner of OpenAI: base models, and the policies of one's own runs."""
+
+import aiohttp
+from tests.support.gateway import Gateway
+from tests.support.openai_asking import chat, publish, said
+from tests.support.rote_sampler import BASE, asking, ignored
+
+__all__ = ["asking", "ignored"]
+
+
+async def test_a_trained_policy_is_named_by_its_run_and_seen_by_its_owner(asking: Gateway) -> None:
+    run = await asking.submit()
+    await asking.store.transact(lambda session: publish(session, run))
+    for name, version in ((run, 2), (f"{run}@1", 1), (f"{run}@0", 0)):
+        status, body = await chat(asking.ann, model=name, return_token_ids=True)
+        assert (status, body["choices"][0]["versions"]) == (200, [version, version])
+    assert await models(asking.ann) == [BASE, run, f"{run}@2"]
+    assert await models(asking.bob) == [BASE]
+    for client, name in (
+        (asking.bob, run),
+        (asking.ann, f"{run}@3"),
+        (asking.ann, f"{run}@x"),
+        (asking.ann, f"{run}@"),
+        (asking.ann, "nobody/knows"),
+    ):
+        status, body = await chat(client, model=name)
+        assert (status, body["error"]["code"]) == (404, "model_not_found")
+        async with client.get(f"/v1/models/{name.replace('/', '%2F')}") as response:
+            assert response.status == 404
+
+
+async def models(client: aiohttp.ClientSession) -> list[str]:
+    async with client.get("/v1/models") as response:
+        names = [model["id"] for model in (await response.json())["data"]]
+    for name in names:
+        async with client.get(f"/v1/models/{name.replace('/', '%2F')}") as response:
+            assert (await response.json())["id"] == name
+    return names
+
+
+async def test_a_pinned_version_lies_beside_the_newest(gateway: Gateway) -> None:
+    run = await gateway.submit()
+    await gateway.store.transact(lambda session: publish(session, run))
+    served = gateway.parts.served
+    newest, first = [await served.policy("ann", name) for name in (run, f"{run}@1")]
+    assert (newest.url, newest.pinned) == ("file:///store/model/policies/v2", False)
+    assert (first.url, first.pinned) == ("file:///store/model/policies/v1", True)
+
+
+async def test_a_pinned_version_that_is_gone_is_not_found(asking: Gateway) -> None:
+    run = await asking.submit()
+    await asking.store.transact(lambda session: publish(session, run))
+    status, body = await chat(asking.ann, model=f"{run}@1", **said("fail policy_unavailable"))
+    assert (status, body["error"]["code"]) == (404, "model_not_found")

@@ -1,0 +1,89 @@
+"""What the OpenAI-compatible routes refuse, and how they say so."""
+
+from io import BytesIO
+from typing import Any
+
+import pytest
+from tests.support.gateway import Gateway
+from tests.support.openai_asking import chat, said
+from tests.support.rote_sampler import asking, ignored
+
+from warren_gateway.inference import questions
+from warren_schemas.openai import OpenAIError
+
+__all__ = ["asking", "ignored"]
+
+
+MISFITS: list[tuple[dict[str, Any], str]] = [
+    ({"messages": []}, "messages"),
+    (
+        {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+        "messages.0.content.0.image_url.image_url",
+    ),
+    ({"temperature": 3.0}, "temperature"),
+    ({"temperature": -1}, "temperature"),
+    ({"top_p": 0}, "top_p"),
+    ({"n": 0}, "n"),
+    ({"n": 65}, "n"),
+    ({"max_tokens": 0}, "max_tokens"),
+    ({"stop": [""]}, "stop.0"),
+    ({"tool_choice": "required"}, "tool_choice"),
+    ({"frequency_penalty": 1}, "frequency_penalty"),
+]
+
+
+@pytest.mark.parametrize(("changes", "param"), MISFITS)
+async def test_what_does_not_fit_the_schema_is_told_with_its_place(
+    asking: Gateway, changes: dict[str, Any], param: str
+) -> None:
+    status, body = await chat(asking.ann, **changes)
+    told = OpenAIError.model_validate(body).error
+    assert (status, told.type) == (400, "invalid_request_error")
+    assert told.message
+    assert told.param == param
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "code"),
+    [
+        ("context_length", 400, "context_length_exceeded"),
+        ("invalid_request", 400, "invalid_request"),
+        ("sampler_error", 502, "sampler_error"),
+        ("policy_unavailable", 503, "policy_unavailable"),
+        ("deadline", 504, "deadline"),
+    ],
+)
+async def test_a_failure_of_the_sampler_is_told(
+    asking: Gateway, kind: str, status: int, code: str
+) -> None:
+    got, body = await chat(asking.ann, **said(f"fail {kind}"))
+    assert (got, body["error"]["code"]) == (status, code)
+    assert "it did not work" in body["error"]["message"]
+
+
+async def test_a_body_that_is_no_json_or_too_large_is_refused(asking: Gateway) -> None:
+    for body, status in ((b"{", 400), (b" " * 2_000_000, 413)):
+        async with asking.ann.post("/v1/chat/completions", data=BytesIO(body)) as response:
+            assert response.status == status
+            assert OpenAIError.model_validate(await response.json()).error.message
+
+
+async def test_without_a_sampler_the_caller_is_told_at_once(gateway: Gateway) -> None:
+    run = await gateway.submit()
+    status, body = await chat(gateway.ann, model=run)
+    assert (status, body["error"]["code"]) == (503, "no_sampler")
+
+
+async def test_nobody_without_a_key_is_answered(gateway: Gateway) -> None:
+    status, body = await chat(gateway.nobody)
+    told = (body["error"]["type"], body["error"]["code"])
+    assert (status, *told) == (401, "authentication_error", "invalid_api_key")
+
+
+async def test_more_than_can_wait_is_refused(
+    asking: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(questions, "MAX_WAITING", 3)
+    status, body = await chat(asking.ann, n=4)
+    assert (status, body["error"]["code"]) == (429, "rate_limit_exceeded")
+    assert (await chat(asking.ann, n=3))[0] == 200
