@@ -15,7 +15,7 @@ run_event      gateway      -> events.<run>                 stream; people and T
 heartbeat      workers      -> topic workers                gateways
 policy_published            -> topic policies               samplers
 run_ended      gateway      -> topic runs                   workers
-episode_cancelled           -> topic cancellations          samplers
+episode_cancelled           -> topic cancellations          samplers, env workers
 (dead letters)              -> dead                         people
 """
 

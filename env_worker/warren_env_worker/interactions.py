@@ -24,12 +24,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from warren_broker.inbox import Claim
+from warren_broker.worker.unwanted import Unwanted
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Answer
 from warren_env_worker.host.request import Request
 from warren_env_worker.interaction import Interaction, episode_of, misfit, run_of, turn_of
-from warren_env_worker.memory import EndedRuns, FinishedEpisodes
+from warren_env_worker.memory import FinishedEpisodes
 from warren_env_worker.successor import Origin, Successor, Taken, end, follow
+from warren_schemas.envelope import Envelope
 from warren_schemas.episode import Failed, FailureKind, Step
 from warren_schemas.ids import EpisodeId, RunId, WorkerId
 
@@ -54,7 +56,7 @@ class Interactions:
         self._capacity = capacity
         self._live: dict[EpisodeId, Interaction] = {}
         self._finished = FinishedEpisodes()
-        self._ended_runs = EndedRuns()
+        self._unwanted = Unwanted()
         self._n_live = Counter[str]()
         for environment in hosts:
             self._notice_room(environment)
@@ -72,7 +74,7 @@ class Interactions:
         item = claim.item
         if (wrong := misfit(item)) is not None:
             claim.dead_letter(wrong)
-        elif run_of(item) in self._ended_runs:
+        elif item.envelope in self._unwanted:
             claim.done()
         else:
             self._take(claim, self._known(episode_of(item)))
@@ -97,11 +99,18 @@ class Interactions:
 
     def end_run(self, run: RunId) -> None:
         """Drop all that we hold of this run, and what comes of it later."""
-        self._ended_runs.add(run)
+        self._unwanted.end_run(run)
         self._finished.forget_run(run)
         for interaction in list(self._live.values()):
             if run_of(interaction.taken) == run:
                 self._drop(interaction)
+
+    def cancel(self, envelope: Envelope) -> None:
+        """Drop this attempt at an episode, or an older one, and what comes of it later."""
+        self._unwanted.cancel(envelope)
+        interaction = self._live.get(envelope.episode) if envelope.episode else None
+        if interaction is not None and interaction.taken.envelope in self._unwanted:
+            self._drop(interaction)
 
     def reap(self, now_s: float) -> None:
         """Drop episodes past their deadline: whoever wants them starts them again."""

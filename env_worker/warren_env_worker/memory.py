@@ -1,4 +1,4 @@
-"""What is remembered of episodes that are over, and of runs: the newest, within bounds.
+"""What is remembered of episodes that are over: the newest, within bounds.
 
 Forgetting is harmless: an episode that comes again is rebuilt and ends as it did.
 """
@@ -12,7 +12,6 @@ from warren_schemas.ids import EpisodeId, RunId
 MAX_EPISODES = 4096
 MAX_TOKENS = 4_000_000
 """Of all remembered transcripts together, about 13 bytes each."""
-MAX_RUNS = 1024
 
 
 class FinishedEpisodes:
@@ -38,19 +37,6 @@ class FinishedEpisodes:
     def forget_run(self, run: RunId) -> None:
         for episode in [e for e, i in self._finished.items() if run_of(i.taken) == run]:
             self.forget(episode)
-
-
-class EndedRuns:
-    def __init__(self) -> None:
-        self._runs: OrderedDict[RunId, None] = OrderedDict()
-
-    def add(self, run: RunId) -> None:
-        self._runs[run] = None
-        if len(self._runs) > MAX_RUNS:
-            self._runs.popitem(last=False)
-
-    def __contains__(self, run: RunId) -> bool:
-        return run in self._runs
 
 
 def _n_tokens(interaction: Interaction) -> int:

@@ -20,14 +20,14 @@ from dataclasses import dataclass
 
 from warren_broker.inbox import Inbox, listen, receive
 from warren_broker.port import WorkBroker
-from warren_broker.topology import RUNS, Home, WorkQueue, home, interact
+from warren_broker.topology import CANCELLATIONS, RUNS, Home, WorkQueue, home, interact
 from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
 from warren_env_worker.interactions import Interactions
 from warren_env_worker.outbound import opened_outbound
 from warren_env_worker.registry import hosted
 from warren_env_worker.settings import EnvWorkerSettings
 from warren_env_worker.successor import Taken
-from warren_schemas.control import Heartbeat, RunEnded, WorkerRole
+from warren_schemas.control import EpisodeCancelled, Heartbeat, RunEnded, WorkerRole
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import StartEpisode, Step
 
@@ -112,6 +112,7 @@ async def _serve(
                 group.create_task(_take_when_room(name, starts, interactions), name="take starts")
                 group.create_task(_take(steps, interactions), name="take steps")
             group.create_task(_heed_ended_runs(broker, interactions), name="heed ended runs")
+            group.create_task(_heed_cancellations(broker, interactions), name="heed cancellations")
             group.create_task(_reap(interactions), name="reap")
             group.create_task(beat(broker, worker.heartbeat), name="heartbeat")
     finally:
@@ -138,6 +139,14 @@ async def _heed_ended_runs(broker: WorkBroker, interactions: Interactions) -> No
         async for claims in inbox:
             for claim in claims:
                 interactions.end_run(claim.item.ended_run)
+                claim.done()
+
+
+async def _heed_cancellations(broker: WorkBroker, interactions: Interactions) -> None:
+    async with listen(broker, CANCELLATIONS, EpisodeCancelled) as inbox:
+        async for claims in inbox:
+            for claim in claims:
+                interactions.cancel(claim.item.envelope)
                 claim.done()
 
 

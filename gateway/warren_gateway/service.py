@@ -15,7 +15,7 @@ from functools import partial
 from aiohttp import web
 
 from warren_broker.port import Broker
-from warren_broker.topology import CHORES, DEAD, POLICIES, RUNS, WORKERS
+from warren_broker.topology import CANCELLATIONS, CHORES, DEAD, POLICIES, RUNS, WORKERS
 from warren_gateway.api.app import build_runner
 from warren_gateway.api.parts import Parts
 from warren_gateway.archive.service import Archive
@@ -63,7 +63,7 @@ async def serve_gateway(
     await asyncio.to_thread(settings.home.mkdir, parents=True, exist_ok=True)
     store = await Store.open(settings.store_url)
     try:
-        await broker.declare(DEAD, CHORES, WORKERS, POLICIES, RUNS)
+        await broker.declare(DEAD, CHORES, WORKERS, POLICIES, RUNS, CANCELLATIONS)
         await _serve(store, broker, settings, ready or asyncio.Event())
     finally:
         await store.close()

@@ -8,7 +8,7 @@ trying again can help, is started again with the next attempt number until its a
 from collections import Counter
 from typing import Any
 
-from warren_broker.topology import interact
+from warren_broker.topology import CANCELLATIONS, interact
 from warren_gateway.coordinator import futility, group_policy
 from warren_gateway.coordinator.groups import Group, timed_out
 from warren_gateway.coordinator.memory import Memory
@@ -16,6 +16,8 @@ from warren_gateway.coordinator.ownership import place, played_by
 from warren_gateway.coordinator.starting import episode_s, policy, start_item
 from warren_gateway.coordinator.trainable import as_trainable
 from warren_schemas.config import EnvironmentConfig
+from warren_schemas.control import EpisodeCancelled
+from warren_schemas.envelope import Envelope
 from warren_schemas.episode import Completed, EpisodeEnded, EpisodePurpose
 from warren_schemas.ids import new_group_id
 
@@ -129,7 +131,18 @@ def expire(memory: Memory) -> list[Group]:
 def close(memory: Memory, group: Group, fate: str) -> None:
     """The group needs nothing more; `fate` says what it was good for."""
     del memory.groups[group.id]
+    if not memory.is_over:  # the end of a run is told of as a whole
+        _cancel(memory, group)
     memory.change.closed.append((group, outcomes(group, fate)))
+
+
+def _cancel(memory: Memory, group: Group) -> None:
+    """Nobody needs the members that are still in the air."""
+    for member in group.missing:
+        envelope = Envelope(
+            run=memory.run, episode=group.episode(member), attempt=group.attempts[member]
+        )
+        memory.change.send(CANCELLATIONS, EpisodeCancelled(envelope=envelope))
 
 
 def outcomes(group: Group, fate: str) -> list[dict[str, Any]]:

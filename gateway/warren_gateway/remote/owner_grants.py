@@ -15,6 +15,7 @@ from functools import partial
 
 from warren_broker.errors import NotAllowed
 from warren_broker.topology import (
+    CANCELLATIONS,
     RUNS,
     WORKERS,
     Address,
@@ -29,14 +30,17 @@ from warren_broker.topology import (
 )
 from warren_gateway.remote.issued import Issued, OfEpisode, of_episode
 from warren_gateway.store.store import StoreUnavailable
-from warren_schemas.control import Heartbeat, RunEnded, WorkerRole
+from warren_schemas.control import EpisodeCancelled, Heartbeat, RunEnded, WorkerRole
 from warren_schemas.envelope import Item
 from warren_schemas.episode import EpisodeEnded, Generate
 from warren_schemas.frame import WireError
+from warren_schemas.ids import RunId
 from warren_schemas.wire import MAX_BATCH_BYTES, Decoded, decode, encode
 
 MAX_INTERVAL_S = 60.0
 MAX_OFFERS = 64
+_HEARD = (RUNS, CANCELLATIONS)
+"""Topics of which an owner's workers hear what concerns the owner's runs."""
 
 OwnedRuns = Callable[[Collection[str]], Awaitable[Collection[str]]]
 """Those of these runs that belong to the owner. Raises `StoreUnavailable`."""
@@ -53,13 +57,13 @@ class OwnerGrants:
         self._base_models: set[str] = set()
 
     def declare(self, address: Address) -> None:
-        is_event = address in (RUNS, WORKERS)
+        is_event = address in (*_HEARD, WORKERS)
         is_known_model = any(address == generate(model) for model in self._base_models)
         if not (is_event or is_known_model or self._is_mine(address)):
             raise NotAllowed(f"a remote env worker may not declare {address.name}")
 
     def consume(self, source: WorkQueue | Home | Topic) -> None:
-        if source != RUNS and not self._is_mine(source):
+        if source not in _HEARD and not self._is_mine(source):
             raise NotAllowed(
                 f"{source.name} is not yours to take from: a remote env worker takes from its owner's"
                 " own queues alone"
@@ -89,7 +93,7 @@ class OwnerGrants:
         except WireError:
             return () if isinstance(source, Topic) else (body,)
         if isinstance(source, Topic):
-            return await self._own_endings(decoded.items)
+            return await self._own_news(decoded.items)
         for item in decoded.items:
             if (episode := of_episode(item)) is not None:
                 self._issued.note(self._owner, episode)
@@ -151,15 +155,25 @@ class OwnerGrants:
                 " environments at most"
             )
 
-    async def _own_endings(self, items: list[Item]) -> Collection[bytes]:
+    async def _own_news(self, items: list[Item]) -> Collection[bytes]:
         """Nobody learns of others' runs. A store that is away only means that nobody hears of this."""
-        endings = [item for item in items if isinstance(item, RunEnded)]
+        runs = [(_concerns(item), item) for item in items]
         try:
-            mine = await self._owned_runs([ending.ended_run for ending in endings])
+            mine = await self._owned_runs([run for run, _ in runs if run is not None])
         except StoreUnavailable:
             return ()
-        shown = [ending for ending in endings if ending.ended_run in mine]
+        shown = [item for run, item in runs if run in mine]
         return (encode(shown),) if shown else ()
+
+
+def _concerns(news: Item) -> RunId | None:
+    match news:
+        case RunEnded():
+            return news.ended_run
+        case EpisodeCancelled():
+            return news.envelope.run
+        case _:
+            return None
 
 
 async def _decoded(body: bytes) -> Decoded:

@@ -21,6 +21,7 @@ from warren_broker.errors import BrokerError, Unroutable
 from warren_broker.inbox import Claim
 from warren_broker.port import Broker
 from warren_broker.topology import Home, Stream, trajectories
+from warren_broker.worker.unwanted import Unwanted
 from warren_gpu_worker.sampler.frames import FinishedTurn, Published, TurnRequest
 from warren_gpu_worker.sampler.process import Answers, SamplerProcess
 from warren_gpu_worker.sampler.turn_items import (
@@ -32,7 +33,6 @@ from warren_gpu_worker.sampler.turn_items import (
     step_of,
     successor_envelope,
 )
-from warren_gpu_worker.sampler.unwanted import Unwanted
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_schemas.envelope import Envelope, Item
 from warren_schemas.episode import EpisodeEnded, Generate, Outcome
@@ -103,8 +103,7 @@ class TurnDesk:
     def episodes_cancelled(self, envelopes: Iterable[Envelope]) -> None:
         """Drop what is held of these attempts at episodes, and what still comes."""
         for envelope in envelopes:
-            if envelope.episode is not None:
-                self._unwanted.cancel(envelope.episode, envelope.attempt)
+            self._unwanted.cancel(envelope)
         self._drop_unwanted()
 
     def _drop_unwanted(self) -> None:

@@ -82,6 +82,16 @@ def test_all_members_drops_a_group_in_which_one_failed_for_good() -> None:
     assert here.memory.progress.n_consumed_steps == 0
 
 
+def test_the_members_that_a_dropped_group_has_in_the_air_are_cancelled() -> None:
+    here = world({"kind": "quorum", "max_failing_rollouts": 0})
+    first, second, *others = taken(here)
+    end(here, second, Completed(reward=1.0))
+    fail(here, first)
+    assert group_of(here, first) is None
+    told = [(item.envelope.episode, item.envelope.attempt) for item in here.cancelled]
+    assert told == [(item.envelope.episode, 1) for item in others]
+
+
 def test_a_quorum_tries_nothing_again_and_bears_a_few() -> None:
     here = world({"kind": "quorum", "max_failing_rollouts": 1})
     first, *others = taken(here)

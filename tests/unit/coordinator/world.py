@@ -20,7 +20,7 @@ from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.source import Recorded
 from warren_gateway.store.tables import Checkpoint, Model, OutboxRow, Run
 from warren_schemas.config import TrainConfig
-from warren_schemas.control import Heartbeat, HeldModel, RunEnded, WorkerRole
+from warren_schemas.control import EpisodeCancelled, Heartbeat, HeldModel, RunEnded, WorkerRole
 from warren_schemas.envelope import Envelope, Item
 from warren_schemas.episode import (
     Completed,
@@ -89,6 +89,7 @@ class World:
     answers: list[OpResult] = field(default_factory=list[OpResult])
     events: list[RunEvent] = field(default_factory=list[RunEvent])
     endings: list[Item] = field(default_factory=list[Item])
+    cancelled: list[EpisodeCancelled] = field(default_factory=list[EpisodeCancelled])
     trainer: Trainer | None = None
     checkpoints: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     """URL -> (op, version)."""
@@ -198,6 +199,8 @@ class World:
             case RunEvent():
                 assert address_kind == "stream"
                 self.events.append(item)
+            case EpisodeCancelled():
+                self.cancelled.append(item)
             case RunEnded() | CloseModel():
                 self.endings.append(item)
             case _:

@@ -17,6 +17,7 @@ from warren_broker.topology import generate, trajectories
 from warren_env_worker.interactions import Interactions
 from warren_env_worker.successor import Successor, Taken
 from warren_schemas.config import Sampling
+from warren_schemas.envelope import Envelope
 from warren_schemas.episode import (
     Completed,
     EpisodeEnded,
@@ -25,7 +26,7 @@ from warren_schemas.episode import (
     FailureKind,
     Generate,
 )
-from warren_schemas.ids import WorkerId
+from warren_schemas.ids import EpisodeId, WorkerId
 
 PATIENCE_S = 30.0
 
@@ -350,6 +351,19 @@ async def test_an_ended_run_is_dropped() -> None:
         assert worker.interactions.n_live == 0
         assert worker.take(said(item, "a")).fate == "done"
         assert worker.published.empty()
+
+
+async def test_a_cancelled_attempt_is_dropped_and_the_next_one_taken() -> None:
+    async with working() as worker:
+        first = worker.take(start("ep_1"))
+        other = worker.take(start("ep_2"))
+        cancelled = Envelope(run=RUN, episode=EpisodeId("ep_1"), attempt=1)
+        worker.interactions.cancel(cancelled)
+        assert first.fate == "done" != other.fate
+        assert worker.take(start("ep_1")).fate == "done"
+        assert worker.interactions.n_live == 1
+        worker.take(start("ep_1", attempt=2))
+        assert worker.interactions.n_live == 2
 
 
 async def test_expired_episodes_are_reaped() -> None:

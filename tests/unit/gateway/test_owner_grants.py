@@ -7,6 +7,7 @@ from tests.support.interacting import said, spec, start
 
 from warren_broker.errors import NotAllowed
 from warren_broker.topology import (
+    CANCELLATIONS,
     DEAD,
     POLICIES,
     RUNS,
@@ -28,10 +29,10 @@ from warren_broker.topology import (
 from warren_gateway.remote.issued import Issued
 from warren_gateway.remote.owner_grants import OwnerGrants
 from warren_gateway.store.store import StoreUnavailable
-from warren_schemas.control import Heartbeat, RunEnded, WorkerRole
+from warren_schemas.control import EpisodeCancelled, Heartbeat, RunEnded, WorkerRole
 from warren_schemas.envelope import Envelope, Item
 from warren_schemas.episode import EpisodeEnded, Failed, FailureKind, Generate, StartEpisode
-from warren_schemas.ids import ModelId, RunId, WorkerId
+from warren_schemas.ids import EpisodeId, ModelId, RunId, WorkerId
 from warren_schemas.transcript import ChatMessage, Transcript
 from warren_schemas.wire import decode, encode
 
@@ -254,6 +255,20 @@ async def test_only_the_ends_of_own_runs_are_told() -> None:
     assert decode(told).items == [ends[0]]
     assert await ann.show(RUNS, encode(ends[1:])) == ()
     assert await ann.show(RUNS, b"garbage") == ()
+
+
+async def test_only_the_cancellations_of_own_episodes_are_told() -> None:
+    async def owned_runs(runs: Collection[str]) -> Collection[str]:
+        return {run for run in runs if run == "run_1"}
+
+    cancelled = [
+        EpisodeCancelled(envelope=Envelope(run=RunId(run), episode=EpisodeId("ep_1")))
+        for run in ("run_1", "run_2")
+    ]
+    ann = OwnerGrants("ann", "env_1", Issued(), owned_runs)
+    ann.consume(CANCELLATIONS)
+    (told,) = await ann.show(CANCELLATIONS, encode(cancelled))
+    assert decode(told).items == [cancelled[0]]
 
 
 async def test_a_store_that_is_away_tells_nothing() -> None:

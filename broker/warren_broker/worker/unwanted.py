@@ -1,7 +1,7 @@
 """What nobody waits for any more: ended runs and cancelled episodes.
 
 News of them comes before, while and after their turns do, so they are remembered for a while: as
-many of each as `_N_REMEMBERED`. What is forgotten costs a turn that nobody reads, and nothing else.
+many of each as `_N_REMEMBERED`. What is forgotten costs work that nobody reads, and nothing else.
 """
 
 from collections import OrderedDict
@@ -28,8 +28,10 @@ class Unwanted:
         if len(self._runs) > _N_REMEMBERED:
             self._runs.popitem(last=False)
 
-    def cancel(self, episode: EpisodeId, attempt: int) -> None:
-        """Nobody needs this attempt at the episode, or an older one."""
-        self._attempts[episode] = max(attempt, self._attempts.get(episode, 0))
+    def cancel(self, envelope: Envelope) -> None:
+        """Nobody needs this attempt at its episode, or an older one."""
+        if (episode := envelope.episode) is None:
+            return
+        self._attempts[episode] = max(envelope.attempt, self._attempts.get(episode, 0))
         if len(self._attempts) > _N_REMEMBERED:
             self._attempts.popitem(last=False)
