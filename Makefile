@@ -36,7 +36,7 @@ demo: install  ## Teach a tiny model a game, from nothing, in a few minutes (SEE
 	$(BIN)/warren demo --seed $(SEED) $(ARGS)
 
 test: install  ## Run the tests; they start private RabbitMQ and PostgreSQL servers (ARGS="-k codec")
-	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 storm: install  ## Break a whole deployment: what `make test` has of that, and long outages (8 minutes)
 	$(BIN)/python -m pytest -m "" tests/chaos $(ARGS)
