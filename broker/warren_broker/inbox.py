@@ -5,7 +5,7 @@ confirmed), handed back (published again by itself) or dead-lettered. A message 
 decoded, and an item that doesn't validate, goes to `dead` with the reason and holds nobody up.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Generic, Protocol, Self, TypeVar
 
@@ -95,6 +95,17 @@ async def listen(
         _opened(consumer, LogDesk(topic.name), kind) as inbox,
     ):
         yield inbox
+
+
+async def hear(
+    broker: WorkBroker, topic: Topic, kind: type[ItemT], tell: Callable[[Sequence[ItemT]], None]
+) -> None:
+    """Tell what is said in a topic, as it comes, until cancelled."""
+    async with listen(broker, topic, kind) as inbox:
+        async for claims in inbox:
+            tell([claim.item for claim in claims])
+            for claim in claims:
+                claim.done()
 
 
 @asynccontextmanager

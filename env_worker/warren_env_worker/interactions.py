@@ -31,6 +31,7 @@ from warren_env_worker.host.request import Request
 from warren_env_worker.interaction import Interaction, episode_of, misfit, run_of, turn_of
 from warren_env_worker.memory import FinishedEpisodes
 from warren_env_worker.successor import Origin, Successor, Taken, end, follow
+from warren_schemas.control import EpisodeCancelled, RunEnded
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import Failed, FailureKind, Step
 from warren_schemas.ids import EpisodeId, RunId, WorkerId
@@ -96,6 +97,14 @@ class Interactions:
             self._ask(known)
         else:
             self._open(claim)
+
+    def runs_ended(self, endings: Sequence[RunEnded]) -> None:
+        for ending in endings:
+            self.end_run(ending.ended_run)
+
+    def episodes_cancelled(self, cancellations: Sequence[EpisodeCancelled]) -> None:
+        for cancellation in cancellations:
+            self.cancel(cancellation.envelope)
 
     def end_run(self, run: RunId) -> None:
         """Drop all that we hold of this run, and what comes of it later."""

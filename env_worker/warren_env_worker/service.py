@@ -2,7 +2,8 @@
 
 Per environment it consumes two queues: `interact.<environment>`, which any env worker takes from
 (starts, and steps whose home is gone), and its own home, where the steps of its live episodes
-arrive. A remote worker takes from its owner's queues of the same kinds, through a gateway. No new episode of an environment is taken while `capacity` are live; steps always flow.
+arrive. A remote worker takes from its owner's queues of the same kinds, through a gateway. No new
+episode of an environment is taken while `capacity` are live; steps always flow.
 
 Invariants: nothing is acknowledged before what follows from it is confirmed (`outbound`); user code
 never runs on this event loop (`host`). Stopped, the worker hands back what it holds, lets its homes
@@ -18,7 +19,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from warren_broker.inbox import Inbox, listen, receive
+from warren_broker.inbox import Inbox, hear, receive
 from warren_broker.port import WorkBroker
 from warren_broker.topology import CANCELLATIONS, RUNS, Home, WorkQueue, home, interact
 from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
@@ -111,8 +112,13 @@ async def _serve(
             for name, (starts, steps) in zip(offers, inboxes, strict=True):
                 group.create_task(_take_when_room(name, starts, interactions), name="take starts")
                 group.create_task(_take(steps, interactions), name="take steps")
-            group.create_task(_heed_ended_runs(broker, interactions), name="heed ended runs")
-            group.create_task(_heed_cancellations(broker, interactions), name="heed cancellations")
+            group.create_task(
+                hear(broker, RUNS, RunEnded, interactions.runs_ended), name="ended runs"
+            )
+            group.create_task(
+                hear(broker, CANCELLATIONS, EpisodeCancelled, interactions.episodes_cancelled),
+                name="cancelled episodes",
+            )
             group.create_task(_reap(interactions), name="reap")
             group.create_task(beat(broker, worker.heartbeat), name="heartbeat")
     finally:
@@ -132,22 +138,6 @@ async def _take(inbox: Inbox[Taken], interactions: Interactions) -> None:
     async for claims in inbox:
         for claim in claims:
             interactions.take(claim)
-
-
-async def _heed_ended_runs(broker: WorkBroker, interactions: Interactions) -> None:
-    async with listen(broker, RUNS, RunEnded) as inbox:
-        async for claims in inbox:
-            for claim in claims:
-                interactions.end_run(claim.item.ended_run)
-                claim.done()
-
-
-async def _heed_cancellations(broker: WorkBroker, interactions: Interactions) -> None:
-    async with listen(broker, CANCELLATIONS, EpisodeCancelled) as inbox:
-        async for claims in inbox:
-            for claim in claims:
-                interactions.cancel(claim.item.envelope)
-                claim.done()
 
 
 async def _reap(interactions: Interactions) -> None:

@@ -5,6 +5,8 @@ Invariants:
   this client, or forgotten by it: a server that lost its disk has forgotten everything.
 - Declaring returns when what was new at the server is `SETTLE_S` old: RabbitMQ 3.10, killed before it
   has written down the name of a queue or stream, forgets it with all that it confirmed for it.
+- A queue whose making was cut short is made anew: RabbitMQ 3.10 makes a quorum queue first and tells
+  it of its arguments then, and killed in between keeps one that never expires, nor its messages.
 """
 
 import asyncio
@@ -72,10 +74,7 @@ class Topology:
     async def measure(self, queue: WorkQueue | Home) -> Queue.DeclareOk | None:
         """Counts of waiting messages and of consumers; None when there is no such queue."""
 
-        async def run(channel: AbstractChannel) -> Queue.DeclareOk | None:
-            return await inspect(channel, self._entities.name(queue))
-
-        return await self._link.call(run, only_looks=True)
+        return await _look(self._link, self._entities.name(queue))
 
     async def keep(self) -> None:
         """Declare everything again after each reconnect; never returns."""
@@ -135,24 +134,42 @@ async def settle_in(
 
     Raises `BrokerError` for one that is there with other arguments, and `BrokerUnavailable`.
     """
+    begun = set[str]()
 
     async def run(channel: AbstractChannel) -> None:
-        is_new = settle_s > 0.0 and not await _are_there(link, entities)
+        for name in sorted(begun):
+            await _clear_away(link, name)
+        begun.update(await _missing(link, entities) if settle_s > 0.0 else ())
         for entity in entities:
             await declare(channel, entity)
-        if is_new:
+        if begun:
             await asyncio.sleep(settle_s)
             await declare(channel, entities[-1])  # the server is still the same one
 
     await link.call(run, timeout_s=timeout_s)
 
 
-async def _are_there(link: Link, entities: Sequence[Entity]) -> bool:
+async def _missing(link: Link, entities: Sequence[Entity]) -> list[str]:
+    """The queues and streams among them that are not at the server."""
+    queues = [entity.name for entity in entities if isinstance(entity, QueueEntity)]
+    return [name for name in queues if await _look(link, name) is None]
+
+
+async def _look(link: Link, name: str) -> Queue.DeclareOk | None:
+    async def run(channel: AbstractChannel) -> Queue.DeclareOk | None:
+        return await inspect(channel, name)
+
+    return await link.call(run, only_looks=True)
+
+
+async def _clear_away(link: Link, name: str) -> None:
+    """Delete a queue that was half made when the server was lost, unless it is of use already."""
+    found = await _look(link, name)
+    if found is None or found.message_count or found.consumer_count:
+        return
     async with link.channel() as channel:
-        for entity in entities:
-            if isinstance(entity, QueueEntity) and await inspect(channel, entity.name) is None:
-                return False
-    return True
+        frames = await channel.get_underlay_channel()
+        await frames.queue_delete(name)
 
 
 async def declare(channel: AbstractChannel, entity: Entity) -> None:

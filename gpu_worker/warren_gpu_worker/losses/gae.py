@@ -19,8 +19,9 @@ def generalized_advantages(
 ) -> Floats:
     """A_k = δ_k + g λ A_{k+1}  with  δ_k = r_k + g V_{k+1} - V_k  and  g = gamma
 
-    Schulman et al. 2016, equation 16. The steps of a row are its masked tokens, whatever stands between them; after the last one
-    nothing follows, so V and A are 0 there. 0 outside the mask. Float64 [B, T].
+    Schulman et al. 2016, equation 16. The steps of a row are its masked tokens, whatever stands
+    between them; after the last one nothing follows, so V and A are 0 there. 0 outside the mask.
+    Float64 [B, T].
     """
     advantages_BT = np.zeros(mask_BT.shape)
     next_advantage_B, next_value_B = np.zeros(len(mask_BT)), np.zeros(len(mask_BT))

@@ -10,8 +10,10 @@ import asyncio
 import logging
 import os
 import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from warren_broker.inbox import listen, receive
+from warren_broker.inbox import hear, receive
 from warren_broker.port import Broker
 from warren_broker.topology import CANCELLATIONS, POLICIES, RUNS, generate
 from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
@@ -49,9 +51,13 @@ async def serve_sampler(broker: Broker, settings: GpuWorkerSettings) -> None:
                 desks[base_model] = desk
                 tasks.create_task(desk.process.run(), name=f"child of {base_model}")
                 tasks.create_task(_take_turns(broker, settings, desk), name=f"turns {base_model}")
-            tasks.create_task(_hear_of_policies(broker, desks), name="policies")
-            tasks.create_task(_hear_of_runs(broker, desks), name="ended runs")
-            tasks.create_task(_hear_of_episodes(broker, desks), name="cancelled episodes")
+            news = _News(desks)
+            for hearing in (
+                hear(broker, POLICIES, PolicyPublished, news.policies_published),
+                hear(broker, RUNS, RunEnded, news.runs_ended),
+                hear(broker, CANCELLATIONS, EpisodeCancelled, news.episodes_cancelled),
+            ):
+                tasks.create_task(hearing, name="news")
             tasks.create_task(
                 beat(broker, lambda: _describe(worker, settings, desks)), name="heartbeat"
             )
@@ -75,32 +81,25 @@ async def _take_turns(broker: Broker, settings: GpuWorkerSettings, desk: TurnDes
         log.warning("%s was deleted; making it again", queue.name)
 
 
-async def _hear_of_policies(broker: Broker, desks: dict[str, TurnDesk]) -> None:
-    async with listen(broker, POLICIES, PolicyPublished) as inbox:
-        async for claims in inbox:
-            for claim in claims:
-                item = claim.item
-                if desk := desks.get(item.base_model):
-                    desk.published(Published(item.model, item.policy.version, item.policy.url))
-                claim.done()
+@dataclass(frozen=True, slots=True)
+class _News:
+    """What all desks are told."""
 
+    desks: Mapping[str, TurnDesk]
 
-async def _hear_of_runs(broker: Broker, desks: dict[str, TurnDesk]) -> None:
-    async with listen(broker, RUNS, RunEnded) as inbox:
-        async for claims in inbox:
-            for claim in claims:
-                for desk in desks.values():
-                    desk.run_ended(claim.item.ended_run)
-                claim.done()
+    def policies_published(self, items: Sequence[PolicyPublished]) -> None:
+        for item in items:
+            if desk := self.desks.get(item.base_model):
+                desk.published(Published(item.model, item.policy.version, item.policy.url))
 
+    def runs_ended(self, items: Sequence[RunEnded]) -> None:
+        for desk in self.desks.values():
+            for item in items:
+                desk.run_ended(item.ended_run)
 
-async def _hear_of_episodes(broker: Broker, desks: dict[str, TurnDesk]) -> None:
-    async with listen(broker, CANCELLATIONS, EpisodeCancelled) as inbox:
-        async for claims in inbox:
-            for desk in desks.values():
-                desk.episodes_cancelled([claim.item.envelope for claim in claims])
-            for claim in claims:
-                claim.done()
+    def episodes_cancelled(self, items: Sequence[EpisodeCancelled]) -> None:
+        for desk in self.desks.values():
+            desk.episodes_cancelled([item.envelope for item in items])
 
 
 def _describe(

@@ -1,0 +1,53 @@
+"""Queues whose making was cut short, as by a server that is killed in the middle of it."""
+
+import pytest
+from aio_pika import Message
+from aio_pika.abc import AbstractChannel
+from tests.support.private_rabbit import PrivateRabbit
+
+from warren_broker.rabbitmq import open_rabbitmq, topology
+from warren_broker.rabbitmq.entities import Entity, QueueEntity
+from warren_broker.rabbitmq.failures import Lost
+from warren_broker.topology import WorkQueue
+
+
+def cut_short(
+    monkeypatch: pytest.MonkeyPatch, name: str, arguments: dict[str, str | int], body: bytes | None
+) -> None:
+    """Let the first making of this queue end half way: with these arguments, and a message or none."""
+    whole = topology.declare
+    names: list[str] = []
+
+    async def half(channel: AbstractChannel, entity: Entity) -> None:
+        if not isinstance(entity, QueueEntity) or not entity.name.endswith(name) or names:
+            return await whole(channel, entity)
+        names.append(entity.name)
+        await whole(channel, QueueEntity(entity.name, arguments or entity.arguments))
+        if body is not None:
+            await channel.default_exchange.publish(Message(body), routing_key=entity.name)
+        raise Lost("the server was killed")
+
+    monkeypatch.setattr(topology, "declare", half)
+
+
+async def test_it_is_made_anew(
+    private_rabbit: PrivateRabbit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is there has not been told of its arguments; declaring it with them would be refused."""
+    queue = WorkQueue("cut-short", expires_s=60.0)
+    cut_short(monkeypatch, queue.name, {"x-queue-type": "quorum"}, body=None)
+    async with open_rabbitmq(private_rabbit.url, name="test") as broker:
+        await broker.declare(queue)
+        assert await broker.depth(queue) == 0
+        await broker.delete(queue)
+
+
+async def test_one_that_is_of_use_already_stays(
+    private_rabbit: PrivateRabbit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = WorkQueue("cut-late")
+    cut_short(monkeypatch, queue.name, {}, body=b"somebody was faster")
+    async with open_rabbitmq(private_rabbit.url, name="test") as broker:
+        await broker.declare(queue)
+        assert await broker.depth(queue) == 1
+        await broker.delete(queue)
