@@ -163,6 +163,6 @@ async def serving(
         yield
     finally:
         task.cancel()
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(15.0):  # 5 s, on a machine with nothing else to do
             await asyncio.wait([task])
         assert task.cancelled(), task

@@ -105,7 +105,7 @@ async def cancel_in_each_state(client: Client) -> None:
     await cancel(await client.train(config()))
     for name, (wanted, sign) in STATES.items():
         run = await client.train(wanted.model_copy(update={"name": name}))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(200):
             await see(run, sign)
             await cancel(run)
 
@@ -146,7 +146,7 @@ def origin_of(queue: str) -> str:
     return f"interact.{queue.split('.')[2]}" if queue.startswith("home.") else queue
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_garbage_in_every_queue_goes_to_dead_and_stops_nobody(
     site: Site, rabbit: PrivateRabbit
 ) -> None:
@@ -177,7 +177,7 @@ async def test_garbage_in_every_queue_goes_to_dead_and_stops_nobody(
         await check_that_all_work(site, client)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_a_run_may_be_cancelled_whatever_it_does(site: Site, rabbit: PrivateRabbit) -> None:
     async with connected(site) as client:
         n_dead = len(await client.dead_letters(limit=1000))

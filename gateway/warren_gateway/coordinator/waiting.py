@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from warren_gateway.coordinator import leases
 from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.ownership import played_by
 from warren_schemas.control import Heartbeat, WorkerRole
@@ -59,7 +60,7 @@ def missing(memory: Memory, alive: Alive) -> str | None:
             return _nobody_offers(role, base, workers)
     if memory.plays_episodes and (reason := _missing_environment(memory, alive)):
         return reason
-    if memory.lease.holder is None:
+    if memory.lease.holder is None and leases.choose(memory, alive(WorkerRole.TRAINER)) is None:
         return f"every trainer that offers {base} is busy; start another with: " + (
             _REMEDY[WorkerRole.TRAINER].format(base)
         )
