@@ -17,7 +17,7 @@ from typing import Any
 from warren.environment import Context, Env, NoDemonstrations
 from warren_env_worker.host import contract
 from warren_env_worker.host.catalogue import Catalogue
-from warren_env_worker.host.protocol import Config, Start
+from warren_env_worker.host.protocol import Config, Message, Start
 from warren_env_worker.host.refusal import Refusal, blame
 
 MAX_TURNS = 64
@@ -130,9 +130,9 @@ async def _any(value: Awaitable[Any]) -> Any:
     return await value
 
 
-def _note(played: Played, messages: list[Any]) -> None:
+def _note(played: Played, messages: list[Message]) -> None:
     played.digests.append(contract.digest(messages))
-    played.shown.append("\n".join(content for _, content in messages))
+    played.shown.append("\n".join(message[1] for message in messages))
 
 
 def _reward(played: Played, reward: float | None) -> None:

@@ -8,6 +8,9 @@ import pytest
 
 from warren.environment import Context
 from warren.testing import demonstrator, play
+from warren_env_worker.check.checks import run_checks
+from warren_env_worker.check.finding import Mark
+from warren_env_worker.check.probe import Probe
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -58,3 +61,8 @@ def test_images_are_shown_in_every_turn() -> None:
     shown = squares.reset(None, Context.derive(1))
     (image,) = shown[0].images
     assert image.media_type == "image/png"
+
+
+def test_the_check_plays_an_environment_that_shows_images() -> None:
+    findings = list(run_checks(Probe(loaded("images").Squares, {}, "train")))
+    assert [f for f in findings if f.mark is Mark.BAD] == []
