@@ -146,12 +146,16 @@ class Nursery:
         self._answer(Observed(call.id))
         if offspring is None:
             return
-        if offspring.call is None:
-            self._ask(offspring, call)
-            offspring.call = None
+        is_idle = offspring.call is None
+        if is_idle:
+            try:
+                offspring.ask(call, pack([call]))
+            except OSError:  # it is dead, and that was not heard of yet
+                is_idle = False
+        offspring.call = None
+        if is_idle:
             self._let_go(offspring)
-        else:  # it is at work for nobody
-            offspring.call = None
+        else:  # dead, or at work for nobody
             self._end(offspring)
 
     def _attend(self, offspring: Offspring, kind: str) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import random
+import select
+import signal
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -114,6 +116,25 @@ async def test_an_episode_whose_process_was_killed_between_turns_is_rebuilt() ->
             os.kill(pid, 9)
         await asyncio.wait_for(count_becomes(1), 30)
         assert (await observed(player.step("a"))).reward is not None
+
+
+async def test_who_dies_just_before_it_is_closed_takes_nobody_with_it() -> None:
+    async with hosted(f"{TROUBLE}:Sleep") as host:
+        dying = await begun(host, rate=0.0)
+        nursery, doomed = below()
+        bystander = await begun(host, rate=0.0)
+        os.kill(nursery, signal.SIGSTOP)  # so that it reads of the closing first
+        host.close(dying.slot)
+        for _ in range(10):
+            await asyncio.sleep(0)  # the frame is on its way
+        exited = os.pidfd_open(doomed)
+        os.kill(doomed, signal.SIGKILL)
+        assert select.select([exited], [], [], 30)[0]
+        os.close(exited)
+        os.kill(nursery, signal.SIGCONT)
+        await observed(bystander.step("a"))
+        await asyncio.wait_for(count_becomes(2), 30)
+        assert child_pids() == [nursery]
 
 
 async def test_what_shows_something_else_when_rebuilt_is_not_replayable() -> None:
