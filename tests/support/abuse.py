@@ -241,6 +241,13 @@ SPOOFS = [
         LOST,
     ),
     _ends(
+        "an outcome that there is not",
+        "import json\n"
+        "with socket.socket(fileno=3) as s:\n"
+        "    s.send(json.dumps({'process': os.getpid(), 'outcome': 'won'}).encode()); s.detach()",
+        LOST,
+    ),
+    _ends(
         "nonsense in the session's name",
         "with socket.socket(fileno=3) as s: s.send(b'\\xff' * 100); s.detach()",
         OK,

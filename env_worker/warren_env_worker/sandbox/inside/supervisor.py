@@ -82,6 +82,8 @@ class Supervisor:
             return stopped, self._session
         if word["outcome"] == "died":
             return "died", self._session
+        if word["outcome"] not in ("ok", "error"):  # a cell speaks in its session's name
+            raise Lost("")
         return word["outcome"], word["process"]
 
     def _hear(
