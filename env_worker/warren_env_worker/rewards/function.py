@@ -54,9 +54,13 @@ class RewardFunction:
 
 def finite(value: object, where: str) -> float:
     """The number. Raises `RewardFailed` for what is none."""
-    if not isinstance(value, Real) or not math.isfinite(float(value)):
+    try:
+        number = float(value) if isinstance(value, Real) else math.nan
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
         raise RewardFailed(f"{where} gave {str(value)[:100]!r}; expected a finite number")
-    return float(value)
+    return number
 
 
 def _found(path: str) -> Callable[..., object]:

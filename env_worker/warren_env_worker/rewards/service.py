@@ -10,6 +10,7 @@ never appear in a message.
 """
 
 import asyncio
+import logging
 import os
 from typing import cast
 
@@ -22,6 +23,8 @@ from warren_env_worker.rewards.settings import ServiceReward
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
 _TRY_AGAIN = (429, 500, 502, 503, 504)
+
+log = logging.getLogger(__name__)
 
 _Waiting = tuple[Scored, "asyncio.Future[float]"]
 
@@ -67,6 +70,10 @@ class RewardService:
             outcomes = [self._outcome(reward) for reward in rewards]
         except RewardFailed as error:
             outcomes = [error] * len(batch)
+        except Exception as error:  # those who wait must hear of whatever it is
+            log.exception("%s could not be asked", self._settings.url)
+            reason = f"{self._settings.url} could not be asked: {type(error).__name__}"
+            outcomes = [RewardFailed(reason)] * len(batch)
         for (_, future), outcome in zip(batch, outcomes, strict=True):
             if future.done():  # nobody waits any more
                 continue
@@ -120,7 +127,7 @@ class RewardService:
         variable = self._settings.key_variable
         if variable is None:
             return {}
-        key = os.environ.get(variable)
+        key = os.environ.get(variable, "").strip()
         if not key:
             raise RewardFailed(f"the environment variable {variable} is not set")
         return {"Authorization": f"Bearer {key}"}

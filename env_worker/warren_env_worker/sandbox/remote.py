@@ -62,7 +62,7 @@ class RemoteSandbox:
     def _headers(self) -> dict[str, str]:
         if self._key_variable is None:
             return {}
-        key = os.environ.get(self._key_variable)
+        key = os.environ.get(self._key_variable, "").strip()
         if not key:
             raise SandboxFailed(f"the environment variable {self._key_variable} is not set")
         return {"Authorization": f"Bearer {key}"}

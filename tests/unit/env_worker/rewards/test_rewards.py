@@ -143,7 +143,7 @@ def served(judge: Judge) -> TestServer:
 async def test_row_26_a_service_gives_the_rewards_of_episodes_that_end_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("JUDGE_KEY", "secret")
+    monkeypatch.setenv("JUDGE_KEY", "secret\n")  # as files of secrets often end
     judge = Judge()
     async with served(judge) as server:
         url = str(server.make_url("/"))
@@ -176,6 +176,7 @@ async def test_row_55_busy_services_are_asked_again(monkeypatch: pytest.MonkeyPa
         (saying('{"rewards": []}'), "did not answer with 1 rewards"),
         (saying('{"rewards": [null]}'), "expected a finite number"),
         (saying('{"rewards": [NaN]}'), "expected a finite number"),
+        (saying(f'{{"rewards": [1{"0" * 400}]}}'), "expected a finite number"),
     ],
 )
 async def test_wrong_answers_are_failures(
@@ -202,3 +203,13 @@ async def test_a_key_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch)
     client = RewardService(ServiceReward(url="http://localhost:1", key_variable="JUDGE_KEY"))
     with pytest.raises(RewardFailed, match="JUDGE_KEY is not set"):
         await client.score(SCORED)
+
+
+async def test_who_waits_hears_also_of_what_nobody_thought_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("JUDGE_KEY", "no\nkey")
+    async with served(Judge()) as server:
+        settings = ServiceReward(url=str(server.make_url("/")), key_variable="JUDGE_KEY")
+        with pytest.raises(RewardFailed, match="could not be asked: ValueError"):
+            await RewardService(settings).score(SCORED)
