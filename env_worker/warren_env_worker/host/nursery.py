@@ -22,7 +22,7 @@ from warren_env_worker.host.catalogue import Catalogue
 from warren_env_worker.host.cell import Cell
 from warren_env_worker.host.inward import Inward
 from warren_env_worker.host.loops import serve
-from warren_env_worker.host.offspring import Offspring, fork
+from warren_env_worker.host.offspring import Offspring, fork, make_room_for_files
 from warren_env_worker.host.protocol import (
     IDLE,
     Answer,
@@ -60,6 +60,7 @@ class Nursery:
 
     def serve(self) -> None:
         """Until the supervisor goes; all processes end with it."""
+        make_room_for_files()
         try:
             while self._turn():
                 pass

@@ -30,6 +30,7 @@ SEND_S = 5.0
 MAX_OUTPUT_BYTES = 65_536
 """Of what an episode prints, so much goes to the log."""
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
+MAX_FILES = 65_536
 _PR_SET_PDEATHSIG = 1
 _MIB = 1024 * 1024
 _STDOUT, _STDERR = 1, 2
@@ -120,26 +121,38 @@ class Offspring:
 
 def fork(slot: int, start: Start, memory_mb: int | None, serve: Serve) -> Offspring:
     """A process for this episode. Raises `OSError` when none can be had."""
-    cell = SharedCell()
-    ours, theirs = socket.socketpair()
-    output, their_output = os.pipe()
-    try:
+    with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
+        cell = SharedCell()
+        ours.callback(cell.close)
+        talk, their_talk = socket.socketpair()
+        ours.callback(talk.close)
+        theirs.callback(their_talk.close)
+        output, their_output = os.pipe()
+        ours.callback(os.close, output)
+        theirs.callback(os.close, their_output)
         pid = os.fork()
-    except OSError:
-        for end in (ours, theirs, cell):
-            end.close()
-        os.close(output)
-        os.close(their_output)
-        raise
-    if pid == 0:
-        ours.close()
-        os.close(output)
-        _live(theirs, their_output, cell, start, memory_mb, serve)
-    theirs.close()
-    os.close(their_output)
-    with contextlib.suppress(OSError):  # the child does the same; whoever comes first
-        os.setpgid(pid, pid)
-    return Offspring(slot, pid, ours, output, cell)
+        if pid == 0:
+            talk.close()
+            os.close(output)
+            _live(their_talk, their_output, cell, start, memory_mb, serve)
+        ours.callback(_put_down, pid)
+        with contextlib.suppress(OSError):  # the child does the same; whoever comes first
+            os.setpgid(pid, pid)
+        offspring = Offspring(slot, pid, talk, output, cell)
+        ours.pop_all()  # they are the offspring's from now on
+        return offspring
+
+
+def _put_down(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def make_room_for_files() -> None:
+    """Let this process open many: each episode's takes four, and the usual limit is 1,024 in all."""
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = MAX_FILES if most == resource.RLIM_INFINITY else min(most, MAX_FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limit, allowed), most))
 
 
 def _live(

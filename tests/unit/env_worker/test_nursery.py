@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import resource
 import select
 import signal
 from collections import Counter
@@ -20,6 +21,8 @@ from warren_schemas.episode import FailureKind
 
 TROUBLE = "warren_env_worker.environments.trouble"
 CRASHED = FailureKind.ENVIRONMENT_CRASHED
+N_FILES = 256
+"""Far fewer than usual; so many episodes as used to need more take too long to begin."""
 
 
 @asynccontextmanager
@@ -116,6 +119,17 @@ async def test_an_episode_whose_process_was_killed_between_turns_is_rebuilt() ->
             os.kill(pid, 9)
         await asyncio.wait_for(count_becomes(1), 30)
         assert (await observed(player.step("a"))).reward is not None
+
+
+async def test_the_usual_limit_of_open_files_does_not_limit_episodes() -> None:
+    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (N_FILES, usual[1]))
+    try:
+        async with hosted(f"{TROUBLE}:Sleep") as host:
+            for _ in range(N_FILES // 4):
+                await begun(host, rate=0.0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, usual)
 
 
 async def test_who_dies_just_before_it_is_closed_takes_nobody_with_it() -> None:
