@@ -74,6 +74,7 @@ class MathPython(Math):
         self.n_calls_left = max_calls
         self.settings = sandbox or SandboxSettings()
         self.sandbox: Sandbox | None = None
+        self.is_closed = False
         self.counts = {"calls": 0.0, "misformed_calls": 0.0, "failed_calls": 0.0}
 
     async def reset(self, task: Question, ctx: Context) -> Sequence[ChatMessage]:
@@ -100,14 +101,20 @@ class MathPython(Math):
         return StepResult([told], metrics=self.counts)
 
     async def close(self) -> None:
+        """Also in the middle of a step, if nobody needs the episode any more."""
+        self.is_closed = True
         if self.sandbox is not None:
             await backstage().call(self.sandbox.close())
 
     async def _output(self, code: str) -> str:
         sandboxes = sandboxes_of(os.getpid(), self.settings.model_dump_json())
-        if self.sandbox is None:
-            self.sandbox = await backstage().call(sandboxes.open())
-        result = await backstage().call(sandboxes.run(self.sandbox, code))
+        try:
+            if self.sandbox is None:
+                self.sandbox = await backstage().call(sandboxes.open())
+            result = await backstage().call(sandboxes.run(self.sandbox, code))
+        finally:
+            if self.is_closed:  # a cell whose turn came later has started the session anew
+                await self.close()
         self.counts["calls"] += 1
         self.counts["failed_calls"] += result.status is not CellStatus.OK
         return self._in_words(result, keeps_state=self.sandbox.keeps_state)

@@ -3,17 +3,19 @@
 Parity row 42.
 """
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from warren.environment import ChatMessage, ConfigError, StepResult
+from warren.environment import ChatMessage, ConfigError, Context, StepResult
 from warren.testing import Episode, play
 from warren_env_worker.environments.math_python import MathPython
 from warren_env_worker.host.config import ConfigSchema
 from warren_env_worker.sandbox.port import SandboxFailed
+from warren_env_worker.sandbox.process import ProcessSandbox
 from warren_env_worker.sandbox.settings import SandboxLimits, SandboxSettings
 from warren_schemas.config import ToolFormat
 
@@ -117,6 +119,17 @@ def test_a_sandbox_that_fails_gives_no_reward(path: str) -> None:
     sandbox = SandboxSettings(tier="bubblewrap", python="/no/such/python")
     with pytest.raises(SandboxFailed, match="no sandbox works here"):
         played(MathPython(path, sandbox=sandbox), in_json("1"))
+
+
+async def test_who_is_closed_in_the_middle_of_a_call_leaves_no_session_behind(path: str) -> None:
+    environment = MathPython(path)
+    await environment.reset(environment.tasks("train")[0], Context.derive(1))
+    step = asyncio.create_task(environment.step(in_json("1")))
+    await asyncio.sleep(0)
+    await environment.close()  # its session is being opened
+    await step
+    assert isinstance(environment.sandbox, ProcessSandbox)
+    assert environment.sandbox._child is None  # pyright: ignore[reportPrivateUsage]
 
 
 def test_configs_hold_the_sandbox() -> None:
