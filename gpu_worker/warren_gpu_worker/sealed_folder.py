@@ -79,6 +79,8 @@ def write_folder(url: str, write: Callable[[Path], object], *, durable: bool = F
         _set_aside(fs, path)
         if is_local:
             os.rename(stage, path)
+            if durable:
+                _sync_one(Path(path).parent)
         else:
             _upload(fs, stage, path)
         _remove(fs, path + _PREVIOUS)
@@ -185,12 +187,16 @@ def _verify(url: str, folder: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    for path in (*folder.iterdir(), folder, folder.parent):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    for path in (*folder.iterdir(), folder):
+        _sync_one(path)
+
+
+def _sync_one(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _set_aside(fs: _FileSystem, path: str) -> None:

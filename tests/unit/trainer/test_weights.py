@@ -1,5 +1,6 @@
 """Policies and sealed folders: whole or not there, on any fsspec URL, for any tool."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -137,6 +138,22 @@ def test_a_writer_that_died_while_replacing_leaves_the_old_one_readable(url: str
     write_text("new", url)
     assert read_text(url) == "new"
     assert list_folders(url.rpartition("/")[0]) == [url.rpartition("/")[2]]
+
+
+def test_a_durable_folder_is_on_disk_under_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, sync, synced = tmp_path / "it", os.fsync, list[tuple[Path, bool]]()
+
+    def noted(descriptor: int) -> None:
+        synced.append((Path(f"/proc/self/fd/{descriptor}").readlink(), folder.exists()))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    write_folder(str(folder), lambda f: (f / "text").write_text("hello"), durable=True)
+    *contents, entry = synced
+    assert {(path.name, is_there) for path, is_there in contents} > {("text", False)}
+    assert entry == (tmp_path, True)
 
 
 def test_what_dead_writers_left_is_swept(tmp_path: Path) -> None:
