@@ -56,7 +56,7 @@ class Parking:
         """A model that can't go now stays; it is tried again with the next op."""
         try:
             file = _store(_tensors(self._resident[model_id]))
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # torch says of a full disk the latter
             log.warning("%s stays in memory, it can't be parked: %s", model_id, error)
             return
         if file is not None:

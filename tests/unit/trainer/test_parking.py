@@ -1,5 +1,6 @@
 """Adapters that were idle go to a file and come back with the same bits."""
 
+import resource
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,6 +66,23 @@ def test_parked_models_train_to_the_same_bits(base_folder: Path, tmp_path: Path)
         base = engine._entries[MODELS[0]].model.base  # pyright: ignore[reportPrivateUsage]
         assert base is not None
         assert digest(base.state_dict().values()) == base_digest(base_folder)
+
+
+def test_a_model_that_finds_no_room_on_disk_stays_and_fails_nobody(
+    base_folder: Path, tmp_path: Path
+) -> None:
+    with engine_with(base_folder, tmp_path, n_resident=1) as engine:
+        for number, op in enumerate([*OPS, optim_step()], 1):
+            done(engine.apply(MODELS[4], number, op))
+        usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, usual[1]))
+        try:
+            done(engine.apply(MODELS[0], 1, KeepReference()))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+        assert [memory_bytes(engine, model) > 0 for model in MODELS] == [True, *[False] * 3, True]
+        done(engine.apply(MODELS[1], 1, KeepReference()))
+        assert [memory_bytes(engine, model) > 0 for model in MODELS] == [False, True, *[False] * 3]
 
 
 def test_a_parked_model_can_be_closed_and_opened_again(base_folder: Path, tmp_path: Path) -> None:
