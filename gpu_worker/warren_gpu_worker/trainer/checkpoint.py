@@ -17,6 +17,7 @@ A critic that a checkpoint lacks begins anew, and one that a model lacks is left
 Nothing of a model changes before the whole checkpoint was read and found fitting.
 """
 
+import logging
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
@@ -52,6 +53,8 @@ from warren_schemas.training import ModelSpec
 _STATE, _OPTIMIZER, _CRITIC = "state.json", "optimizer.safetensors", "critic.safetensors"
 _GRADIENT, _REFERENCE = "gradient", "reference"
 _NOT_ADOPTED = (f"/{_GRADIENT}", f"/{_REFERENCE}")
+
+log = logging.getLogger(__name__)
 
 
 class CheckpointError(Exception):
@@ -114,10 +117,16 @@ def whole_policy(model: TrainableModel) -> PolicyView:
 
 
 def forget_older(states: str, newest: str, keep: Collection[str]) -> None:
-    """Delete the checkpoints whose names sort before `newest`, but for those to keep."""
+    """Delete the checkpoints whose names sort before `newest`, but for those to keep.
+
+    What can't be deleted now stays until it is asked for again.
+    """
     for name in list_folders(states):
         if name < newest and name not in keep:
-            delete_folder(join_url(states, name))
+            try:
+                delete_folder(join_url(states, name))
+            except Exception as error:  # noqa: BLE001 - a store's own errors
+                log.warning("checkpoint %s can't be deleted now: %s", name, error)
 
 
 def load_checkpoint(

@@ -1,8 +1,10 @@
 """publish_policy: put the current weights where samplers find them; keep the newest versions only.
 
-Invariant: a version that was answered stays readable until `KEEP_POLICIES` newer ones are there.
+Invariants: a version that was answered stays readable until `KEEP_POLICIES` newer ones are there; an
+old one that can't be deleted now, for somebody reads it perhaps, fails nothing.
 """
 
+import logging
 import re
 
 from warren_gpu_worker.sealed_folder import delete_folder, join_url, list_folders
@@ -15,6 +17,8 @@ from warren_schemas.training import OpDone, Policy
 
 KEEP_POLICIES = 32
 _VERSION = re.compile(r"v\d+")
+
+log = logging.getLogger(__name__)
 
 
 class Publisher:
@@ -40,5 +44,10 @@ class Publisher:
 
     def _delete_old(self) -> None:
         for version in sorted(self._stored)[:-KEEP_POLICIES]:
-            delete_folder(join_url(self._url, f"v{version}"))
+            url = join_url(self._url, f"v{version}")
+            try:
+                delete_folder(url)
+            except Exception as error:  # noqa: BLE001 - a store's own; tried again next time
+                log.warning("%s can't be deleted now: %s", url, error)
+                return
             self._stored.discard(version)

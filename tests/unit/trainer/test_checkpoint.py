@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from fsspec.implementations.local import (  # pyright: ignore[reportMissingTypeStubs]
+    LocalFileSystem,
+)
 from peft import PeftModel
 from safetensors import SafetensorError
 from tests.support.trainer import (
@@ -24,6 +27,7 @@ from tests.support.trainer import (
     failed,
     forward_backward,
     opened,
+    optim_step,
     random_batch,
     some_ops,
 )
@@ -31,12 +35,13 @@ from transformers import AutoModelForCausalLM
 
 from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.sealed_folder import list_folders
-from warren_gpu_worker.trainer.checkpoint import states_url
+from warren_gpu_worker.trainer import publishing
+from warren_gpu_worker.trainer.checkpoint import policies_url, states_url
 from warren_gpu_worker.trainer.engine import Engine
 from warren_gpu_worker.trainer.errors import reason_of
 from warren_schemas.config import LoraUpdate
 from warren_schemas.ids import ModelId
-from warren_schemas.training import ModelSpec, OpDone, SaveState
+from warren_schemas.training import ModelSpec, OpDone, PublishPolicy, SaveState
 
 SPECS = [pytest.param(FULL, id="full"), pytest.param(LORA, id="lora")]
 
@@ -237,3 +242,25 @@ def test_only_what_shall_be_kept_stays(base_folder: Path, tmp_path: Path) -> Non
     assert list_folders(states) == list("abcde")
     done(engine.apply(MODEL, 6, SaveState(name="d", keep=("a", "nobody"))))
     assert list_folders(states) == ["a", "d", "e"]
+
+
+def test_what_cannot_be_deleted_now_fails_nothing(
+    base_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on NFS, where a folder can't go while somebody reads in it."""
+
+    def busy(*_: object, **__: object) -> None:
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+
+    monkeypatch.setattr(publishing, "KEEP_POLICIES", 1)
+    engine = opened(engine_for(base_folder, tmp_path), LORA)
+    window = [forward_backward(random_batch(1)), optim_step()]
+    apply_all(engine, [PublishPolicy(), SaveState(name="a"), *window])
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalFileSystem, "rm", busy)
+        done(engine.apply(MODEL, 5, PublishPolicy()))
+        done(engine.apply(MODEL, 6, SaveState(name="b", keep=())))
+    policies, states = policies_url(str(tmp_path), MODEL), states_url(str(tmp_path), MODEL)
+    assert (list_folders(policies), list_folders(states)) == (["v0", "v1"], ["a", "b"])
+    apply_all(engine, [*window, PublishPolicy(), SaveState(name="c", keep=())], first=7)
+    assert (list_folders(policies), list_folders(states)) == (["v2"], ["c"])
