@@ -31,7 +31,7 @@ async def _delete(claim: Claim[DeleteModel], checkpoint_url: str) -> None:
     model = claim.item.model
     try:
         await asyncio.to_thread(delete_folder, join_url(checkpoint_url, model))
-    except OSError as error:
+    except Exception as error:  # noqa: BLE001 - a store has errors of its own
         log.warning("the files of %s can't be deleted now: %s", model, error)
         claim.hand_back(delay_s=_AGAIN_S)
     else:

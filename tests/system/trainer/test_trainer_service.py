@@ -143,8 +143,12 @@ async def test_a_deleted_model_s_files_go(
     hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop, n_done = asyncio.get_running_loop(), asyncio.Semaphore(0)
+    troubles = [RuntimeError("a store has errors of its own")]
+    monkeypatch.setattr(chores, "_AGAIN_S", 0.1)
 
     def delete(url: str) -> None:
+        if troubles:
+            raise troubles.pop()
         delete_folder(url)
         loop.call_soon_threadsafe(n_done.release)
 
