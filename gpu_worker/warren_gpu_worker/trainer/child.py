@@ -23,6 +23,7 @@ from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.engine import Engine
 from warren_gpu_worker.trainer.errors import is_out_of_memory, reason_of
 from warren_gpu_worker.trainer.frames import (
+    START_S,
     Answer,
     Apply,
     Close,
@@ -129,7 +130,10 @@ def main() -> None:
 
 
 def _join(settings: GpuWorkerSettings) -> Ranks:
-    """The supervisor gives up first: what takes longer than its patience it ends itself."""
+    """The supervisor gives up first: what takes longer than its patience it ends itself.
+
+    It waits for `START_S` until all are there, and for `hang_s` from then on.
+    """
     if settings.devices == 1:
         return ALONE
     rank, meeting = int(sys.argv[2]), Path(sys.argv[3])
@@ -139,7 +143,7 @@ def _join(settings: GpuWorkerSettings) -> Ranks:
             settings.devices,
             device=settings.device,
             meeting=meeting,
-            timeout_s=2 * settings.hang_s,
+            timeout_s=2 * max(settings.hang_s, START_S),
         )
     except ValueError as error:
         raise SystemExit(f"error: {error}") from error

@@ -43,7 +43,7 @@ class Crew:
     @classmethod
     async def spawn(cls, name: str, settings: GpuWorkerSettings) -> "Crew":
         """Start `settings.devices` ranks. Raises `OSError`."""
-        crew = cls(Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="warren-ranks-")))
+        crew = cls(await asyncio.to_thread(_made, settings.log_dir))
         try:
             for rank in range(settings.devices):
                 crew._ranks.append(await crew._start(name, settings, rank))
@@ -99,6 +99,13 @@ class Crew:
                 await asyncio.wait(self._watches, timeout=_LAST_MOMENT_S)
             for watch in self._watches:
                 watch.cancel()
+
+
+def _made(log_dir: Path | None) -> Path:
+    """The folder of a meeting; that for logs is there then, too."""
+    if log_dir is not None:
+        log_dir.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix="warren-ranks-"))
 
 
 async def _remove(folder: Path) -> None:

@@ -12,6 +12,10 @@ from typing import cast
 from warren_schemas.ids import ModelId
 from warren_schemas.training import ModelSpec, OpBody, OpOutcome
 
+START_S = 300.0
+"""Until the child must be ready: it imports torch, perhaps on a cold and busy machine, and waits for
+its other ranks, which do so too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Open:

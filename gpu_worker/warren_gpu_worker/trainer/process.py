@@ -20,6 +20,7 @@ from warren_broker.worker.child import ChildDied
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.crew import Crew
 from warren_gpu_worker.trainer.frames import (
+    START_S,
     Answer,
     Apply,
     Close,
@@ -38,8 +39,6 @@ from warren_gpu_worker.trainer.shares import FairShares
 from warren_schemas.ids import ModelId
 
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 30.0
-_START_S = 300.0
-"""To import torch on a cold and busy machine."""
 _AT_HAND = 2
 """Most turns that the child owes answers for."""
 
@@ -92,6 +91,8 @@ class TrainerProcess:
         while True:
             try:
                 await self._live()
+            except TimeoutError:
+                log.error("the training process is lost: it said nothing for too long")
             except (ChildDied, OSError) as error:
                 log.error("the training process is lost: %s", error)
             was_ready = self.is_ready
@@ -103,7 +104,7 @@ class TrainerProcess:
         """One child's life. Raises `ChildDied`, and `TimeoutError` when it hangs."""
         child = await Crew.spawn(self._name, self._settings)
         try:
-            async with asyncio.timeout(_START_S) as self._deadline:
+            async with asyncio.timeout(START_S) as self._deadline:
                 sending = asyncio.create_task(self._send(child), name=f"{self._name} orders")
                 try:
                     await self._receive(child)

@@ -59,7 +59,8 @@ async def pair_owner(
         device="cpu",
         devices=2,
         micro_batch_tokens=32_768,
-        hang_s=25.0,  # ranks wait for each other twice as long, also while they start
+        hang_s=25.0,
+        log_dir=tmp_path_factory.mktemp("trainer") / "not" / "there",
     )
     async with (
         serving(pair_hub.client("worker"), settings),
