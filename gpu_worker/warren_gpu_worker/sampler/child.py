@@ -45,6 +45,7 @@ from warren_gpu_worker.sampler.renderer import Renderer
 from warren_gpu_worker.sampler.turns import Answer, Turns
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.weights import PolicyFiles, fetch_policy
+from warren_schemas.episode import FailureKind
 
 PULSE_S = 1.0
 _N_FETCHES = 8
@@ -152,7 +153,13 @@ class SamplerChild:
 
 def _look(gallery: Gallery, turn: TurnRequest, put: Callable[[_Event], None]) -> None:
     """In a fetching thread: decoding a large image takes as long as many steps."""
-    put(_Looked(turn, gallery.see(turn)))
+    try:
+        outcome = gallery.see(turn)
+    except Exception as error:  # whatever a decoder raises at a file that was made to break it
+        log.exception("the images of a turn can't be seen")
+        reason = f"the chat's images can't be seen: {type(error).__name__}: {error}"
+        outcome = Refusal(turn.id, FailureKind.SAMPLER_ERROR, reason)
+    put(_Looked(turn, outcome))
 
 
 def _fetch(source: PolicySource, put: Callable[[_Event], None]) -> None:

@@ -1,6 +1,8 @@
 # pyright: reportUnknownMemberType=false
 """What a seeing model is shown, how its weights are named, and which templates show images."""
 
+from typing import Any, cast
+
 import numpy as np
 import pytest
 import torch
@@ -11,11 +13,15 @@ from tests.support.tokenizers import CHATML, byte_tokenizer
 from warren_gpu_worker.base_models.families import module_name
 from warren_gpu_worker.base_models.loading import load_base, load_tokenizer
 from warren_gpu_worker.base_models.sight import NoSight, Placed, Sight, positions
+from warren_gpu_worker.sampler import child
 from warren_gpu_worker.sampler.base_shapes import BaseShapes
-from warren_gpu_worker.sampler.engine import PolicyUnusable
-from warren_gpu_worker.sampler.gallery import look
+from warren_gpu_worker.sampler.engine import PolicyKey, PolicyUnusable, Refusal
+from warren_gpu_worker.sampler.frames import Images, PolicySource, TurnRequest
+from warren_gpu_worker.sampler.gallery import Gallery, look
 from warren_gpu_worker.sampler.renderer import Renderer
 from warren_gpu_worker.weights import PolicyFiles
+from warren_schemas.config import Sampling
+from warren_schemas.episode import FailureKind
 
 __all__ = ["seeing_model", "tiny_models"]
 
@@ -76,3 +82,23 @@ def test_an_adapter_of_the_vision_tower_is_refused(seeing_model: str) -> None:
     tensors = {name: torch.zeros(shape) for name, shape in halves.items()}
     with pytest.raises(PolicyUnusable, match="it adapts the vision tower"):
         BaseShapes(seeing_model).check(PolicyFiles("lora", tensors, {}), 8)
+
+
+def test_a_turn_whose_images_break_the_decoder_is_refused() -> None:
+    """Whatever it raises: nobody else would answer the turn."""
+    no_sight = cast("Sight", None)
+    turn = TurnRequest(
+        id=7,
+        policy=PolicySource(PolicyKey("model"), 0, None),
+        ids_T=np.zeros(0, np.int32),
+        messages=(("user", "?", 1),),
+        sampling=Sampling(),
+        forced_action=None,
+        images=Images(("AAAA",), b""),
+    )
+    heard: list[Any] = []
+    child._look(Gallery(no_sight), turn, heard.append)  # pyright: ignore[reportPrivateUsage]
+    (looked,) = heard
+    assert isinstance(looked.outcome, Refusal)
+    assert (looked.turn, looked.outcome.kind) == (turn, FailureKind.SAMPLER_ERROR)
+    assert "the chat's images can't be seen: AttributeError" in looked.outcome.reason
