@@ -186,6 +186,7 @@ class Interactions:
 
     def _answered(self, interaction: Interaction, answer: Answer) -> None:
         taken = interaction.taken
+        self._notice_room(taken.spec.environment)  # the host knows its limit by now
         if self._live.get(episode_of(taken)) is not interaction:
             return  # dropped while the environment was at work
         by = Origin(

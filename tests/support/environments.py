@@ -49,6 +49,13 @@ class Letters(Env):
         return rng.choice(self.letters)
 
 
+class Scarce(Letters):
+    """Two at a time."""
+
+    name = "scarce"
+    limits = Limits(reset_s=2.0, step_s=1.0, max_episodes=2)
+
+
 class Hostile(Letters):
     """Does `deed` when the policy says `evil`, or in `reset` if `evil_reset`."""
 

@@ -23,9 +23,9 @@ class Host:
 
     @property
     def has_room(self) -> bool:
-        """Whether a new episode may begin here."""
+        """Whether a new episode may begin here; the first one tells how many may."""
         described = self.description
-        limit = described.max_episodes if described else None
+        limit = described.max_episodes if described else 1
         return limit is None or sum(self._n_open) < limit
 
     async def run(self) -> None:

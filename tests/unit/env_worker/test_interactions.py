@@ -379,14 +379,29 @@ async def test_expired_episodes_are_reaped() -> None:
 
 async def test_room_is_what_the_capacity_leaves() -> None:
     async with working(capacity=2) as worker:
+        items: list[Generate] = []
         for n in range(2):
             assert worker.interactions.room("letters").is_set()
             worker.take(start(f"ep_{n}", spec(max_turns=1)))
+            items.append(await worker.generated())
         assert not worker.interactions.room("letters").is_set()
-        for item in [await worker.generated(), await worker.generated()]:
+        for item in items:
             worker.take(said(item, "a"))
             await worker.ended()
             assert worker.interactions.room("letters").is_set()
+
+
+async def test_an_environment_s_own_limit_holds_from_its_first_episode_on() -> None:
+    async with working("Scarce", "scarce") as worker:
+        room = worker.interactions.room("scarce")
+        worker.take(start("ep_0", spec("scarce")))
+        assert not room.is_set()  # its process has not said yet how many there may be
+        await worker.generated()
+        assert room.is_set()
+        worker.take(start("ep_1", spec("scarce")))
+        assert not room.is_set()
+        await worker.generated()
+        assert not room.is_set()
 
 
 async def test_what_makes_no_sense_goes_to_the_dead() -> None:
