@@ -93,10 +93,17 @@ def replay(
         )
     start = parse_beginning(from_) if from_ else None
     if into is not None:
+        if limit is not None:
+            raise ConfigurationError(
+                "--limit goes with --to and --look",
+                hint="limits.steps in the config says how long a replay trains.",
+            )
         config = read_config(into, set_)
         return asyncio.run(_replay(run, config, gateway, start, detach=detach, as_json=json))
     if set_:
         raise ConfigurationError("--set changes the config of --into, which is not given")
+    if detach:
+        raise ConfigurationError("--detach lets go of the run of --into, which is not given")
     if to is not None:
         writer_for(to)  # before anything is read
         return asyncio.run(_export(run, to, gateway, start, limit, follow=follow, as_json=json))

@@ -49,6 +49,10 @@ def test_replay_does_one_thing(tmp_path: Path) -> None:
         replay("last", to=tmp_path / "a.jsonl", look=True)
     with pytest.raises(warren.ConfigurationError, match="--set changes the config of --into"):
         replay("last", to=tmp_path / "a.jsonl", set_=("seed=1",))
+    with pytest.raises(warren.ConfigurationError, match="--detach lets go of the run of --into"):
+        replay("last", look=True, detach=True)
+    with pytest.raises(warren.ConfigurationError, match="--limit goes with --to and --look"):
+        replay("last", into=tmp_path / "a.yaml", limit=10)
     with pytest.raises(warren.ConfigurationError, match="no ending"):
         replay("last", to=tmp_path / "a.csv")
 
