@@ -27,6 +27,8 @@ def gpu_worker(
     devices: int = 1,
     engine: Annotated[str, Parameter(env_var="WARREN_ENGINE")] = "auto",
     on_new_weights: str = "keep",
+    gpu_memory_share: float = 0.9,
+    max_adapter_rank: int = 64,
     threads: int = 1,
     max_batch: int = 256,
     seed: int = 0,
@@ -70,6 +72,10 @@ def gpu_worker(
     on_new_weights
         What turns in flight do when their policy is updated: `keep` (go on, with what is cached),
         `recompute` (go on, with the cache computed anew) or `drain` (finish first).
+    gpu_memory_share
+        Share of the GPU's memory that vLLM takes; less of it leaves room for a trainer on the same GPU.
+    max_adapter_rank
+        Largest rank of the adapters that vLLM samples with: 8, 16, 32, 64, 128, 256, 320 or 512.
     threads
         CPU threads of each child process; more than 1 helps large models only.
     max_batch
@@ -102,6 +108,7 @@ def gpu_worker(
         "devices": devices,
         "engine": engine,
         "on_new_weights": on_new_weights,
+        "vllm": {"gpu_memory_share": gpu_memory_share, "max_adapter_rank": max_adapter_rank},
         "n_threads": threads,
         "max_batch": max_batch,
         "seed": seed,

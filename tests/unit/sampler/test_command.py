@@ -26,6 +26,8 @@ def test_importing_the_command_loads_nothing_heavy() -> None:
         ({"roles": "samplr"}, "did you mean sampler"),
         ({"dtype": "float23"}, "dtype"),
         ({"devices": 0}, "devices"),
+        ({"gpu_memory_share": 1.5}, "gpu_memory_share"),
+        ({"max_adapter_rank": 7}, "max_adapter_rank"),
         ({"device": "cuda:1", "devices": 2}, "cuda:1 is one device, and devices is 2"),
         ({"broker": "http://localhost"}, "no broker URL"),
         ({"broker": f"amqp://ann:secret@127.0.0.1:{free_port()}"}, "no answer from RabbitMQ"),
