@@ -28,7 +28,7 @@ def open_engine(
     if obstacle is None:
         return _open_vllm(folder, settings, endings, sight)
     if settings.engine == "vllm":
-        raise EngineUnavailable(f"{obstacle}; install it, or take the engine transformers")
+        raise EngineUnavailable(f"{obstacle}; give --engine transformers, or leave it out")
     return _open_transformers(folder, settings, endings, sees=sight is not None)
 
 

@@ -39,7 +39,7 @@ def why_not(folder: str, device: str) -> str | None:
     Raises `OSError` or `ValueError` (from transformers) when the folder holds no model.
     """
     if importlib.util.find_spec("vllm") is None:
-        return "vLLM is not installed"
+        return "vLLM is not installed (docs/sampler.md says how to)"
     if _is_on_cpu(device):
         head_size = _head_size(_text_config(folder))
         if head_size not in _CPU_HEAD_SIZES:
