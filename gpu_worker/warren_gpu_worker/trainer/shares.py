@@ -80,10 +80,6 @@ class FairShares:
             del self._lanes[order.model]
         return order
 
-    def clear(self) -> None:
-        """Forget all orders."""
-        self._lanes.clear()
-
     def _begin(self, order: Order) -> _Lane:
         """A lane of its own for a model; what waited for an older opening goes first."""
         owner = order.owner if isinstance(order, Open) else ""
