@@ -150,6 +150,14 @@ KERNEL = [
         "held(refused(os.open, '/dev/tty', os.O_RDWR), refused(fcntl.ioctl, 0, 0x5412, b'x'))",
     ),
     Case(
+        "limits and places of others",
+        "import resource\n"
+        "other, core = os.getppid(), resource.RLIMIT_CORE\n"
+        "held(refused(resource.prlimit, other, core, (0, 0)), refused(resource.prlimit, 1, core),"
+        " refused(os.sched_setaffinity, other, {0}),"
+        " refused(os.sched_setscheduler, other, os.SCHED_BATCH, os.sched_param(0)))",
+    ),
+    Case(
         "signals to others",
         "own = os.getpid()\n"
         "for n in (9, 19, 15, 2):\n"

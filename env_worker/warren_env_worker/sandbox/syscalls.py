@@ -26,17 +26,19 @@ uselib userfaultfd vhangup
 """
 """Answered with "not permitted"."""
 DENIED_WITHOUT_NAMESPACES = """
-chmod chown fchmod fchmodat fchmodat2 fchown fchownat fremovexattr fsetxattr futimesat lchown
-lremovexattr lsetxattr mq_open msgget removexattr setpriority setxattr socket utime utimensat
-utimes
+chmod chown fchmod fchmodat fchmodat2 fchown fchownat fremovexattr fsetxattr futimesat
+ioprio_set lchown lremovexattr lsetxattr mq_open msgget removexattr setpriority setxattr socket utime
+utimensat utimes
 """
 """Besides, where the file system and the network are those of the host."""
+OF_OTHERS = "prlimit64 sched_setaffinity sched_setattr sched_setparam sched_setscheduler"
+"""Allowed of the caller itself, who is 0: a limit on processor time can kill any process of its user."""
 _NAMESPACES = (0x80, 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)
 """Flags of `clone`: new time, mount, cgroup, UTS, IPC, user, PID, network namespace."""
 _FAMILIES = range(64)
 _ALLOW = 0x7FFF0000
 _ERRNO = 0x00050000
-_EQUAL, _MASKED_EQUAL = 4, 7
+_NOT_EQUAL, _EQUAL, _MASKED_EQUAL = 1, 4, 7
 
 
 class _Argument(ctypes.Structure):
@@ -55,6 +57,8 @@ def filter_program(*, has_namespaces: bool) -> bytes:
     denied = DENIED if has_namespaces else DENIED + DENIED_WITHOUT_NAMESPACES
     for name in denied.split():
         rules.deny(name, errno.EPERM)
+    for name in OF_OTHERS.split():
+        rules.deny(name, errno.EPERM, (0, _NOT_EQUAL, 0, 0))
     rules.deny("clone3", errno.ENOSYS)  # its flags can't be looked at; libc then uses clone
     for flag in _NAMESPACES:
         rules.deny("clone", errno.EPERM, (0, _MASKED_EQUAL, flag, flag))
