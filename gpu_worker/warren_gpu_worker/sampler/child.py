@@ -23,6 +23,7 @@ from queue import Empty, SimpleQueue
 
 import torch
 import transformers
+from safetensors import SafetensorError
 
 from warren_broker.worker.child import Channel
 from warren_gpu_worker.base_models.loading import configured_ends, load_tokenizer
@@ -190,7 +191,7 @@ def main() -> None:
     torch.set_num_threads(settings.n_threads)
     try:
         child = SamplerChild(channel, settings, sys.argv[2])
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
         channel.send(pack(Broken(str(error))))
         os._exit(1)
     gc.freeze()  # what was loaded stays: nothing of it is garbage

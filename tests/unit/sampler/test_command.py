@@ -1,5 +1,6 @@
 """`warren gpu-worker`: wrong input has one clear line, and help stays cheap."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -56,3 +57,15 @@ def test_a_model_that_cannot_be_loaded_is_told(
     with pytest.raises(SystemExit):
         gpu_worker(broker="memory:", base_model=(f"mine={tmp_path}",), roles="sampler")
     assert "error: mine can't be sampled from" in capsys.readouterr().err
+
+
+def test_a_model_whose_weights_are_damaged_is_told(
+    tiny_models: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(tiny_models["warren/tiny"], folder)
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1000])
+    with pytest.raises(SystemExit):
+        gpu_worker(broker="memory:", base_model=(f"mine={folder}",), roles="sampler")
+    assert "error: mine can't be sampled from: " in capsys.readouterr().err
