@@ -89,6 +89,9 @@ class PolicyKeeper:
             self._load(source, files)
         except PolicyUnusable as error:
             return self.fetch_failed(source, str(error))
+        self._held_back.pop(
+            source.key, None
+        )  # an older one, whose requests were cancelled just now
         self._go_on_after(source)
         self._release(source.key)
         return []
@@ -135,10 +138,16 @@ class PolicyKeeper:
             self._parked[key] = still_parked
 
     def _refuse(self, source: PolicySource, reason: str) -> list[Refusal]:
-        """Refuse those that what is loaded can't serve."""
-        self._release(source.key)
+        """Refuse those that neither what is loaded nor what is held back can serve."""
+        held_back = self._held_back.get(source.key)
+        if held_back is None:
+            self._release(source.key)
+        coming = held_back[0].version if held_back else -1
         parked = self._parked.pop(source.key, [])
-        return [_unavailable(p.request, f"version {source.version}: {reason}") for p in parked]
+        if waiting := [p for p in parked if p.version <= coming]:
+            self._parked[source.key] = waiting
+        refused = [p for p in parked if p.version > coming]
+        return [_unavailable(p.request, f"version {source.version}: {reason}") for p in refused]
 
     def _want(self, source: PolicySource) -> None:
         wanted = self._wanted.get(source.key)

@@ -144,6 +144,38 @@ def test_under_drain_files_that_do_not_fit_leave_the_old_version_at_work(
     assert completions(it.engine)[2].versions_T[0] == 1
 
 
+def test_under_drain_a_fetch_that_fails_costs_nobody_what_is_held_back(
+    tiny: PreTrainedModel,
+) -> None:
+    it = Keeping(tiny, "drain")
+    it.submit(1, version=1)
+    it.keeper.fetched(it.fetches[0], it.files(1))
+    it.keeper.published(Published(KEY.model, 2, "file:///v2"))
+    it.keeper.fetched(it.fetches[1], it.files(2))
+    it.submit(2, version=2)
+    it.submit(3, version=3)
+    assert [r.id for r in it.keeper.fetch_failed(it.fetches[2], "is not there")] == [3]
+    completions(it.engine)
+    assert it.keeper.settle() == []
+    assert set(completions(it.engine)[2].versions_T.tolist()) == {2}
+
+
+def test_under_drain_what_is_held_back_never_replaces_a_newer_version(
+    tiny: PreTrainedModel,
+) -> None:
+    it = Keeping(tiny, "drain")
+    it.submit(1, version=1)
+    it.keeper.fetched(it.fetches[0], it.files(1))
+    for version in (2, 3):
+        it.keeper.published(Published(KEY.model, version, f"file:///v{version}"))
+    it.keeper.fetched(it.fetches[1], it.files(2))
+    it.keeper.cancel({1})
+    it.engine.cancel({1})
+    it.keeper.fetched(it.fetches[2], it.files(3))
+    assert it.keeper.settle() == []
+    assert it.engine.version_of(KEY) == 3
+
+
 def test_news_of_models_that_nobody_samples_here_is_ignored(tiny: PreTrainedModel) -> None:
     it = Keeping(tiny)
     it.keeper.published(Published("model_unknown", 1, "file:///v1"))
