@@ -90,7 +90,7 @@ class Nim(Env):
         return StepResult(str(self.stones))
 
     def demonstrate(self, rng: random.Random) -> str:
-        return str(rng.randint(1, min(3, self.stones)))
+        return str(self.stones % 4 or 1)  # who leaves a multiple of four wins
 
 
 class Tutor(Capitals):

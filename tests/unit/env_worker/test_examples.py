@@ -13,6 +13,7 @@ from warren_env_worker.check.finding import Mark
 from warren_env_worker.check.probe import Probe
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
+NAMES = ("Reverse", "Capitals", "Nim", "Tutor")
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def test_row_37_single_and_multi_turn_with_data_and_without(
     assert (episode.reward, len(episode.results)) == (pytest.approx(reward), n_turns)
 
 
-@pytest.mark.parametrize("name", ["Reverse", "Capitals", "Nim", "Tutor"])
+@pytest.mark.parametrize("name", NAMES)
 def test_their_demonstrations_are_legal(examples: ModuleType, name: str) -> None:
     environment = getattr(examples, name)()
     assert play(environment, demonstrator(environment)).reward >= -1.0
@@ -63,6 +64,10 @@ def test_images_are_shown_in_every_turn() -> None:
     assert image.media_type == "image/png"
 
 
-def test_the_check_plays_an_environment_that_shows_images() -> None:
-    findings = list(run_checks(Probe(loaded("images").Squares, {}, "train")))
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [*(("environments", name) for name in NAMES), ("images", "Squares")],
+)
+def test_they_pass_the_check(module: str, name: str) -> None:
+    findings = list(run_checks(Probe(getattr(loaded(module), name), {}, "train")))
     assert [f for f in findings if f.mark is Mark.BAD] == []
