@@ -149,7 +149,7 @@ def _put_down(pid: int) -> None:
 
 
 def make_room_for_files() -> None:
-    """Let this process open many: each episode's takes four, and the usual limit is 1,024 in all."""
+    """Let this process open many: each episode's takes five, and the usual limit is 1,024."""
     limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = MAX_FILES if most == resource.RLIM_INFINITY else min(most, MAX_FILES)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(limit, allowed), most))

@@ -126,7 +126,7 @@ async def test_the_usual_limit_of_open_files_does_not_limit_episodes() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (N_FILES, usual[1]))
     try:
         async with hosted(f"{TROUBLE}:Sleep") as host:
-            for _ in range(N_FILES // 4):
+            for _ in range(N_FILES // 5 + 10):
                 await begun(host, rate=0.0)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, usual)
