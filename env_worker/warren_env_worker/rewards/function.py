@@ -71,8 +71,8 @@ def _found(path: str) -> Callable[..., object]:
             found = getattr(found, name)
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"there is no reward function {path}: {error}") from error
-    if not callable(found):
-        raise ConfigError(f"{path} is no function")
+    if not callable(found) or inspect.isbuiltin(found):  # such as `os:fork`, which takes nothing
+        raise ConfigError(f"{path} is no function written in Python")
     return found
 
 

@@ -62,6 +62,7 @@ async def test_functions_that_fail_give_no_reward(name: str, reason: str) -> Non
         (f"{HERE}:nothing", "there is no reward function"),
         ("no_such_module:f", "there is no reward function"),
         (f"{HERE}:NUMBER", "is no function"),
+        ("os:fork", "is no function written in Python"),
         (f"{HERE}:asks_for_more", "asks for temperature; a reward function may take response, "),
     ],
 )
