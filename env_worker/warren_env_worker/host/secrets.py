@@ -9,13 +9,27 @@ logs, tracebacks too. What is disguised (encoded, or printed in pieces) can't be
 import io
 import os
 from collections.abc import Iterable, Mapping
-from typing import Self, TextIO
+from typing import Annotated, Self, TextIO
+
+from pydantic import AfterValidator
 
 from warren.environment import ConfigError
 
 PREFIX = "WARREN_SECRET_"
 MIN_CHARS = 6
 """Shorter values are not looked for in texts: they would be found by chance."""
+
+
+def _of_a_secret(variable: str) -> str:
+    if not variable.startswith(PREFIX):
+        raise ValueError(
+            f"must begin with {PREFIX}; a run gets at no other variable of the env worker"
+        )
+    return variable
+
+
+SecretVariable = Annotated[str, AfterValidator(_of_a_secret)]
+"""An environment variable that a run's config may have sent somewhere."""
 
 
 def secrets_named(names: Iterable[str]) -> Mapping[str, str]:

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from warren_env_worker.host.secrets import SecretVariable
 from warren_schemas.base import Frozen
 from warren_schemas.config.numbers import PositiveFloat, PositiveInt
 
@@ -30,8 +31,9 @@ class FunctionReward(_Part):
 class ServiceReward(_Part):
     kind: Literal["service"] = "service"
     url: Annotated[str, Field(pattern=r"^https?://")]
-    key_variable: str | None = None
-    """Environment variable of the env worker with a key, sent as `Authorization: Bearer <key>`."""
+    key_variable: SecretVariable | None = None
+    """Environment variable of the env worker with a key, sent as `Authorization: Bearer <key>`; it
+    begins with `WARREN_SECRET_`."""
     batch: PositiveInt = 64
     """Most episodes of one request."""
     in_flight: PositiveInt = 8

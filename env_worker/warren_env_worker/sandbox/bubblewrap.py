@@ -7,7 +7,13 @@ kernel and container that let it make user namespaces; no root.
 import shutil
 
 from warren_env_worker.sandbox.archive import archive, descriptor_of
-from warren_env_worker.sandbox.plan import Plan, as_nobody, interpreter, limits_as_text
+from warren_env_worker.sandbox.plan import (
+    Plan,
+    as_nobody,
+    interpreter,
+    libraries,
+    limits_as_text,
+)
 from warren_env_worker.sandbox.port import SandboxFailed
 from warren_env_worker.sandbox.settings import MIB, SandboxSettings
 from warren_env_worker.sandbox.syscalls import filter_program
@@ -33,23 +39,24 @@ def plan(settings: SandboxSettings) -> Plan:
     if shutil.which("bwrap") is None:
         raise SandboxFailed("bwrap is not installed (Debian: bubblewrap)")
     python, program = interpreter(settings), filter_program(has_namespaces=True)
+    folders = libraries(settings)
     code, rules = descriptor_of(archive()), descriptor_of(program)
     limits = limits_as_text(settings, disk="/tmp", n_processes=settings.limits.processes)
 
     def command(socket: int) -> list[str]:
         return [
             *as_nobody(),
-            *_walls(settings, code, rules),
+            *_walls(settings, folders, code, rules),
             *(python, "-s", "-S", _ARCHIVE, str(socket), "-1", limits),
         ]
 
     return Plan("bubblewrap", command, (code, rules))
 
 
-def _walls(settings: SandboxSettings, code: int, rules: int) -> list[str]:
+def _walls(settings: SandboxSettings, folders: list[str], code: int, rules: int) -> list[str]:
     disk_bytes = settings.limits.disk_mib * MIB
     variables = [part for item in _VARIABLES.items() for part in ("--setenv", *item)]
-    libraries = ["--ro-bind", settings.libraries, _LIBRARIES] if settings.libraries else []
+    packages = [part for path in folders for part in ("--ro-bind", path, _LIBRARIES)]
     return [
         "bwrap",
         *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
@@ -59,7 +66,7 @@ def _walls(settings: SandboxSettings, code: int, rules: int) -> list[str]:
         *("--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin"),
         *("--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64"),
         *("--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"),
-        *libraries,
+        *packages,
         *("--perms", "0444", "--ro-bind-data", str(code), _ARCHIVE),
         *("--proc", "/proc", "--dev", "/dev"),
         *("--size", str(disk_bytes), "--perms", "0700", "--tmpfs", "/tmp"),

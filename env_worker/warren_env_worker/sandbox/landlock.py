@@ -12,7 +12,13 @@ from pathlib import Path
 
 from warren_env_worker.sandbox.archive import archive, descriptor_of
 from warren_env_worker.sandbox.inside.confinement import SCOPED_ABI, landlock_abi
-from warren_env_worker.sandbox.plan import Plan, as_nobody, interpreter, limits_as_text
+from warren_env_worker.sandbox.plan import (
+    Plan,
+    as_nobody,
+    interpreter,
+    libraries,
+    limits_as_text,
+)
 from warren_env_worker.sandbox.port import SandboxFailed
 from warren_env_worker.sandbox.settings import SandboxSettings
 from warren_env_worker.sandbox.syscalls import filter_program
@@ -28,14 +34,14 @@ def plan(settings: SandboxSettings) -> Plan:
     if abi < SCOPED_ABI:
         raise SandboxFailed(f"Landlock has version {abi} here; {SCOPED_ABI} (Linux 6.12) is needed")
     python, program = interpreter(settings), filter_program(has_namespaces=False)
+    folders = libraries(settings)
     code, rules = descriptor_of(archive()), descriptor_of(program)
-    libraries = [settings.libraries] if settings.libraries else []
     limits = limits_as_text(
-        settings, disk="", n_processes=_n_processes(settings), readable=[*_READABLE, *libraries]
+        settings, disk="", n_processes=_n_processes(settings), readable=[*_READABLE, *folders]
     )
 
     def command(socket: int) -> list[str]:
-        variables = [f"PYTHONPATH={path}" for path in libraries]
+        variables = [f"PYTHONPATH={path}" for path in folders]
         return [
             *as_nobody(),
             *("env", "-i", "-C", "/", "PATH=/usr/bin", "HOME=/", "LANG=C.UTF-8", *variables),

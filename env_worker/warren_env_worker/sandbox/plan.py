@@ -44,6 +44,21 @@ def interpreter(settings: SandboxSettings) -> str:
     raise SandboxFailed("there is no Python below /usr; name one as `python` of the sandbox")
 
 
+def libraries(settings: SandboxSettings) -> list[str]:
+    """The folder of packages that cells may import, if there is one. Raises `SandboxFailed`.
+
+    A run's config names it, so it must look like one: cells read whatever lies there.
+    """
+    folder = settings.libraries
+    if folder is None:
+        return []
+    if not any(Path(folder).glob("*.dist-info")):
+        raise SandboxFailed(
+            f"libraries: no packages were installed by pip install --target {folder}"
+        )
+    return [folder]
+
+
 def limits_as_text(
     settings: SandboxSettings, *, disk: str, n_processes: int, readable: Sequence[str] = ()
 ) -> str:

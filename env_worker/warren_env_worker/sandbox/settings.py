@@ -4,6 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from warren_env_worker.host.secrets import SecretVariable
 from warren_schemas.base import Frozen
 from warren_schemas.config.numbers import PositiveFloat, PositiveInt
 
@@ -31,8 +32,9 @@ class SandboxSettings(Frozen):
     """`auto` takes the first of bubblewrap, landlock and monty that works here."""
     url: str | None = None
     """Of a service that speaks SandboxFusion's `/run_code`; for the tier http."""
-    key_variable: str | None = None
-    """Environment variable with the key of that service, sent as `Authorization: Bearer <key>`."""
+    key_variable: SecretVariable | None = None
+    """Environment variable with the key of that service, sent as `Authorization: Bearer <key>`; it
+    begins with `WARREN_SECRET_`."""
     python: str | None = None
     """The interpreter within; None: this one if it lies below /usr, else /usr/bin/python3."""
     libraries: str | None = None

@@ -101,6 +101,7 @@ def test_configs_that_will_not_do() -> None:
         {"url": "ftp://x"},
         {"url": "http://x", "tries": 0},
         {"url": "http://x", "key": "k"},
+        {"url": "http://x", "key_variable": "WARREN_BROKER_URL"},
     ):
         with pytest.raises(ValidationError):
             ServiceReward.model_validate(wrong)
@@ -144,11 +145,11 @@ def served(judge: Judge) -> TestServer:
 async def test_row_26_a_service_gives_the_rewards_of_episodes_that_end_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("JUDGE_KEY", "secret\n")  # as files of secrets often end
+    monkeypatch.setenv("WARREN_SECRET_JUDGE", "secret\n")  # as files of secrets often end
     judge = Judge()
     async with served(judge) as server:
         url = str(server.make_url("/"))
-        client = RewardService(ServiceReward(url=url, batch=64, key_variable="JUDGE_KEY"))
+        client = RewardService(ServiceReward(url=url, batch=64, key_variable="WARREN_SECRET_JUDGE"))
         rewards = await asyncio.gather(*(client.score(SCORED) for _ in range(100)))
     assert rewards == [0.5] * 100
     assert sorted(judge.sizes) == [36, 64]
@@ -200,17 +201,19 @@ async def test_one_that_cannot_be_scored_does_not_hurt_the_others() -> None:
 
 
 async def test_a_key_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("JUDGE_KEY", raising=False)
-    client = RewardService(ServiceReward(url="http://localhost:1", key_variable="JUDGE_KEY"))
-    with pytest.raises(RewardFailed, match="JUDGE_KEY is not set"):
+    monkeypatch.delenv("WARREN_SECRET_JUDGE", raising=False)
+    client = RewardService(
+        ServiceReward(url="http://localhost:1", key_variable="WARREN_SECRET_JUDGE")
+    )
+    with pytest.raises(RewardFailed, match="WARREN_SECRET_JUDGE is not set"):
         await client.score(SCORED)
 
 
 async def test_who_waits_hears_also_of_what_nobody_thought_of(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("JUDGE_KEY", "no\nkey")
+    monkeypatch.setenv("WARREN_SECRET_JUDGE", "no\nkey")
     async with served(Judge()) as server:
-        settings = ServiceReward(url=str(server.make_url("/")), key_variable="JUDGE_KEY")
+        settings = ServiceReward(url=str(server.make_url("/")), key_variable="WARREN_SECRET_JUDGE")
         with pytest.raises(RewardFailed, match="could not be asked: ValueError"):
             await RewardService(settings).score(SCORED)

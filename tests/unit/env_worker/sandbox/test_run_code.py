@@ -65,10 +65,12 @@ async def test_requests_that_are_refused(url: str) -> None:
 
 
 async def test_the_tier_http(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = SandboxSettings(tier="http", url=url, key_variable="SANDBOX_KEY", limits=LIMITS)
-    with pytest.raises(SandboxFailed, match="SANDBOX_KEY is not set"):
+    settings = SandboxSettings(
+        tier="http", url=url, key_variable="WARREN_SECRET_SANDBOX", limits=LIMITS
+    )
+    with pytest.raises(SandboxFailed, match="WARREN_SECRET_SANDBOX is not set"):
         await Sandboxes(settings).open()
-    monkeypatch.setenv("SANDBOX_KEY", "secret")
+    monkeypatch.setenv("WARREN_SECRET_SANDBOX", "secret")
     sandbox = await Sandboxes(settings).open()
     assert not sandbox.keeps_state
     result = await sandbox.run("x = 42\nprint(x)", 20.0)

@@ -81,6 +81,9 @@ def public() -> Iterator[Path]:
 @pytest.mark.parametrize("tier", ["bubblewrap", "landlock"])
 async def test_libraries_can_be_imported(tier: Tier, public: Path) -> None:
     (public / "mine.py").write_text("answer = 42")
+    with pytest.raises(SandboxFailed, match="libraries: no packages were installed"):
+        await opened(tier, str(public)).__aenter__()
+    (public / "mine-1.0.dist-info").mkdir()
     async with opened(tier, str(public)) as sandbox:
         assert (await sandbox.run("import mine; mine.answer", 60.0)).output == "42\n"
 
@@ -152,3 +155,6 @@ def test_settings_that_contradict_themselves() -> None:
     for wrong in ({"tier": "http"}, {"url": "http://x"}, {"key_variable": "X"}, {"teir": "auto"}):
         with pytest.raises(ValidationError):
             SandboxSettings.model_validate(wrong)
+    addressed = {"tier": "http", "url": "http://x"}
+    with pytest.raises(ValidationError, match="must begin with WARREN_SECRET_"):
+        SandboxSettings.model_validate({**addressed, "key_variable": "WARREN_BROKER_URL"})
