@@ -3,31 +3,16 @@
 While it is replayed there is neither a sampler nor an env worker.
 """
 
-import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from tests.support.one_process import OpenPlace, Site, in_process, on_rabbitmq, tiny_site
 from tests.support.private_rabbit import PrivateRabbit
-from tests.support.processes import free_port
 
 import warren
-from warren_broker.memory import open_hub
-from warren_broker.port import Broker
-from warren_broker.rabbitmq import open_rabbitmq
-from warren_env_worker.service import serve_env_worker
-from warren_env_worker.settings import EnvWorkerSettings
-from warren_gateway.service import serve_gateway
-from warren_gateway.settings import GatewaySettings
-from warren_gpu_worker.base_models import resolve_base_models
-from warren_gpu_worker.service import serve_gpu_worker
-from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer.service import serve_trainer
 from warren_schemas.config import TrainConfig
 from warren_schemas.events import StepCompleted
 from warren_up.recipe import guess_config
@@ -36,10 +21,6 @@ pytestmark = pytest.mark.timeout(900)
 
 N_WARMUP_STEPS = 60
 """Enough for episodes that are not all alike, so that there is something to learn."""
-
-Program = Callable[[Broker], Coroutine[Any, Any, None]]
-OpenPlace = Callable[[], AbstractAsyncContextManager[Callable[[str], Awaitable[Broker]]]]
-"""Opens a broker; what that gives opens a client of it, by name."""
 
 
 def small_config() -> TrainConfig:
@@ -50,41 +31,6 @@ def small_config() -> TrainConfig:
     config["limits"] |= {"stop_at_reward": None}
     config["checkpoint"] |= {"every_steps": 4}
     return TrainConfig.model_validate(config | {"evaluation": None})
-
-
-@dataclass
-class Site:
-    """The programs of one deployment, in this process; their children are real."""
-
-    home: Path
-    open_place: OpenPlace
-    gpu: GpuWorkerSettings
-
-    @asynccontextmanager
-    async def running(self, *programs: Program) -> AsyncGenerator[warren.Client]:
-        """A client of the gateway while it and these programs run."""
-        settings = GatewaySettings(home=self.home, port=free_port())
-        listening = asyncio.Event()
-        async with self.open_place() as client_named, asyncio.TaskGroup() as tasks:
-            gateway = serve_gateway(await client_named("gateway"), settings, ready=listening)
-            running = [tasks.create_task(gateway)]
-            await listening.wait()
-            for number, program in enumerate(programs):
-                running.append(tasks.create_task(program(await client_named(f"part {number}"))))
-            key = settings.key_file.read_text().strip()
-            async with warren.connect(f"http://127.0.0.1:{settings.port}", key) as client:
-                yield client
-            for task in running:
-                task.cancel()
-
-    async def gpu_worker(self, broker: Broker) -> None:
-        await serve_gpu_worker(broker, self.gpu)
-
-    async def trainer(self, broker: Broker) -> None:
-        await serve_trainer(broker, self.gpu)
-
-    async def env_worker(self, broker: Broker) -> None:
-        await serve_env_worker(broker, EnvWorkerSettings())
 
 
 @pytest.fixture(params=["in-process", "rabbitmq"])
@@ -105,37 +51,9 @@ def own_rabbit(tmp_path: Path) -> Generator[PrivateRabbit]:
     rabbit.close()
 
 
-@asynccontextmanager
-async def in_process(folder: Path) -> AsyncGenerator[Callable[[str], Awaitable[Broker]]]:
-    async with open_hub(folder) as hub:
-
-        async def client(name: str) -> Broker:
-            return hub.client(name)
-
-        yield client
-
-
-@asynccontextmanager
-async def on_rabbitmq(rabbit: PrivateRabbit) -> AsyncGenerator[Callable[[str], Awaitable[Broker]]]:
-    """The server starts and is killed with the place."""
-    rabbit.spawn()
-    await asyncio.to_thread(rabbit.wait_until_ready)
-    async with AsyncExitStack() as stack:
-        stack.callback(rabbit.kill)
-
-        async def client(name: str) -> Broker:
-            return await stack.enter_async_context(open_rabbitmq(rabbit.url, name=name))
-
-        yield client
-
-
 @pytest.fixture
 def site(tmp_path: Path, place: OpenPlace) -> Site:
-    models = resolve_base_models(("warren/tiny",), tmp_path / "models")
-    gpu = GpuWorkerSettings(
-        base_models=models, checkpoint_url=(tmp_path / "checkpoints").as_uri(), device="cpu"
-    )
-    return Site(tmp_path, place, gpu)
+    return tiny_site(tmp_path, place)
 
 
 def weights_of(result: warren.RunResult) -> str:
