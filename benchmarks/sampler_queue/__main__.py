@@ -31,7 +31,8 @@ from warren_gpu_worker.settings import EngineName
 from warren_schemas.config import Sampling
 
 IN_FLIGHT = (1, 16, 64)
-TURNS_PER_PLACE = 4
+TURNS_PER_PLACE = 12
+"""So many that the ends, when places stand empty, weigh little."""
 LONG, ONE = Sampling(max_tokens=64), Sampling(max_tokens=1)
 N_FIRST = 10
 """Turns of one token in each round."""
@@ -65,10 +66,18 @@ def _added(ways: dict[str, Way]) -> list[str]:
 
 
 async def _rates(ways: dict[str, Way], n_in_flight: int, n_rounds: int) -> list[str]:
-    rounds = [[await _rate(way, n_in_flight) for way in ways.values()] for _ in range(n_rounds)]
+    rounds = [await _round(ways, n_in_flight, first=number) for number in range(n_rounds)]
     rates = [f"{statistics.median(column):.0f}" for column in zip(*rounds, strict=True)]
     ratios = zip(*([rate / row[0] for rate in row[1:]] for row in rounds), strict=True)
     return [*rates, *(f"{statistics.median(column):.2f}" for column in ratios)]
+
+
+async def _round(ways: dict[str, Way], n_in_flight: int, first: int) -> list[float]:
+    """The rate of each way; another one begins each round, as a machine's speed drifts."""
+    names = list(ways)
+    turn = first % len(names)
+    rates = {n: await _rate(ways[n], n_in_flight) for n in [*names[turn:], *names[:turn]]}
+    return [rates[name] for name in names]
 
 
 async def _rate(way: Way, n_in_flight: int) -> float:
