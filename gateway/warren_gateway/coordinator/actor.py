@@ -154,6 +154,7 @@ class RunActor:
 
     def _decide(self) -> None:
         self._memory.shares = self._shares.of(self._memory.run)
+        self._memory.parcels = self._shares.parcels_of(self._memory.run)
         logic.decide(self._memory, self._registry.alive)
 
     async def _take_mail(self) -> None:

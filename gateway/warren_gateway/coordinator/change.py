@@ -16,7 +16,7 @@ from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import Checkpoint, GroupRow, Model, OpRow, Run
 from warren_schemas.envelope import Item
 from warren_schemas.ids import GroupId
-from warren_schemas.wire import encode
+from warren_schemas.wire import MAX_ITEMS, encode
 
 
 @dataclass(slots=True)
@@ -51,6 +51,10 @@ class Change:
     posts: dict[WorkQueue | Stream | Topic, list[Item]] = field(
         default_factory=lambda: defaultdict[WorkQueue | Stream | Topic, list[Item]](list)
     )
+    parcels: dict[WorkQueue | Stream | Topic, int] = field(
+        default_factory=dict[WorkQueue | Stream | Topic, int]
+    )
+    """Most items in one message, for addresses that should get small ones."""
 
     def send(self, address: WorkQueue | Stream | Topic, *items: Item) -> None:
         self.posts[address].extend(items)
@@ -72,8 +76,9 @@ class Change:
         self._apply_ops(session, model_id)
         self._apply_checkpoints(session, model_id)
         for address, items in self.posts.items():
+            most = self.parcels.get(address, MAX_ITEMS)
             for same_kind in _by_kind(items):
-                post(session, address, *same_kind)
+                post(session, address, *same_kind, most=most)
 
     def _apply_groups(self, session: Session, run_id: str) -> None:
         if self.admitted:

@@ -20,6 +20,7 @@ from warren_schemas.control import EpisodeCancelled
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import Completed, EpisodeEnded, EpisodePurpose
 from warren_schemas.ids import new_group_id
+from warren_schemas.wire import MAX_ITEMS
 
 
 def admit(
@@ -165,7 +166,9 @@ def _start(memory: Memory, group: Group, members: "range | list[int]") -> None:
     environment = memory.config.environments[group.environment]
     items = [start_item(memory, group, environment, member) for member in members]
     owner = played_by(environment, memory.owner)
-    memory.change.send(interact(environment.name, owner), *items)
+    queue = interact(environment.name, owner)
+    memory.change.send(queue, *items)
+    memory.change.parcels[queue] = memory.parcels.get(place(environment.name, owner), MAX_ITEMS)
 
 
 def _cursor(purpose: EpisodePurpose, environment: int) -> str:

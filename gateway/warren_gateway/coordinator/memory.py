@@ -85,6 +85,8 @@ class Memory:
     """Messages that wait in the run's queues, as metrics."""
     shares: Mapping[str, int] = field(default_factory=dict[str, int])
     """Most episodes in the air that are this run's share, by `ownership.place`; see `shares`."""
+    parcels: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Most new episodes in one message, by `ownership.place`."""
     is_cancel_requested: bool = False
     is_broker_away: bool = False
     """It gave no answer lately, so that no worker can be heard."""

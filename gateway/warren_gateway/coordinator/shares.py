@@ -7,7 +7,8 @@ goes to the others (max-min fairness, Bertsekas and Gallager, Data Networks, sec
 has all of them.
 
 Invariant: no run sends more episodes than it has places, plus one group; so nobody's episodes wait
-behind thousands of another run's, however many that one asked for.
+behind thousands of another run's, however many that one asked for. And no message fills more than a
+fraction of a worker, for what waits in the hands of a full worker can't be taken by one with room.
 """
 
 from collections import Counter
@@ -26,6 +27,9 @@ from warren_schemas.ids import RunId
 PLACES_OF_NOBODY = 64
 """Counted while no env worker offers an environment; what was sent by then waits for the first one."""
 
+MESSAGES_TO_FILL = 4
+"""Messages of new episodes that the smallest of an environment's workers takes at the least."""
+
 Wants = Mapping[str, int]
 """Most episodes in the air, by `ownership.place`."""
 
@@ -41,17 +45,25 @@ class Shares:
         """Episodes that this run may have in the air, by `ownership.place`."""
         return {name: self._share(name) for name in self.wants.get(run, ())}
 
+    def parcels_of(self, run: RunId) -> dict[str, int]:
+        """Most new episodes in one message of this run, by `ownership.place`."""
+        return {
+            name: max(1, min(self._places(name)) // MESSAGES_TO_FILL)
+            for name in self.wants.get(run, ())
+        }
+
     def _share(self, at: str) -> int:
         wants = [own[at] for own in self.wants.values() if at in own]
-        return even_share(self._n_places(at), wants)
+        return even_share(sum(self._places(at)), wants)
 
-    def _n_places(self, at: str) -> int:
+    def _places(self, at: str) -> list[int]:
+        """Of each live worker that has any."""
         places = (
             worker.capacity // len(worker.offers)
             for worker in self._registry.alive(WorkerRole.ENVIRONMENT)
             if any(place(environment, worker.owner) == at for environment in worker.offers)
         )
-        return sum(places) or PLACES_OF_NOBODY
+        return [n for n in places if n] or [PLACES_OF_NOBODY]
 
 
 def even_share(n_places: int, wants: Iterable[int]) -> int:

@@ -45,8 +45,13 @@ _KINDS: dict[str, type[WorkQueue | Stream | Topic]] = {
 log = logging.getLogger(__name__)
 
 
-def post(session: Session, address: WorkQueue | Stream | Topic, *items: Item) -> None:
-    """Store the items as messages to be sent; they leave after the commit."""
+def post(
+    session: Session,
+    address: WorkQueue | Stream | Topic,
+    *items: Item,
+    most: int = MAX_ITEMS,
+) -> None:
+    """Store the items as messages of so many at most; they leave after the commit."""
     gateway = session.info.get(GATEWAY, "")
     kind = next(name for name, cls in _KINDS.items() if isinstance(address, cls))
     rows = [
@@ -57,15 +62,15 @@ def post(session: Session, address: WorkQueue | Stream | Topic, *items: Item) ->
             "message_id": new_message_id(),
             "gateway": gateway,
         }
-        for body in _messages(items)
+        for body in _messages(items, min(most, MAX_ITEMS))
     ]
     if rows:
         session.exec(insert(OutboxRow), params=rows)
 
 
-def _messages(items: Sequence[Item]) -> Iterable[bytes]:
-    for start in range(0, len(items), MAX_ITEMS):
-        yield from _halved(items[start : start + MAX_ITEMS])
+def _messages(items: Sequence[Item], most: int) -> Iterable[bytes]:
+    for start in range(0, len(items), most):
+        yield from _halved(items[start : start + most])
 
 
 def _halved(items: Sequence[Item]) -> Iterable[bytes]:

@@ -1,11 +1,12 @@
 """Shares of the env workers' places: even, whole, and no more than is there."""
 
 import random
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlmodel import Session
+from sqlmodel import Session, select
 from tests.support.gateway import CONFIG, heartbeat
 from tests.unit.coordinator.world import World, config
 
@@ -13,9 +14,10 @@ from warren_broker.memory import open_hub
 from warren_gateway.coordinator.shares import PLACES_OF_NOBODY, Shares, even_share, look, wanted
 from warren_gateway.registry import Registry
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import Run
+from warren_gateway.store.tables import OutboxRow, Run
 from warren_schemas.control import WorkerRole
 from warren_schemas.ids import RunId
+from warren_schemas.wire import decode
 
 MODEST, GREEDY = RunId("run_modest"), RunId("run_greedy")
 
@@ -110,3 +112,41 @@ def test_a_run_admits_no_more_than_its_share() -> None:
         world.decide()
         world.read_mail()
     assert sum(group.n_missing for group in world.memory.groups.values()) == 12
+
+
+async def test_a_message_of_new_episodes_fills_a_fraction_of_the_smallest_worker() -> None:
+    async with open_hub() as hub:
+        registry = Registry(hub.client("gateway"))
+        shares = Shares(registry)
+        shares.wants = {MODEST: {"guess": 100}}
+        registry.hear(heartbeat("w1", WorkerRole.ENVIRONMENT, "guess", capacity=1024))
+        registry.hear(heartbeat("w2", WorkerRole.ENVIRONMENT, "guess", "other", capacity=32))
+        assert shares.parcels_of(MODEST) == {"guess": 16 // 4}
+        registry.hear(heartbeat("w3", WorkerRole.ENVIRONMENT, "guess", capacity=1))
+        assert shares.parcels_of(MODEST) == {"guess": 1}
+        assert shares.parcels_of(GREEDY) == {}
+
+
+@dataclass
+class Post(World):
+    """Notes how many new episodes each message has."""
+
+    n_starts: list[int] = field(default_factory=list[int])
+
+    def _deliver(self) -> None:
+        with Session(self.engine) as session:
+            for row in session.exec(select(OutboxRow)):
+                if row.address == "interact.guess":
+                    self.n_starts.append(len(decode(row.body).items))
+        super()._deliver()
+
+
+def test_new_episodes_travel_in_messages_of_that_size() -> None:
+    large, small = (Post(config(), random.Random(1)) for _ in range(2))
+    small.memory.parcels = {"guess": 3}
+    assert large.drive(0).is_over
+    assert small.drive(0).is_over
+
+    assert max(large.n_starts) == 16
+    assert set(small.n_starts) <= {1, 2, 3}
+    assert sum(small.n_starts) == sum(large.n_starts) >= 6 * 8
