@@ -1,4 +1,7 @@
-"""Env workers with the same number of live episodes each, whose steps wait for 200 ms."""
+"""Env workers with the same number of live episodes for each, whose steps wait for 200 ms.
+
+Each has twice as many places, so that no episode waits for one that is full.
+"""
 
 import asyncio
 import time
@@ -21,7 +24,7 @@ async def workers(live: int, seconds: float, counts: tuple[int, ...] = COUNTS) -
     async with site(0, CHAOS_TURN_S=str(TURN_S)) as here, here.client() as client:
         for n_workers in counts:
             n_more = n_workers - len(here.of_role("env"))
-            await here.add_env_workers(n_more, "--capacity", str(each))
+            await here.add_env_workers(n_more, "--capacity", str(2 * each))
             rate, busy = await _rate(here, client, n_workers, n_workers * each, seconds)
             points.append((float(n_workers), rate / n_workers))
             print(

@@ -27,7 +27,7 @@ from warren_schemas.ids import RunId
 PLACES_OF_NOBODY = 64
 """Counted while no env worker offers an environment; what was sent by then waits for the first one."""
 
-MESSAGES_TO_FILL = 4
+MESSAGES_TO_FILL = 8
 """Messages of new episodes that the smallest of an environment's workers takes at the least."""
 
 Wants = Mapping[str, int]

@@ -121,7 +121,7 @@ async def test_a_message_of_new_episodes_fills_a_fraction_of_the_smallest_worker
         shares.wants = {MODEST: {"guess": 100}}
         registry.hear(heartbeat("w1", WorkerRole.ENVIRONMENT, "guess", capacity=1024))
         registry.hear(heartbeat("w2", WorkerRole.ENVIRONMENT, "guess", "other", capacity=32))
-        assert shares.parcels_of(MODEST) == {"guess": 16 // 4}
+        assert shares.parcels_of(MODEST) == {"guess": 16 // 8}
         registry.hear(heartbeat("w3", WorkerRole.ENVIRONMENT, "guess", capacity=1))
         assert shares.parcels_of(MODEST) == {"guess": 1}
         assert shares.parcels_of(GREEDY) == {}
