@@ -1,8 +1,13 @@
-"""Connections whose socket we keep hold of.
+"""Connections whose socket we keep hold of, and whose frames always find a place in the queue.
 
 aiormq hides the socket, and two things need it: keepalive probes, by which the kernel finds a peer
 that vanished without a word even while our event loop is busy, and giving up at once on a peer that
 takes nothing any more.
+
+It also keeps ten frames at most waiting for the socket, and where there is no place drops its answer
+to a server that closes a channel. The server then takes the next channel of that number for a breach
+of the protocol and hangs up, so that looking for a queue that is not there could cost a busy client
+its connection.
 """
 
 import asyncio
@@ -10,12 +15,17 @@ import socket
 from typing import Any
 
 from aio_pika import Connection
+from aiormq.connection import Connection as RawConnection
 from aiormq.connection import TCPTransportFactory, TLSTransportFactory, TransportFactory
 from yarl import URL
 
 KEEPALIVE_IDLE_S = 20
 KEEPALIVE_INTERVAL_S = 10
 KEEPALIVE_PROBES = 3
+
+# No limit of its own is needed: publishers wait for their confirms, and there are no more acks than
+# messages in our hands.
+RawConnection.FRAME_BUFFER_SIZE = 0
 
 
 class HeldTransport(TransportFactory):

@@ -1,0 +1,58 @@
+"""What becomes of a connection when the server says no at a bad moment."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aio_pika.abc import AbstractChannel
+from pamqp.commands import Channel, Queue
+from tests.support.fake_rabbit import FakeRabbit, fake_rabbit
+from yarl import URL
+
+from warren_broker.rabbitmq.connection import Link
+from warren_broker.rabbitmq.topology import inspect
+
+PATIENCE_S = 30.0
+MORE_THAN_SOCKETS_HOLD = 16 * 1024 * 1024
+N_ACKS = 100
+
+
+@asynccontextmanager
+async def linked(fake: FakeRabbit) -> AsyncGenerator[Link]:
+    link = Link(URL(fake.url), description="RabbitMQ")
+    await link.start(timeout_s=PATIENCE_S)
+    try:
+        yield link
+    finally:
+        await link.close()
+
+
+async def fill(channel: AbstractChannel) -> list["asyncio.Future[Any]"]:
+    """Send more than a server takes that does not read, and then acks on top of it."""
+    frames = await channel.get_underlay_channel()
+    body = b"x" * MORE_THAN_SOCKETS_HOLD
+    sending = [asyncio.ensure_future(frames.basic_publish(body, routing_key="q"))]
+    await asyncio.sleep(0.05)  # the writer is at it; there is no event to wait for
+    acks = [asyncio.ensure_future(frames.basic_ack(n, wait=False)) for n in range(N_ACKS)]
+    await asyncio.sleep(0)
+    return [*sending, *acks]
+
+
+async def test_a_channel_that_the_server_closes_is_closed_on_both_sides_however_much_is_sent() -> (
+    None
+):
+    """Or else the server takes the next channel of that number for a breach of the protocol."""
+    async with fake_rabbit() as fake, linked(fake) as link:
+        busy, looking = await link.open_channel(), await link.open_channel()
+        look = asyncio.create_task(inspect(looking, "missing"))
+        number, _ = await fake.until(lambda came: isinstance(came[1], Queue.Declare))
+        fake.is_reading.clear()
+        sending = await fill(busy)
+        fake.say(number, Channel.Close(404, "NOT_FOUND - no queue 'missing'", 50, 10))
+        assert await asyncio.wait_for(look, PATIENCE_S) is None
+        fake.is_reading.set()
+        await fake.until(lambda came: came[0] == number and isinstance(came[1], Channel.CloseOk))
+        for task in sending:
+            task.cancel()
+        await asyncio.gather(*sending, return_exceptions=True)
