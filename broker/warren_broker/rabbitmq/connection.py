@@ -58,6 +58,8 @@ class Link:
         """Open channels of the current connection that nobody uses."""
         self._waiting: set[asyncio.Future[None]] = set()
         self._dropped = asyncio.Event()
+        self._why = ""
+        """What the current connection was given up for."""
         self._keeper: asyncio.Task[None] | None = None
         self._is_closed = False
         self.n_connections = 0
@@ -106,8 +108,8 @@ class Link:
                     return await connection.channel(
                         publisher_confirms=confirms, on_return_raises=confirms
                     )
-        except Lost:
-            self.drop(connection)
+        except Lost as error:
+            self.drop(connection, f"it opened no channel ({error})")
             raise
 
     @asynccontextmanager
@@ -173,9 +175,10 @@ class Link:
             pass
         raise BrokerUnavailable(f"{self._description} gave no answer in {timeout_s:g} s: {reason}")
 
-    def drop(self, connection: HeldConnection) -> None:
+    def drop(self, connection: HeldConnection, why: str) -> None:
         """Give up on a connection that was closed or doesn't answer; another one is dialled."""
-        if connection is self._current:
+        if connection is self._current and not self._dropped.is_set():
+            self._why = why
             self._dropped.set()
 
     async def close(self) -> None:
@@ -193,7 +196,9 @@ class Link:
             await self._dropped.wait()
             self._current = None
             self._idle.clear()
-            log.warning("lost the connection to %s; connecting again", self._description)
+            log.warning(
+                "lost the connection to %s: %s; connecting again", self._description, self._why
+            )
             await _hang_up(connection)
             connection = await self._dial_until_answered()
             self._announce(connection)
@@ -203,8 +208,8 @@ class Link:
         self._dropped.clear()
         self._current = connection
 
-        def closed(_: object, __: object) -> None:
-            self.drop(connection)
+        def closed(_: object, error: object) -> None:
+            self.drop(connection, str(error) or repr(error))
 
         connection.close_callbacks.add(closed)
         self.n_connections += 1

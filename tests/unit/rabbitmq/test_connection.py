@@ -1,12 +1,14 @@
-"""What becomes of a connection when the server says no at a bad moment."""
+"""What becomes of a connection when the server says no, at a bad moment or without being asked."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 from aio_pika.abc import AbstractChannel
-from pamqp.commands import Channel, Queue
+from pamqp.commands import Channel, Connection, Queue
 from tests.support.fake_rabbit import FakeRabbit, fake_rabbit
 from yarl import URL
 
@@ -56,3 +58,12 @@ async def test_a_channel_that_the_server_closes_is_closed_on_both_sides_however_
         for task in sending:
             task.cancel()
         await asyncio.gather(*sending, return_exceptions=True)
+
+
+async def test_why_a_connection_was_lost_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "warren_broker")
+    async with fake_rabbit() as fake, linked(fake) as link:
+        fake.say(0, Connection.Close(504, "CHANNEL_ERROR - expected 'channel.open'", 60, 40))
+        async with asyncio.timeout(PATIENCE_S):
+            await link.reconnected(1)
+    assert "CHANNEL_ERROR - expected 'channel.open'" in caplog.text
