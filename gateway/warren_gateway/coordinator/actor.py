@@ -280,5 +280,10 @@ class RunActor:
 async def _hand_over(
     inbox: Inbox[ItemT], put: "Callable[[list[Claim[ItemT]]], Awaitable[None]]"
 ) -> None:
+    """Until cancelled: a run whose queue is gone would hear nothing more, and begins again instead.
+
+    Raises `BrokerUnavailable`.
+    """
     async for claims in inbox:
         await put(list(claims))
+    raise BrokerUnavailable("what the run reads from was deleted at the broker")

@@ -8,16 +8,18 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from tests.support.brokers import eventually
 from tests.support.gateway import CONFIG
 from tests.support.processes import free_port
 
 from warren_broker.port import Broker
+from warren_broker.topology import WorkQueue
 from warren_gateway.auth import InvalidKey
 from warren_gateway.service import CannotListen, PortInUse, serve_gateway
 from warren_gateway.settings import GatewaySettings
 from warren_gateway.store.store import StoreUnavailable
 from warren_schemas.events import RunState
-from warren_schemas.http import Health, RunView
+from warren_schemas.http import Health, QueueList, RunView
 
 STOP_S = 5.0
 
@@ -74,6 +76,40 @@ async def test_a_submitted_run_reaches_the_coordinator_and_outlives_a_restart(
         async with client.get(f"/v1/runs/{run}") as response:
             view = RunView.model_validate_json(await response.read())
     assert view.state is RunState.CANCELLED
+
+
+async def test_a_run_whose_queue_was_deleted_begins_again(
+    broker: Broker, settings: GatewaySettings
+) -> None:
+    async with serving(broker, settings) as client:
+        async with client.post("/v1/runs", json={"config": CONFIG}) as response:
+            assert response.status == 201
+        answers = await its_answers(client)
+        await broker.publish(answers, b"garbage", message_id="1")
+
+        async def is_read() -> bool:
+            return bool(await broker.dead_letters())
+
+        async def is_there() -> bool:
+            return await broker.depth(answers) is not None
+
+        await eventually(is_read)
+        await broker.delete(answers)
+        await eventually(is_there)
+
+
+async def its_answers(client: aiohttp.ClientSession) -> WorkQueue:
+    """Where the trainer's answers to the only run come, once that is there."""
+    found: list[str] = []
+
+    async def is_found() -> bool:
+        async with client.get("/v1/queues") as response:
+            queues = QueueList.model_validate_json(await response.read()).queues
+        found.extend(queue.name for queue in queues if queue.name.startswith("results."))
+        return bool(found)
+
+    await eventually(is_found)
+    return WorkQueue(found[0])
 
 
 async def test_it_stops_within_five_seconds_with_streams_open(
