@@ -24,6 +24,9 @@ from typing import Literal, Protocol
 
 from warren_broker.topology import Address, Home, Stream, Topic, WorkQueue
 
+MAX_REASON_CHARS = 2000
+"""Of the reason of a dead letter; what is longer is cut off. RabbitMQ takes no long headers."""
+
 
 @dataclass(frozen=True, slots=True)
 class FromTime:

@@ -2,7 +2,7 @@
 
 from tests.support.brokers import Place, assert_quiet, letters_of, publish_bodies, take
 
-from warren_broker.port import Broker
+from warren_broker.port import MAX_REASON_CHARS, Broker
 from warren_broker.topology import DEAD
 
 
@@ -17,6 +17,19 @@ async def test_a_dead_letter_says_where_from_and_why(place: Place, broker: Broke
     assert letter.reason == "the header is not JSON — honestly"
     assert letter.first_seen_s > 1e9
     assert (await broker.depth(DEAD) or 0) >= 1
+
+
+async def test_a_reason_of_any_length_is_told_as_far_as_it_can_be(
+    place: Place, broker: Broker
+) -> None:
+    """Such as one that names a key of as many characters as a message has."""
+    queue, reason = place.queue(), "unknown key: " + "k" * 1_000_000
+    async with broker.consume(queue, prefetch=1) as consumer:
+        await broker.publish(queue, b"bad", message_id=f"{place.prefix}-bad")
+        await (await take(consumer)).dead_letter(reason)
+        await broker.dead_letter(b"too", origin=queue, reason=reason, message_id=place.prefix)
+    letters = await letters_of(broker, queue, 2)
+    assert [letter.reason for letter in letters] == [reason[:MAX_REASON_CHARS]] * 2
 
 
 async def test_looking_at_dead_letters_takes_none(place: Place, broker: Broker) -> None:

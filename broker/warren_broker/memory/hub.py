@@ -18,7 +18,7 @@ from warren_broker.memory.client import MemoryBroker
 from warren_broker.memory.streams import Streams, open_streams
 from warren_broker.memory.topics import Topics
 from warren_broker.memory.work_queue import HomeQueue, Message, Queue
-from warren_broker.port import DeadLetter
+from warren_broker.port import MAX_REASON_CHARS, DeadLetter
 from warren_broker.topology import DEAD, Home, WorkQueue
 
 log = logging.getLogger(__name__)
@@ -63,9 +63,9 @@ class MemoryHub:
 
     def bury(self, message: Message, origin: str, reason: str) -> None:
         """Move a message to `dead`."""
-        log.warning("message %s of %s goes to dead: %s", message.id, origin, reason)
         message.origin = origin
-        message.reason = reason
+        message.reason = reason[:MAX_REASON_CHARS]
+        log.warning("message %s of %s goes to dead: %s", message.id, origin, message.reason)
         message.n_deliveries = 0
         dead = self.declare(DEAD)
         if len(dead.ready) >= dead.max_messages:

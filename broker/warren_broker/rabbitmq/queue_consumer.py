@@ -198,7 +198,9 @@ class QueueConsumer(Mailbox):
             self._ack(delivery)
 
     async def _bury(self, delivery: QueueDelivery, reason: str) -> None:
-        log.warning("%s of %s goes to dead: %s", delivery.message_id, self._place.origin, reason)
+        log.warning(
+            "%s of %s goes to dead: %.500s", delivery.message_id, self._place.origin, reason
+        )
         headers = kept_headers(delivery.message) | {ID: delivery.message_id}
         try:
             await self._republisher.bury(

@@ -7,6 +7,7 @@ import asyncio
 
 from aiormq.abc import DeliveredMessage
 
+from warren_broker.port import MAX_REASON_CHARS
 from warren_broker.rabbitmq.entities import Entities, retry_delay_s
 from warren_broker.rabbitmq.messages import N_BEFORE, REASON, Headers, Parcel, kept_headers
 from warren_broker.rabbitmq.publisher import Publisher
@@ -33,7 +34,7 @@ class Republisher:
 
     async def bury(self, body: bytes, *, queue: str, reason: str, headers: Headers) -> None:
         """Send it to `dead`, as coming from `queue` (its name at the server)."""
-        marked = {**headers, REASON: reason}
+        marked = {**headers, REASON: reason[:MAX_REASON_CHARS]}
         await self._send(Parcel(self._entities.lost, queue, body, marked))
 
     async def _send(self, parcel: Parcel) -> None:

@@ -12,6 +12,7 @@ from functools import partial
 
 from warren_broker.errors import BrokerUnavailable, NotAllowed
 from warren_broker.pauses import pauses
+from warren_broker.port import MAX_REASON_CHARS
 from warren_broker.remote.consumer import RemoteConsumer
 from warren_broker.remote.conversation import Conversation, Lost, Refused
 from warren_broker.remote.frames import (
@@ -33,7 +34,6 @@ from warren_schemas.frame import MAX_MESSAGE_BYTES
 OPEN_S = 10.0
 CALL_S = 60.0
 ATTACH_S = 90.0
-MAX_REASON_CHARS = 2000
 
 Make = Callable[[int, float], AnyCall]
 """A call from its number and the seconds that are left for it."""

@@ -15,7 +15,7 @@ from warren_broker.errors import BrokerError
 from warren_broker.memory.mailbox import Mailbox
 from warren_broker.memory.topics import MAX_UNSEEN, Event
 from warren_broker.pauses import pauses
-from warren_broker.port import Delivery
+from warren_broker.port import MAX_REASON_CHARS, Delivery
 from warren_broker.remote.conversation import Conversation, Lost, Refused
 from warren_broker.remote.frames import (
     Consume,
@@ -68,7 +68,7 @@ class RemoteDelivery:
         await self._settle("nack", delay_s=delay_s)
 
     async def dead_letter(self, reason: str) -> None:
-        await self._settle("dead_letter", reason=reason[:2000])
+        await self._settle("dead_letter", reason=reason[:MAX_REASON_CHARS])
 
     async def _settle(
         self, how: Literal["ack", "nack", "dead_letter"], *, delay_s: float = 0.0, reason: str = ""
