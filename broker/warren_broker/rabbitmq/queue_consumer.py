@@ -97,6 +97,7 @@ class QueueConsumer(Mailbox):
     """One consumer of one work queue, for one task."""
 
     needs_no_ack = False
+    outlives_queue = False
 
     def __init__(self, link: Link, place: Place, prefetch: int, republisher: Republisher) -> None:
         super().__init__()

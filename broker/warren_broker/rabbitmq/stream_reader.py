@@ -107,6 +107,7 @@ class StreamReader(Mailbox):
     """One reader of one stream, for one task."""
 
     needs_no_ack = False
+    outlives_queue = False
 
     def __init__(self, link: Link, stream: QueueEntity, start: StreamStart, prefetch: int) -> None:
         super().__init__()

@@ -5,7 +5,7 @@ Invariants:
 - After a reconnect the consumer is attached anew on a channel of its own; `detached` is called in
   between, so that whoever buffers deliveries can drop those that will come again.
 - A queue that was deleted ends the iteration; a consumer that the server cancelled for any other
-  reason (a leader that moved) is attached anew.
+  reason (a leader that moved), or whose queue is its own affair, is attached anew.
 - Leaving closes the channel, and the server takes back whatever was not settled on it.
 """
 
@@ -52,6 +52,11 @@ class Taker(Protocol):
         """Whether a message counts as settled once it was sent."""
         ...
 
+    @property
+    def outlives_queue(self) -> bool:
+        """Whether it takes another queue where its queue was deleted."""
+        ...
+
     def accept(self, frames: Frames, message: DeliveredMessage) -> None:
         """Take a message over, at once."""
         ...
@@ -93,7 +98,7 @@ class Subscription:
                 waits = pauses()
                 await self._gone.wait()
                 self._taker.detached()
-                if self._was_cancelled and await self._is_deleted():
+                if await self._is_over():
                     return self._taker.end()
             except (Lost, ChannelNotFoundEntity) as error:
                 log.debug("not attached: %s", error)
@@ -142,7 +147,10 @@ class Subscription:
         self._was_cancelled = True
         self._gone.set()
 
-    async def _is_deleted(self) -> bool:
+    async def _is_over(self) -> bool:
+        """Whether the queue was deleted, and the consumer ends with it."""
+        if not self._was_cancelled or self._taker.outlives_queue:
+            return False
         async with self._link.channel() as channel:
             return await inspect(channel, self._queue) is None
 

@@ -60,6 +60,7 @@ class TopicSubscriber(Mailbox):
 
     prefetch = 0
     needs_no_ack = True
+    outlives_queue = True
 
     def __init__(self, link: Link, entities: Entities, topic: Topic) -> None:
         super().__init__()
