@@ -108,6 +108,13 @@ def _run(broker_url: str, settings: "GatewaySettings") -> None:
         _fail(str(error), "Correct WARREN_API_KEY, or unset it to have a key made.")
     except CannotListen as error:
         _fail(str(error))
+    except OSError as error:
+        if error.filename is None:
+            raise
+        _fail(
+            f"can't use {error.filename}: {error.strerror}",
+            "Give a folder that you may write to, with --home (WARREN_HOME).",
+        )
     except ExceptionGroup:
         logging.getLogger(__name__).exception("the gateway broke down")
         raise

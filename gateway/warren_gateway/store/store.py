@@ -10,10 +10,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from alembic.util.exc import CommandError
 from psycopg import Error as PostgresError
 from sqlalchemy import Engine, event
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import InterfaceError, InternalError, OperationalError
+from sqlalchemy.exc import DatabaseError, InterfaceError, InternalError, OperationalError
 from sqlmodel import Session, create_engine
 
 from warren_gateway.store.migrate import upgrade
@@ -51,10 +52,15 @@ class Store:
         store = cls(engine, 1 if is_sqlite else POSTGRES_THREADS)
         try:
             await store._in_thread(lambda: upgrade(engine))
-        except (OperationalError, InterfaceError) as error:
+        except (DatabaseError, InterfaceError) as error:
             await store.close()
             raise StoreUnavailable(
                 f"can't open the store at {describe(url)}: {error.orig}"
+            ) from error
+        except CommandError as error:
+            await store.close()
+            raise StoreUnavailable(
+                f"the store at {describe(url)} is of a newer Warren than this one ({error})"
             ) from error
         return store
 

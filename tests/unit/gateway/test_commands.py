@@ -35,6 +35,8 @@ def test_without_a_broker_it_says_what_to_give(capsys: pytest.CaptureFixture[str
         ({"broker": "http://x"}, "is no broker URL"),
         ({"broker": "amqp://127.0.0.1:1"}, "--broker (WARREN_BROKER_URL)"),
         ({"store": f"postgresql://127.0.0.1:{free_port()}/x"}, "--store (WARREN_STORE_URL)"),
+        ({"store": f"sqlite:///{__file__}"}, "--store (WARREN_STORE_URL)"),
+        ({"home": Path(__file__) / "home"}, "--home (WARREN_HOME)"),
     ],
 )
 def test_what_can_not_work_is_one_sentence(
