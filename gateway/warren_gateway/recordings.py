@@ -10,6 +10,7 @@ from sqlmodel import Session, col, select
 
 from warren_gateway.coordinator.advantages import OF_BATCH, advantages
 from warren_gateway.coordinator.credit import is_by_turn
+from warren_gateway.newer import readable_config
 from warren_gateway.position import Position
 from warren_gateway.runs import NoSuchRun
 from warren_gateway.store.store import Store
@@ -103,8 +104,8 @@ def _progress(session: Session, run: str) -> tuple[int, bool]:
 def _to_archive(session: Session) -> list[RunId]:
     since_s = time.time() - LATELY_S
     is_recent = col(Run.ended_s).is_(None) | (col(Run.ended_s) > since_s)
-    rows = list(session.exec(select(Run).where(is_recent)))
-    return [RunId(row.id) for row in rows if _config(row).retention.archive is not None]
+    configs = {row.id: readable_config(row) for row in session.exec(select(Run).where(is_recent))}
+    return [RunId(run) for run, config in configs.items() if config and config.retention.archive]
 
 
 def _config(row: Run) -> TrainConfig:

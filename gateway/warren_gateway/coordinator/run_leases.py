@@ -47,16 +47,23 @@ class Renewed:
     is_cancel_requested: bool
 
 
-def claim(session: Session, gateway: str, *, is_alone: bool = False) -> dict[RunId, int]:
+def claim(
+    session: Session, gateway: str, *, is_alone: bool = False, but: Collection[RunId] = ()
+) -> dict[RunId, int]:
     """Take runs that nobody drives; their epochs. `is_alone`: those of other gateways as well.
 
+    `but` are left to others.
     A run whose row is locked is left for the next look: whoever drove it may have frozen in a
     transaction, which is ended here.
     """
     end_frozen(session)
     now_s = store_time_s(session)
     unheld = or_(col(Run.state).not_in(FINAL), col(Run.coordinator).is_not(None))
-    query = select(Run).where(unheld).order_by(col(Run.leased_until_s), col(Run.id))
+    query = (
+        select(Run)
+        .where(unheld, col(Run.id).not_in(but))
+        .order_by(col(Run.leased_until_s), col(Run.id))
+    )
     if not is_alone:
         query = query.where(col(Run.leased_until_s) < now_s).limit(MOST_AT_ONCE)
     claimed: dict[RunId, int] = {}

@@ -1,7 +1,8 @@
 """All coordinators of this gateway: one actor for each run that it holds the lease of.
 
 Invariants: a run has at most one actor here, and acts only while this gateway holds its lease
-(`run_leases`); an actor's failure ends only its own run; a broker or store that is away ends none.
+(`run_leases`); an actor's failure ends only its own run; a broker or store that is away ends none; a
+run that only a newer gateway can read is left to one.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar, cast
 
+from pydantic import ValidationError
 from sqlmodel import Session
 
 from warren_broker.errors import BrokerClosed, BrokerError
@@ -20,6 +22,7 @@ from warren_gateway.coordinator.run_leases import LOOK_AGAIN_S, RENEW_S, LeaseLo
 from warren_gateway.registry import Registry
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
+from warren_schemas.explain import explain
 from warren_schemas.ids import RunId, new_id
 
 LAPSED_S = 0.02
@@ -60,6 +63,7 @@ class Coordinators:
         self._gateway = store.gateway
         self._shares = shares.Shares(registry)
         self._holdings: dict[RunId, _Holding] = {}
+        self._unreadable: set[RunId] = set()
         self._look = asyncio.Event()
 
     def notify(self, run_id: RunId) -> None:
@@ -122,8 +126,10 @@ class Coordinators:
     async def _claim(self, tasks: asyncio.TaskGroup, *, is_alone: bool) -> float:
         """Take up what is free; in how many seconds something else may be."""
 
+        but = frozenset(self._unreadable)
+
         def work(session: Session) -> tuple[dict[RunId, int], float]:
-            claimed = run_leases.claim(session, self._gateway, is_alone=is_alone)
+            claimed = run_leases.claim(session, self._gateway, is_alone=is_alone, but=but)
             return claimed, run_leases.until_next_lapse_s(session, self._gateway)
 
         claimed, lapse_s = await self._store.transact(work)
@@ -184,6 +190,12 @@ class Coordinators:
         if away is not None:
             log.warning("%s begins again from the store: %s", run, away)
             return False
+        if holding.actor is None and isinstance(error, ValidationError):
+            self._unreadable.add(run)  # our lease runs out, and we take no other
+            log.error(
+                "%s is left to a gateway that can read it: %s", run, "; ".join(explain(error))
+            )
+            return True
         error_id = new_id("err")
         log.error("%s: the coordinator of %s failed", error_id, run, exc_info=error)
         if holding.actor is None:

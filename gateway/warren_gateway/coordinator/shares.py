@@ -18,6 +18,7 @@ from sqlmodel import Session, col, select
 
 from warren_gateway.coordinator.ownership import place, played_by
 from warren_gateway.coordinator.run_leases import FINAL
+from warren_gateway.newer import readable_config
 from warren_gateway.registry import Registry
 from warren_gateway.store.tables import Run
 from warren_schemas.config import LiveSource, TrainConfig
@@ -78,15 +79,20 @@ def even_share(n_places: int, wants: Iterable[int]) -> int:
 
 
 def look(session: Session, known: Mapping[RunId, Wants]) -> dict[RunId, Wants]:
-    """What the runs want that go on and don't wait for a worker; configs never change."""
+    """What the runs want that go on and don't wait for a worker; configs never change.
+
+    Of a run that only a newer gateway can read we can't tell.
+    """
     is_moving = col(Run.state).not_in(FINAL), col(Run.waiting_for).is_(None)
     ids = [RunId(run) for run in session.exec(select(Run.id).where(*is_moving))]
     new = select(Run).where(col(Run.id).in_([run for run in ids if run not in known]))
-    read = {
-        RunId(run.id): wanted(TrainConfig.model_validate(run.config), run.owner)
-        for run in session.exec(new)
-    }
+    read = {RunId(run.id): _wanted_by(run) for run in session.exec(new)}
     return {run: known[run] if run in known else read[run] for run in ids}
+
+
+def _wanted_by(run: Run) -> Wants:
+    config = readable_config(run)
+    return {} if config is None else wanted(config, run.owner)
 
 
 def wanted(config: TrainConfig, owner: str) -> Wants:

@@ -112,6 +112,14 @@ async def test_the_owner_of_a_private_store_takes_over_at_once(store: Store) -> 
     assert await claim(store, "b", is_alone=True) == {RUN: 2}
 
 
+async def test_a_run_that_a_gateway_can_not_read_is_left_to_others(store: Store) -> None:
+    def claim_but_one(session: Session) -> dict[RunId, int]:
+        return run_leases.claim(session, "older", but={RUN})
+
+    assert await store.transact(claim_but_one) == {}
+    assert await claim(store, "newer") == {RUN: 1}
+
+
 async def test_a_zombie_writes_nothing(store: Store) -> None:
     await claim(store, "a")
     assert await store.transact(fencing(epoch=1, revision=1))

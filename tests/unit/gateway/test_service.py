@@ -8,6 +8,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from sqlmodel import Session
 from tests.support.brokers import eventually
 from tests.support.gateway import CONFIG
 from tests.support.processes import free_port
@@ -17,7 +18,8 @@ from warren_broker.topology import WorkQueue
 from warren_gateway.auth import InvalidKey
 from warren_gateway.service import CannotListen, PortInUse, serve_gateway
 from warren_gateway.settings import GatewaySettings
-from warren_gateway.store.store import StoreUnavailable
+from warren_gateway.store.store import Store, StoreUnavailable
+from warren_gateway.store.tables import Run
 from warren_schemas.events import RunState
 from warren_schemas.http import Health, QueueList, RunView
 
@@ -110,6 +112,35 @@ async def its_answers(client: aiohttp.ClientSession) -> WorkQueue:
 
     await eventually(is_found)
     return WorkQueue(found[0])
+
+
+async def test_runs_that_only_a_newer_gateway_can_read_are_left_to_it(
+    broker: Broker, settings: GatewaySettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    runs: list[str] = []
+    async with serving(broker, settings) as client:
+        for _ in range(3):
+            async with client.post("/v1/runs", json={"config": CONFIG}) as response:
+                runs.append((await response.json())["id"])
+
+    def make_newer(session: Session) -> None:
+        session.get_one(Run, runs[0]).progress = {"key_of_tomorrow": 1}
+        session.get_one(Run, runs[1]).config = {**CONFIG, "key_of_tomorrow": 1}
+
+    store = await Store.open(settings.store_url)
+    await store.transact(make_newer)
+    await store.close()
+
+    async def are_left() -> bool:
+        told = [f"{run} is left to a gateway that can read it" in caplog.text for run in runs]
+        return told == [True, True, False]
+
+    async with serving(broker, settings) as client:
+        await eventually(are_left)
+        async with client.post(f"/v1/runs/{runs[2]}/cancel") as response:
+            assert response.status == 200
+        async with client.get(f"/v1/runs/{runs[2]}/events") as response, asyncio.timeout(60):
+            assert '"state":"cancelled"' in await response.text()
 
 
 async def test_it_stops_within_five_seconds_with_streams_open(
