@@ -1,7 +1,7 @@
-"""Queues whose making was cut short, as by a server that is killed in the middle of it."""
+"""Queues whose making was cut short, by a server that is killed in the middle of it or is too slow."""
 
 import pytest
-from aio_pika import Message
+from aio_pika import Message, connect
 from aio_pika.abc import AbstractChannel
 from tests.support.private_rabbit import PrivateRabbit
 
@@ -25,6 +25,7 @@ def cut_short(
         await whole(channel, QueueEntity(entity.name, arguments or entity.arguments))
         if body is not None:
             await channel.default_exchange.publish(Message(body), routing_key=entity.name)
+        await (await channel.get_underlay_channel()).connection.close()
         raise Lost("the server was killed")
 
     monkeypatch.setattr(topology, "declare", half)
@@ -51,3 +52,29 @@ async def test_one_that_is_of_use_already_stays(
         await broker.declare(queue)
         assert await broker.depth(queue) == 1
         await broker.delete(queue)
+
+
+async def test_what_a_slow_server_has_made_stays(
+    private_rabbit: PrivateRabbit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many queues take a busy server longer than an attempt may take; the next one gets further."""
+    first, second = WorkQueue("slow-first"), WorkQueue("slow-second")
+    whole, names = topology.declare, list[str]()
+
+    async def slow(channel: AbstractChannel, entity: Entity) -> None:
+        if entity.name.endswith(second.name) and entity.name not in names:
+            names.append(entity.name)
+            raise Lost("no answer in time")
+        await whole(channel, entity)
+        if entity.name.endswith(first.name) and entity.name not in names:
+            names.append(entity.name)
+            await (await channel.get_underlay_channel()).queue_bind(entity.name, "amq.fanout")
+
+    monkeypatch.setattr(topology, "declare", slow)
+    async with open_rabbitmq(private_rabbit.url, name="test") as broker:
+        await broker.declare(first, second)
+        async with await connect(private_rabbit.url) as connection:
+            exchange = await (await connection.channel()).get_exchange("amq.fanout")
+            await exchange.publish(Message(b"to what is bound"), routing_key="", mandatory=False)
+        assert await broker.depth(first) == 1
+        await broker.delete(first, second)

@@ -7,6 +7,7 @@ Invariants:
   has written down the name of a queue or stream, forgets it with all that it confirmed for it.
 - A queue whose making was cut short is made anew: RabbitMQ 3.10 makes a quorum queue first and tells
   it of its arguments then, and killed in between keeps one that never expires, nor its messages.
+  What a server that lives was too slow for stays, so that the next attempt gets further.
 """
 
 import asyncio
@@ -134,11 +135,14 @@ async def settle_in(
 
     Raises `BrokerError` for one that is there with other arguments, and `BrokerUnavailable`.
     """
-    begun = set[str]()
+    begun, n_connections = set[str](), link.n_connections
 
     async def run(channel: AbstractChannel) -> None:
-        for name in sorted(begun):
-            await _clear_away(link, name)
+        nonlocal n_connections
+        if link.n_connections != n_connections:
+            for name in sorted(begun):
+                await _clear_away(link, name)
+            n_connections = link.n_connections
         begun.update(await _missing(link, entities) if settle_s > 0.0 else ())
         for entity in entities:
             await declare(channel, entity)
