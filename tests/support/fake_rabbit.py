@@ -1,12 +1,14 @@
 """As much of a RabbitMQ server as it takes to open channels, in this process.
 
 It answers what it must and no more, keeps every frame that came, and says what a test tells it to:
-for what a real server does too seldom to wait for.
+for what a real server does too seldom to wait for. Like RabbitMQ it hangs up on who opens a channel
+that is there, or closes one that is not.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 from pamqp import commands, frame
 from pamqp.base import Frame
@@ -28,12 +30,46 @@ class FakeRabbit:
         self.is_reading = asyncio.Event()
         """Cleared: nothing is taken from the socket any more."""
         self.is_reading.set()
+        self.delay_s = 0.0
+        """How long what it says is on its way."""
+        self._open: set[int] = set()
+        self._closing: set[int] = set()
+        """Channels that it has closed, and whose end was not agreed to yet."""
         self._news = asyncio.Condition()
         self._writer: asyncio.StreamWriter | None = None
 
     def say(self, channel: int, said: Frame) -> None:
         assert self._writer is not None
-        self._writer.write(frame.marshal(said, channel))
+        if isinstance(said, commands.Channel.Close):
+            self._open.discard(channel)
+            self._closing.add(channel)
+        write = partial(self._writer.write, frame.marshal(said, channel))
+        asyncio.get_running_loop().call_later(self.delay_s, write)
+
+    def _answer(self, channel: int, body: object) -> None:
+        if self._is_breach(channel, body):
+            self.say(0, commands.Connection.Close(504, "CHANNEL_ERROR", 0, 0))
+        match body:
+            case commands.Channel.Open():
+                self._open.add(channel)
+            case commands.Channel.Close():
+                self._open.discard(channel)
+            case commands.Channel.CloseOk():
+                self._closing.discard(channel)
+            case _:
+                pass
+        if (answer := _answer(body)) is not None:
+            self.say(channel, answer)
+
+    def _is_breach(self, channel: int, body: object) -> bool:
+        is_there = channel in self._open | self._closing
+        match body:
+            case commands.Channel.Open():
+                return is_there
+            case commands.Channel.Close():
+                return not is_there
+            case _:
+                return False
 
     async def until(self, is_it: Callable[[Came], bool]) -> Came:
         """The first frame like this, once it has come."""
@@ -49,8 +85,7 @@ class FakeRabbit:
             while True:
                 await self.is_reading.wait()
                 channel, body = await _read(reader)
-                if (answer := _answer(body)) is not None:
-                    self.say(channel, answer)
+                self._answer(channel, body)
                 async with self._news:
                     self.came.append((channel, body))
                     self._news.notify_all()
@@ -79,6 +114,8 @@ def _answer(asked: object) -> Frame | None:
             return commands.Channel.OpenOk()
         case commands.Channel.Close():
             return commands.Channel.CloseOk()
+        case commands.Basic.Qos():
+            return commands.Basic.QosOk()
         case _:
             return None
 

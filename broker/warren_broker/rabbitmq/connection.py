@@ -138,7 +138,7 @@ class Link:
             if is_well and len(self._idle) < MOST_IDLE:
                 self._idle.append(channel)
             else:
-                await close_channel(channel)
+                leave_channel(channel)
 
     def _idle_channel(self) -> AbstractChannel | None:
         while self._idle:
@@ -258,10 +258,23 @@ class Link:
 
 
 async def close_channel(channel: AbstractChannel) -> None:
-    """Close within `CLOSE_S`; a channel that can't be closed ends with its connection."""
-    with contextlib.suppress(Lost), amqp():
-        async with asyncio.timeout(CLOSE_S):
-            await channel.close()
+    """Close, and wait for that `CLOSE_S` at most."""
+    await asyncio.wait([leave_channel(channel)], timeout=CLOSE_S)
+
+
+def leave_channel(channel: AbstractChannel) -> asyncio.Future[tuple[BaseException | None]]:
+    """Begin to close; done when it is closed, or its connection is lost.
+
+    Never cut short: aiormq would say goodbye a second time, and a server that has heard the first one
+    takes the second for a breach of the protocol and hangs up.
+    """
+    closing = asyncio.gather(channel.close(), return_exceptions=True)
+    _closing.add(closing)
+    closing.add_done_callback(_closing.discard)
+    return closing
+
+
+_closing: set[asyncio.Future[tuple[BaseException | None]]] = set()
 
 
 async def _hang_up(connection: HeldConnection) -> None:

@@ -196,13 +196,25 @@ async def declare(channel: AbstractChannel, entity: Entity) -> None:
 
 
 async def inspect(channel: AbstractChannel, queue_name: str) -> Queue.DeclareOk | None:
-    """Ask the server itself: aio-pika would answer from memory. A missing queue ends the channel."""
+    """Ask the server itself: aio-pika would answer from memory. A missing queue ends the channel.
+
+    Who gives up waiting leaves the question under way: where the server has just ended the channel,
+    aiormq, cut short, would forget to agree to that, and the channel's number would be of no use.
+    """
     frames = await channel.get_underlay_channel()
+    asking = asyncio.ensure_future(frames.queue_declare(queue_name, passive=True))
+    asking.add_done_callback(_answered)
     try:
         with amqp():
-            return await frames.queue_declare(queue_name, passive=True)
+            return await asyncio.shield(asking)
     except ChannelNotFoundEntity:
         return None
+
+
+def _answered(asking: asyncio.Future[Queue.DeclareOk]) -> None:
+    """Whoever asked may have gone."""
+    if not asking.cancelled():
+        asking.exception()
 
 
 async def _declare(channel: AbstractChannel, entity: Entity) -> None:

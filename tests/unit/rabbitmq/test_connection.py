@@ -12,7 +12,8 @@ from pamqp.commands import Channel, Connection, Queue
 from tests.support.fake_rabbit import FakeRabbit, fake_rabbit
 from yarl import URL
 
-from warren_broker.rabbitmq.connection import Link
+from warren_broker.rabbitmq import connection
+from warren_broker.rabbitmq.connection import Link, close_channel
 from warren_broker.rabbitmq.topology import inspect
 
 PATIENCE_S = 30.0
@@ -58,6 +59,32 @@ async def test_a_channel_that_the_server_closes_is_closed_on_both_sides_however_
         for task in sending:
             task.cancel()
         await asyncio.gather(*sending, return_exceptions=True)
+
+
+async def test_a_look_that_is_given_up_as_its_answer_comes_costs_no_connection() -> None:
+    async with fake_rabbit() as fake, linked(fake) as link:
+        other = await (await link.open_channel()).get_underlay_channel()
+        look = asyncio.create_task(link.call(lambda c: inspect(c, "missing"), only_looks=True))
+        number, _ = await fake.until(lambda came: isinstance(came[1], Queue.Declare))
+        fake.delay_s = 0.1
+        fake.say(number, Channel.Close(404, "NOT_FOUND - no queue 'missing'", 50, 10))
+        look.cancel()
+        await asyncio.wait([look])
+        await other.basic_qos(prefetch_count=1)  # by then the answer has come
+        await close_channel(await link.open_channel())
+        assert link.n_connections == 1
+
+
+async def test_a_channel_that_is_long_in_closing_costs_no_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "CLOSE_S", 0.05)
+    async with fake_rabbit() as fake, linked(fake) as link:
+        channel = await link.open_channel()
+        fake.delay_s = 0.2
+        await close_channel(channel)
+        await close_channel(await link.open_channel())
+        assert link.n_connections == 1
 
 
 async def test_why_a_connection_was_lost_is_told(caplog: pytest.LogCaptureFixture) -> None:
