@@ -111,7 +111,7 @@ class Streams:
 
     async def declare(self, stream: Stream) -> StreamLog:
         async with self._changing:
-            row = await _in_thread(self._writer, partial(self._store.ensure, stream))
+            row = await _on_disk(self._writer, partial(self._store.ensure, stream))
             return self._logs.setdefault(stream.name, StreamLog(row))
 
     async def delete(self, name: str) -> None:
@@ -120,7 +120,7 @@ class Streams:
                 return
             for follower in list(deleted.followers):
                 follower.end()
-            await _in_thread(self._writer, partial(self._store.forget, name))
+            await _on_disk(self._writer, partial(self._store.forget, name))
         await self._purge()
 
     def append(self, name: str, message_id: str, body: bytes) -> asyncio.Future[None]:
@@ -140,12 +140,12 @@ class Streams:
             return stream.next_offset
         if isinstance(start, FromTime):
             find = partial(self._store.offset_at, stream.id, stream.next_offset, start.unix_s)
-            return await _in_thread(self._reader, find)
+            return await _on_disk(self._reader, find)
         return min(start, stream.next_offset)
 
     async def read(self, stream: StreamLog, offset: int, limit: int) -> list[Record]:
         """From disk: the messages from this offset on, or from the oldest that is left."""
-        return await _in_thread(self._reader, partial(self._store.read, stream.id, offset, limit))
+        return await _on_disk(self._reader, partial(self._store.read, stream.id, offset, limit))
 
     async def commit_until_closed(self) -> None:
         """Write what is pending, group by group."""
@@ -183,7 +183,7 @@ class Streams:
         return [append for append in group if append not in gone] if gone else group
 
     async def _purge(self) -> None:
-        while await _in_thread(self._writer, self._store.purge):
+        while await _on_disk(self._writer, self._store.purge):
             pass
 
 
@@ -253,6 +253,14 @@ def _settle(group: list[_Append], error: BrokerError | None) -> None:
             append.confirmed.set_result(None)
         else:
             append.confirmed.set_exception(copy(error))
+
+
+async def _on_disk(thread: ThreadPoolExecutor, call: Callable[[], T]) -> T:
+    """Raises `BrokerUnavailable` while the file can't be read or written, as on a full disk."""
+    try:
+        return await _in_thread(thread, call)
+    except sqlite3.Error as error:
+        raise BrokerUnavailable(f"the stream file can't be used: {error}") from error
 
 
 async def _in_thread(thread: ThreadPoolExecutor, call: Callable[[], T]) -> T:

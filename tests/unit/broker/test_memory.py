@@ -129,6 +129,21 @@ async def test_a_stream_that_can_not_be_written_fails_its_callers_and_goes_on(
         assert await read_all(broker, LOG, 3) == [(0, 0), (1, 1), (2, 2)]
 
 
+async def test_a_stream_that_can_not_be_made_is_no_error_of_the_caller(tmp_path: Path) -> None:
+    """Whoever runs on a full disk waits for room, and does not fall over."""
+    async with open_memory(tmp_path) as broker:
+        with sqlite3.connect(tmp_path / "streams.sqlite") as other:
+            other.execute("CREATE TRIGGER full BEFORE INSERT ON stream BEGIN"
+                          " SELECT RAISE(ABORT, 'the disk is full'); END")  # fmt: skip
+        other.close()
+        with pytest.raises(BrokerUnavailable, match="the disk is full"):
+            await broker.declare(LOG)
+        with sqlite3.connect(tmp_path / "streams.sqlite") as other:
+            other.execute("DROP TRIGGER full")
+        other.close()
+        await broker.declare(LOG)
+
+
 async def test_a_stream_drops_its_oldest_when_it_is_too_large(tmp_path: Path) -> None:
     small = replace(LOG, max_size_bytes=10_000)
     async with open_memory(tmp_path) as broker:
