@@ -12,6 +12,7 @@ from functools import partial
 
 from pamqp import commands, frame
 from pamqp.base import Frame
+from pamqp.body import ContentBody
 from pamqp.common import FieldTable
 
 _PROPERTIES: FieldTable = {"capabilities": {"basic.nack": True, "publisher_confirms": True}}
@@ -30,6 +31,7 @@ class FakeRabbit:
         self.is_reading = asyncio.Event()
         """Cleared: nothing is taken from the socket any more."""
         self.is_reading.set()
+        self.is_confirming = True
         self.delay_s = 0.0
         """How long what it says is on its way."""
         self._open: set[int] = set()
@@ -58,6 +60,8 @@ class FakeRabbit:
                 self._closing.discard(channel)
             case _:
                 pass
+        if isinstance(body, ContentBody) and not self.is_confirming:
+            return
         if (answer := _answer(body)) is not None:
             self.say(channel, answer)
 
@@ -70,6 +74,10 @@ class FakeRabbit:
                 return not is_there
             case _:
                 return False
+
+    @property
+    def n_channels(self) -> int:
+        return len(self._open | self._closing)
 
     async def until(self, is_it: Callable[[Came], bool]) -> Came:
         """The first frame like this, once it has come."""
@@ -116,6 +124,10 @@ def _answer(asked: object) -> Frame | None:
             return commands.Channel.CloseOk()
         case commands.Basic.Qos():
             return commands.Basic.QosOk()
+        case commands.Confirm.Select():
+            return commands.Confirm.SelectOk()
+        case ContentBody():  # the first message of its channel, and no large one
+            return commands.Basic.Ack(1)
         case _:
             return None
 

@@ -5,7 +5,8 @@ Invariants:
   unknown is repeated, so there may be twins, never gaps.
 - A channel on which a confirm did not come in time is closed and never used again: on RabbitMQ 3.10
   such a channel may confirm later messages without writing them.
-- One publisher is one channel; a stream has a publisher to itself, for the same reason.
+- One publisher is one channel; a stream has a publisher to itself, for the same reason. One that is
+  closed keeps none, also where what was under way needed another one to come through.
 - A returned message is an error at once, except shortly after connecting: a server that has just
   started answers "no route" for durable names whose leader is not up yet.
 """
@@ -44,6 +45,7 @@ class Publisher:
         self._frames: Frames | None = None
         self._opening = asyncio.Lock()
         self._closing: set[asyncio.Task[None]] = set()
+        self._is_closed = False
         self.n_under_way = 0
 
     async def publish(self, parcel: Parcel, *, deadline: float) -> None:
@@ -57,8 +59,11 @@ class Publisher:
             await self._publish(parcel, deadline)
         finally:
             self.n_under_way -= 1
+            if self._is_closed and not self.n_under_way:
+                self._discard(self._frames)
 
     async def close(self) -> None:
+        self._is_closed = True
         self._discard(self._frames)
         if self._closing:
             await asyncio.wait(self._closing)

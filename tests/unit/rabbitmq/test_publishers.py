@@ -1,8 +1,14 @@
 """Every queue and stream has a channel to itself, so that one that is stuck holds no other up."""
 
+import asyncio
+
+from pamqp.body import ContentBody
+from pamqp.commands import Channel
+from tests.support.fake_rabbit import fake_rabbit
 from yarl import URL
 
 from warren_broker.rabbitmq.connection import Link
+from warren_broker.rabbitmq.messages import Parcel
 from warren_broker.rabbitmq.publishers import MAX_CHANNELS, Publishers
 
 
@@ -36,3 +42,21 @@ async def test_one_at_work_keeps_its_channel() -> None:
         all_of_them.to(f"{i}")
     assert all_of_them.to("busy") is busy
     await all_of_them.close()
+
+
+async def test_what_was_under_way_as_a_publisher_retired_leaves_no_channel_behind() -> None:
+    async with fake_rabbit() as fake:
+        link = Link(URL(fake.url), description="RabbitMQ")
+        await link.start(timeout_s=30.0)
+        all_of_them = Publishers(link, confirm_s=10.0)
+        deadline = asyncio.get_running_loop().time() + 30.0
+        parcel = Parcel("", "queue", b"body", {})
+        fake.is_confirming = False
+        publishing = asyncio.create_task(all_of_them.to("queue").publish(parcel, deadline=deadline))
+        await fake.until(lambda came: isinstance(came[1], ContentBody))
+        fake.is_confirming = True
+        all_of_them.forget("queue")
+        await publishing
+        await fake.until(lambda _: [type(f) for _, f in fake.came].count(Channel.Close) == 2)
+        assert fake.n_channels == 0
+        await link.close()
