@@ -8,6 +8,7 @@ from typing import TypeVar
 from warren_broker.courier import Courier
 from warren_broker.inbox import Inbox, follow, receive
 from warren_broker.memory import MemoryHub
+from warren_broker.port import Broker
 from warren_broker.topology import generate, home, trajectories
 from warren_schemas.config import Sampling
 from warren_schemas.envelope import Envelope, Item
@@ -112,11 +113,19 @@ async def _collect(inbox: Inbox[ItemT], n: int) -> list[ItemT]:
 @asynccontextmanager
 async def environment_side(hub: MemoryHub) -> AsyncGenerator[EnvironmentSide]:
     broker = hub.client("environment")
+    await broker.declare(generate("warren/tiny"), generate("warren/tiny-lora"))
+    async with environment_side_of(broker) as side:
+        yield side
+    await broker.close()
+
+
+@asynccontextmanager
+async def environment_side_of(broker: Broker) -> AsyncGenerator[EnvironmentSide]:
+    """Whoever sends turns must have declared their queues."""
     stream = trajectories(RUN)
-    await broker.declare(generate("warren/tiny"), generate("warren/tiny-lora"), stream)
+    await broker.declare(stream)
     async with (
         receive(broker, home(HOME, ENVIRONMENT), Step, prefetch=64) as steps,
         follow(broker, stream, EpisodeEnded, start="first") as ends,
     ):
         yield EnvironmentSide(Courier(broker), steps, ends)
-    await broker.close()
