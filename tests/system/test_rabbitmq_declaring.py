@@ -1,5 +1,7 @@
 """Queues whose making was cut short, by a server that is killed in the middle of it or is too slow."""
 
+import asyncio
+
 import pytest
 from aio_pika import Message, connect
 from aio_pika.abc import AbstractChannel
@@ -9,6 +11,8 @@ from warren_broker.rabbitmq import open_rabbitmq, topology
 from warren_broker.rabbitmq.entities import Entity, QueueEntity
 from warren_broker.rabbitmq.failures import Lost
 from warren_broker.topology import WorkQueue
+
+LONGER_THAN_DELETING_S = 1.0
 
 
 def cut_short(
@@ -78,3 +82,36 @@ async def test_what_a_slow_server_has_made_stays(
             await exchange.publish(Message(b"to what is bound"), routing_key="", mandatory=False)
         assert await broker.depth(first) == 1
         await broker.delete(first, second)
+
+
+async def test_what_is_deleted_while_it_is_declared_again_does_not_come_back(
+    private_rabbit: PrivateRabbit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the connection is lost in the moment in which a run's queues go."""
+    queue, other, whole = WorkQueue("comes-back"), WorkQueue("loses-connection"), topology.declare
+    begun, restored, names = asyncio.Event(), asyncio.Event(), list[str]()
+
+    async def late(channel: AbstractChannel, entity: Entity) -> None:
+        if entity.name.endswith(other.name) and not names:
+            names.append(entity.name)
+            await (await channel.get_underlay_channel()).connection.close()
+            raise Lost("the connection was closed")
+        if entity.name.endswith(queue.name):
+            begun.set()
+            await asyncio.wait({deleting}, timeout=LONGER_THAN_DELETING_S)
+            await whole(channel, entity)
+            return restored.set()
+        await whole(channel, entity)
+
+    async def delete() -> None:
+        await begun.wait()
+        await broker.delete(queue)
+
+    async with open_rabbitmq(private_rabbit.url, name="test") as broker:
+        await broker.declare(queue)
+        monkeypatch.setattr(topology, "declare", late)
+        deleting = asyncio.create_task(delete())
+        await broker.declare(other)
+        await asyncio.gather(deleting, restored.wait())
+        assert await broker.depth(queue) is None
+        await broker.delete(other)

@@ -2,7 +2,8 @@
 
 Invariants:
 - What this client has declared is declared again after every reconnect until it is deleted through
-  this client, or forgotten by it: a server that lost its disk has forgotten everything.
+  this client, or forgotten by it: a server that lost its disk has forgotten everything. What is being
+  declared again is deleted after that, or it would come back and stay for ever.
 - Declaring returns when what was new at the server is `SETTLE_S` old: RabbitMQ 3.10, killed before it
   has written down the name of a queue or stream, forgets it with all that it confirmed for it.
 - A queue whose making was cut short is made anew: RabbitMQ 3.10 makes a quorum queue first and tells
@@ -42,6 +43,7 @@ class Topology:
         self._entities = entities
         self._settle_s = settle_s
         self._declared: dict[tuple[type[Entity], str], Entity] = {}
+        self._restoring: dict[tuple[type[Entity], str], asyncio.Future[None]] = {}
 
     async def declare(self, *addresses: Address) -> None:
         """Raises `BrokerError` for an entity that is there with other arguments."""
@@ -60,6 +62,8 @@ class Topology:
 
     async def delete(self, *addresses: Address) -> None:
         async def run(channel: AbstractChannel) -> None:
+            if self._restoring:
+                await asyncio.wait(list(self._restoring.values()))
             for address in addresses:
                 await self._delete(channel, address)
 
@@ -104,8 +108,10 @@ class Topology:
         return [entity for entity in outcomes if entity is not None]
 
     async def _is_restored(self, entity: Entity) -> bool:
-        if _key(entity) not in self._declared:
+        key = _key(entity)
+        if key not in self._declared:
             return True
+        done = self._restoring[key] = asyncio.get_running_loop().create_future()
         try:
             async with self._link.channel() as channel:
                 await declare(channel, entity)
@@ -114,6 +120,9 @@ class Topology:
             return False
         except BrokerError as error:
             log.error("%s", error)
+        finally:
+            del self._restoring[key]
+            done.set_result(None)
         return True
 
     async def _delete(self, channel: AbstractChannel, address: Address) -> None:
