@@ -75,19 +75,21 @@ async def test_episodes_of_a_killed_env_worker_go_on_from_their_turn(site: Site)
     ledger = site.home / "ledger"
     async with site.client() as client:
 
-        async def n_live(pid: int | None = None) -> int:
+        async def held() -> dict[int, int]:
+            """Live episodes by the process that has them."""
             live = [w for w in await client.workers() if w.role == WorkerRole.ENVIRONMENT]
-            return sum(w.in_flight for w in live if pid in (None, w.pid))
+            return {w.pid: w.in_flight for w in live}
 
         async def is_midway() -> bool:
             n_turns = turns_sampled(ledger) - before
-            return n_turns > N_LIVE * N_TURNS / 4 and await n_live() == N_LIVE
+            return n_turns > N_LIVE * N_TURNS / 4 and sum((await held()).values()) == N_LIVE
 
         before = turns_sampled(ledger)
         run = await client.train(bounded("crowd", 1, algorithm=crowd, environments=walk))
         await eventually(is_midway)
-        victim = site.of_role("env")[0]
-        n_held = await n_live(victim.pid)
+        holdings = await held()
+        victim = max(site.of_role("env"), key=lambda part: holdings.get(part.pid, 0))
+        n_held = holdings[victim.pid]
         victim.kill()
         await run.result()
         victim.start()

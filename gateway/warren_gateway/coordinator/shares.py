@@ -8,7 +8,8 @@ has all of them.
 
 Invariant: no run sends more episodes than it has places, plus one group; so nobody's episodes wait
 behind thousands of another run's, however many that one asked for. And no message fills more than a
-fraction of a worker, for what waits in the hands of a full worker can't be taken by one with room.
+fraction of a worker, for what waits in the hands of a full worker can't be taken by one with room; nor
+does it hold more than a fraction of what each worker would have of the run, or some would have none.
 """
 
 from collections import Counter
@@ -31,6 +32,9 @@ PLACES_OF_NOBODY = 64
 MESSAGES_TO_FILL = 8
 """Messages of new episodes that the smallest of an environment's workers takes at the least."""
 
+MESSAGES_TO_EACH = 2
+"""Messages of new episodes for every worker, at the least, when a run fills what it may have."""
+
 Wants = Mapping[str, int]
 """Most episodes in the air, by `ownership.place`."""
 
@@ -48,10 +52,12 @@ class Shares:
 
     def parcels_of(self, run: RunId) -> dict[str, int]:
         """Most new episodes in one message of this run, by `ownership.place`."""
-        return {
-            name: max(1, min(self._places(name)) // MESSAGES_TO_FILL)
-            for name in self.wants.get(run, ())
-        }
+        return {name: self._parcel(name, want) for name, want in self.wants.get(run, {}).items()}
+
+    def _parcel(self, at: str, want: int) -> int:
+        places = self._places(at)
+        of_each = min(want, self._share(at)) // len(places)
+        return max(1, min(min(places) // MESSAGES_TO_FILL, of_each // MESSAGES_TO_EACH))
 
     def _share(self, at: str) -> int:
         wants = [own[at] for own in self.wants.values() if at in own]

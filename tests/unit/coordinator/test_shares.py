@@ -127,6 +127,17 @@ async def test_a_message_of_new_episodes_fills_a_fraction_of_the_smallest_worker
         assert shares.parcels_of(GREEDY) == {}
 
 
+async def test_a_message_of_new_episodes_leaves_some_for_every_worker() -> None:
+    async with open_hub() as hub:
+        registry = Registry(hub.client("gateway"))
+        shares = Shares(registry)
+        shares.wants = {MODEST: {"guess": 200}, GREEDY: {"guess": 100_000}}
+        for worker in ("w1", "w2", "w3"):
+            registry.hear(heartbeat(worker, WorkerRole.ENVIRONMENT, "guess", capacity=1024))
+        assert shares.parcels_of(MODEST) == {"guess": 200 // 3 // 2}
+        assert shares.parcels_of(GREEDY) == {"guess": 1024 // 8}
+
+
 @dataclass
 class Post(World):
     """Notes how many new episodes each message has."""
