@@ -82,6 +82,11 @@ async def _find(target: str, gateway: Gateway) -> tuple[str, str]:
             f"{run.id} has {wanted}",
             hint=f"Its checkpoints: {names}; its newest policy is {found.policy_version}.",
         )
+    if run.view.config is None:
+        raise ConfigurationError(
+            f"the gateway is older than {run.id} and can't read its config",
+            hint="Ask a gateway of the newer version, or wait until all are upgraded.",
+        )
     return url, run.view.config.model.base
 
 

@@ -7,6 +7,7 @@ another run still needs is deleted; what comes twice finds nothing.
 from sqlmodel import Session, col, delete, select
 
 from warren_broker.topology import CHORES
+from warren_gateway.newer import readable_config
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import Checkpoint, GroupRow, Model, OpRow, Run
 from warren_schemas.config import RecordedSource, TrainConfig
@@ -41,12 +42,16 @@ def _check_unused(session: Session, run: Run) -> None:
         raise RunInUse(f"{run.id} is still being tidied up: try again in a moment")
     query = select(Run).where(col(Run.owner) == run.owner, col(Run.id) != run.id)
     for other in session.exec(query):
-        if not RunState(other.state).is_final and _needs(other, run.id):
+        if RunState(other.state).is_final:
+            continue
+        config = readable_config(other)
+        if config is None:
+            raise RunInUse(f"{other.id}, of a newer gateway, may need {run.id}: wait for its end")
+        if _needs(config, run.id):
             raise RunInUse(f"{other.id} goes on from {run.id} or replays it: wait for its end")
 
 
-def _needs(other: Run, run: str) -> bool:
-    config = TrainConfig.model_validate(other.config)
+def _needs(config: TrainConfig, run: str) -> bool:
     source, resume = config.source, config.resume_from
     is_replayed = isinstance(source, RecordedSource) and source.run == run
     return is_replayed or (resume is not None and resume.run == run)

@@ -3,15 +3,29 @@
 Invariant: a row that this version can't read is left to a gateway that can, and is no reason to stop.
 """
 
-from pydantic import ValidationError
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from warren_gateway.store.tables import Run
 from warren_schemas.config import TrainConfig
+from warren_schemas.http import RunResult
+
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 def readable_config(row: Run) -> TrainConfig | None:
     """The run's config; None where it has keys that this version doesn't know."""
+    return _readable(TrainConfig, row.config)
+
+
+def readable_result(row: Run) -> RunResult | None:
+    """Likewise what the run came to, or None while it goes on."""
+    return None if row.result is None else _readable(RunResult, row.result)
+
+
+def _readable(kind: type[_Model], stored: object) -> _Model | None:
     try:
-        return TrainConfig.model_validate(row.config)
+        return kind.model_validate(stored)
     except ValidationError:
         return None

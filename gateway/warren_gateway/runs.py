@@ -24,7 +24,7 @@ from warren_broker.errors import BrokerError
 from warren_broker.port import Broker
 from warren_broker.topology import Stream, run_events
 from warren_gateway.checkpoints import list_checkpoints, require_checkpoint
-from warren_gateway.deleting import delete_run
+from warren_gateway.deleting import RunInUse, delete_run
 from warren_gateway.probe import within
 from warren_gateway.sources import require_source
 from warren_gateway.store.outbox import Relay, post
@@ -149,6 +149,8 @@ class Runs:
         Raises `NoSuchRun`, `RunInUse`, `StoreUnavailable`.
         """
         view = await self.show(owner, run)
+        if view.config is None:
+            raise RunInUse(f"{run} is of a newer gateway; ask that one to delete it")
         await self._store.transact(lambda session: delete_run(session, _get(owner, run, session)))
         self._relay.notify()
         await asyncio.to_thread(shutil.rmtree, self._runs_dir / run, ignore_errors=True)

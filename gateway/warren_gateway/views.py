@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from warren_gateway.newer import readable_config, readable_result
 from warren_gateway.registry import Seen
 from warren_gateway.store.tables import Run
-from warren_schemas.config import TrainConfig
 from warren_schemas.events import Phase, RunState
 from warren_schemas.http import RunResult, RunView, WorkerView
 from warren_schemas.ids import RunId
@@ -25,16 +25,14 @@ def run_view(row: Run, runs_dir: Path) -> RunView:
         started_s=row.started_s,
         ended_s=row.ended_s,
         result=_result(row, runs_dir),
-        config=TrainConfig.model_validate(row.config),
+        config=readable_config(row),
     )
 
 
 def _result(row: Run, runs_dir: Path) -> RunResult | None:
     """What the coordinator found, and where this gateway wrote the run's TensorBoard files."""
-    if row.result is None:
-        return None
-    result = RunResult.model_validate(row.result)
-    return result.model_copy(update={"log_dir": str(runs_dir / row.id)})
+    result = readable_result(row)
+    return result and result.model_copy(update={"log_dir": str(runs_dir / row.id)})
 
 
 def worker_view(seen: Seen) -> WorkerView:

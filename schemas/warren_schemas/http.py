@@ -65,7 +65,8 @@ class RunView(Frozen):
     started_s: float | None = None
     ended_s: float | None = None
     result: RunResult | None = None
-    config: TrainConfig
+    config: TrainConfig | None
+    """None where the gateway that answers is too old to read it."""
 
 
 class CheckpointView(Frozen):

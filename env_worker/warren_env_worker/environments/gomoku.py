@@ -20,6 +20,7 @@ from warren_env_worker.environments.gomoku_players import Opponent, move
 from warren_schemas.speech import spoken
 
 MAX_STRIKES = 3
+_OPENINGS_TRIED = 1000
 _MOVE = re.compile(r"<move>\s*(\d{1,3})\s*,\s*(\d{1,3})\s*</move>")
 _PLAIN = re.compile(r"(?<![\d.])(\d{1,3})\s*,\s*(\d{1,3})(?![\d.])")
 
@@ -99,14 +100,20 @@ class Gomoku(Env):
         return self._said(rng.choice(self.board.free))
 
     def _open(self, rng: random.Random) -> None:
-        """Random stones, until they lie so that nobody has won."""
-        while self.opening:
+        """Random stones that lie so that nobody has won. Raises `ConfigError`."""
+        if not self.opening:
+            return
+        for _ in range(_OPENINGS_TRIED):
             fresh = Board(self.board.size, self.board.win)
             for number, cell in enumerate(rng.sample(fresh.free, self.opening)):
                 fresh.place(cell, (X, O)[number % 2])
             if not fresh.is_over:
                 self.board = fresh
                 return
+        raise ConfigError(
+            f"of {_OPENINGS_TRIED} openings of {self.opening} random stones each had"
+            f" {self.board.win} in a row; take a smaller opening, or a larger win"
+        )
 
     def _answer(self) -> None:
         cell = move(self.board, self.other, self.opponent, self.rng, self.noise, self.depth)

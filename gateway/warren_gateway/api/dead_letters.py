@@ -4,6 +4,7 @@ Invariant: an owner sees the letters of which every item belongs to a run of the
 the gateway's own key (owner `local`) sees all of them, the unreadable ones too.
 """
 
+import asyncio
 from typing import Annotated, cast
 
 from aiohttp import web
@@ -30,14 +31,14 @@ class ListDeadLetters(Frozen):
 
 
 async def list_dead_letters(call: Call[ListDeadLetters]) -> web.StreamResponse:
-    letters = await _visible(call)
-    views = tuple(_view(letter) for letter in letters[: call.takes.limit])
+    letters = (await _visible(call))[: call.takes.limit]
+    views = await asyncio.to_thread(lambda: tuple(map(_view, letters)))
     return reply(DeadLetterList(letters=views))
 
 
 async def show_dead_letter(call: Call[Nothing]) -> web.StreamResponse:
     letter = await _named(call)
-    seen = glimpse(letter.body)
+    seen = await asyncio.to_thread(glimpse, letter.body)
     items = cast("tuple[JsonValue, ...]", seen.items if seen else ())
     return reply(DeadLetterDetails(letter=_view(letter), items=items))
 
@@ -80,10 +81,15 @@ async def _visible(call: Call[ListDeadLetters] | Call[Nothing]) -> list[DeadLett
     letters = await within(ANSWER_S, call.parts.broker.dead_letters(limit=MOST_LOOKED_AT))
     if call.owner == LOCAL_OWNER:
         return letters
-    runs = {letter.id: _runs(glimpse(letter.body)) for letter in letters}
+    runs = await asyncio.to_thread(_runs_of_each, letters)
     named = {run for found in runs.values() if found for run in found}
     owned = await call.parts.runs.owned(call.owner, named)
     return [letter for letter in letters if (found := runs[letter.id]) and found <= owned]
+
+
+def _runs_of_each(letters: list[DeadLetter]) -> dict[str, set[str] | None]:
+    """Reads every letter whole, which takes long when they are many."""
+    return {letter.id: _runs(glimpse(letter.body)) for letter in letters}
 
 
 def _runs(seen: Glimpse | None) -> set[str] | None:

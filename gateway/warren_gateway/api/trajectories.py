@@ -57,6 +57,8 @@ async def run_trajectories(call: Call[ReadTrajectories]) -> web.StreamResponse:
     if takes.offset is not None and takes.since_s is not None:
         raise _refusal(422, "invalid_query", "offset and since_s are two beginnings; give one")
     run = await call.parts.runs.show(call.owner, call.run)
+    if run.config is None:
+        raise _refusal(409, "newer_run", f"{run.id} is of a newer gateway; ask that one")
     stream = recording(run.id, run.config)
     async with follow(
         broker, stream, EpisodeEnded, start=_start(takes), prefetch=PREFETCH

@@ -18,13 +18,14 @@ EMBEDDING_STD = {"warren/tiny": 0.07, "warren/tiny-lora": 0.2}
 """The family: name -> standard deviation of the embedding."""
 
 _RECIPE = 2
+_BUILD_S = 600.0
 
 
 def ensure_tiny(name: str, models_folder: Path) -> Path:
     """The folder of a member of the family below `models_folder`, built if it is not there yet.
 
     A child process builds, so that whoever asks need not carry torch. Raises `OSError` when the
-    folder can't be written.
+    folder can't be written, or the child takes too long.
     """
     folder = models_folder / f"{name}-r{_RECIPE}"
     if not folder.is_dir():
@@ -36,13 +37,17 @@ def ensure_tiny(name: str, models_folder: Path) -> Path:
 def _build_in_child(name: str, folder: Path) -> None:
     builder = "warren_gpu_worker.base_models.tiny_build"
     command = [sys.executable, "-m", builder, str(folder), str(EMBEDDING_STD[name])]
-    built = subprocess.run(
-        command,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    try:
+        built = subprocess.run(
+            command,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_BUILD_S,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise OSError(f"{name} was not built in {folder} within {_BUILD_S:.0f} s") from error
     if built.returncode != 0:
         reason = (built.stderr.strip().splitlines() or ["no output"])[-1]
         raise OSError(f"{name} could not be built in {folder}: {reason}")

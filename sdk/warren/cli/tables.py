@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from warren.cli.output import Output
 from warren.cli.summary import result_rows
 from warren.cli.words import ago, count, decimal, duration
+from warren_schemas.config import TrainConfig
 from warren_schemas.http import QueueView, RunView, WorkerView
 
 
@@ -27,8 +28,7 @@ def print_run(view: RunView, output: Output) -> None:
     if view.error:
         rows.append(("error", view.error))
     rows += [
-        ("model", f"{view.config.model.base} ({view.config.model.update.kind})"),
-        ("environments", ", ".join(e.name for e in view.config.environments)),
+        *_config_rows(view.config),
         ("reward", decimal(view.reward)),
         ("submitted", ago(view.created_s)),
     ]
@@ -39,6 +39,15 @@ def print_run(view: RunView, output: Output) -> None:
         output.line(f"  {label.ljust(14)} {value}")
     if not view.state.is_final:
         output.line(f"Follow it with: warren runs show {view.id} --follow", "dim")
+
+
+def _config_rows(config: TrainConfig | None) -> list[tuple[str, str]]:
+    if config is None:
+        return [("config", "unreadable for this gateway, which is older than the run")]
+    return [
+        ("model", f"{config.model.base} ({config.model.update.kind})"),
+        ("environments", ", ".join(e.name for e in config.environments)),
+    ]
 
 
 def print_workers(workers: Sequence[WorkerView], output: Output) -> None:

@@ -127,3 +127,9 @@ def test_a_short_board_is_one_line_for_tiny_models() -> None:
 def test_impossible_boards_are_refused(config: dict[str, int]) -> None:
     with pytest.raises(ConfigError):
         Gomoku(**config)  # pyright: ignore[reportArgumentType]
+
+
+def test_an_opening_that_hardly_exists_is_refused() -> None:
+    crowded = Gomoku(size=9, win=2, opening=20)
+    with pytest.raises(ConfigError, match="take a smaller opening, or a larger win"):
+        play(crowded, lambda _: "")

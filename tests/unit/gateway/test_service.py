@@ -21,7 +21,8 @@ from warren_gateway.settings import GatewaySettings
 from warren_gateway.store.store import Store, StoreUnavailable
 from warren_gateway.store.tables import Run
 from warren_schemas.events import RunState
-from warren_schemas.http import Health, QueueList, RunView
+from warren_schemas.http import Health, QueueList, RunList, RunView
+from warren_schemas.ids import RunId
 
 STOP_S = 5.0
 
@@ -137,6 +138,13 @@ async def test_runs_that_only_a_newer_gateway_can_read_are_left_to_it(
 
     async with serving(broker, settings) as client:
         await eventually(are_left)
+        async with client.get("/v1/runs") as response:
+            views = {
+                view.id: view for view in RunList.model_validate_json(await response.read()).runs
+            }
+        assert [views[RunId(run)].config is None for run in runs] == [False, True, False]
+        async with client.get(f"/v1/runs/{runs[1]}/trajectories") as response:
+            assert (response.status, (await response.json())["code"]) == (409, "newer_run")
         async with client.post(f"/v1/runs/{runs[2]}/cancel") as response:
             assert response.status == 200
         async with client.get(f"/v1/runs/{runs[2]}/events") as response, asyncio.timeout(60):

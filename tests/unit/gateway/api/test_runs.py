@@ -35,7 +35,7 @@ async def test_a_submitted_run_is_queued_with_its_model_and_first_event(gateway:
         assert response.status == 201
         run = RunView.model_validate_json(await response.read())
     assert (run.state, run.name, run.n_steps) == (RunState.QUEUED, "guessing", 100)
-    assert run.config.algorithm.group_size == 16
+    assert run.config and run.config.algorithm.group_size == 16
     model = await gateway.store.transact(lambda session: session.exec(select(Model)).one())
     assert (model.run_id, model.base_model, model.epoch) == (run.id, "warren/tiny", 0)
     assert gateway.follower.runs == [run.id]

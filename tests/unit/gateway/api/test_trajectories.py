@@ -172,7 +172,7 @@ async def test_a_replay_needs_a_recording_of_ones_own(
     run = await gateway.submit()
     config = {"model": {"base": "warren/tiny"}, "environments": [{"name": "guess"}]}
     replay = await client.replay(run, config, from_=128)
-    assert replay.view.config.model_dump()["source"] == {
+    assert replay.view.config and replay.view.config.model_dump()["source"] == {
         "kind": "recorded", "run": run, "from_offset": 128, "from_s": None,
     }  # fmt: skip
     for source, told in (("run_of_nobody", "there is no run"), (replay.id, "is a replay itself")):
@@ -238,5 +238,6 @@ async def test_the_commands_print_and_export(
     await asyncio.to_thread(replaying, set_=("algorithm.loss.kind=importance_sampling",))
     async with warren.connect(gateway.url, key) as client:
         replay = await client.run(capsys.readouterr().out.strip())
-    assert replay.view.config.algorithm.loss.kind == "importance_sampling"
-    assert replay.view.config.source.kind == "recorded"
+    config = replay.view.config
+    assert config and config.algorithm.loss.kind == "importance_sampling"
+    assert config.source.kind == "recorded"
