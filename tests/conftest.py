@@ -4,9 +4,9 @@ import signal
 
 from hypothesis import settings
 from tests.support.private_postgres import postgres_server, private_postgres
-from tests.support.private_rabbit import private_rabbit
+from tests.support.private_rabbit import doomed_rabbit, private_rabbit
 
-__all__ = ["postgres_server", "private_postgres", "private_rabbit"]
+__all__ = ["doomed_rabbit", "postgres_server", "private_postgres", "private_rabbit"]
 
 # In the background of a script we would ignore Ctrl-C, and so would every program that we start.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -162,6 +162,14 @@ class Broker(WorkBroker, Protocol):
         """Somebody else looks after these from now on: don't declare them again by ourselves."""
         ...
 
+    async def tidy(self) -> None:
+        """Clear away the homes that the server broke and can't forget by itself.
+
+        Runs until cancelled, or returns where that never happens. One client has to do it; it does no
+        harm if many do.
+        """
+        ...
+
     def read(
         self, stream: Stream, *, start: StreamStart, prefetch: int = 200
     ) -> AbstractAsyncContextManager[Consumer]: ...

@@ -102,6 +102,7 @@ async def _serve(
         tasks.create_task(metrics.run(), name="metrics")
         tasks.create_task(archive.run(), name="archive")
         tasks.create_task(questions.run(), name="questions")
+        tasks.create_task(broker.tidy(), name="tidy the broker")
         log.info("gateway listens at http://%s:%d", settings.host, settings.port)
         ready.set()
         try:

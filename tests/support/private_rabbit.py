@@ -191,6 +191,16 @@ def running_rabbit() -> Generator[PrivateRabbit]:
 
 
 @pytest.fixture(scope="session")
+def doomed_rabbit() -> Iterator[PrivateRabbit]:
+    """A node that tests kill: with all the other tests' queues it would boot for long.
+
+    Whoever takes it leaves it running.
+    """
+    with running_rabbit() as node:
+        yield node
+
+
+@pytest.fixture(scope="session")
 def private_rabbit() -> Iterator[PrivateRabbit]:
     """One running node for the whole session; tests keep apart by a prefix of their own."""
     with running_rabbit() as node:

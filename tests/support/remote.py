@@ -99,6 +99,9 @@ class RemotePart:
     async def delete(self, *addresses: Address) -> None:
         await self._direct.delete(*addresses)
 
+    async def tidy(self) -> None:
+        await self._direct.tidy()
+
     def forget(self, *addresses: Address) -> None:
         self._direct.forget(*addresses)
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
-from tests.support.private_rabbit import PrivateRabbit, running_rabbit
+from tests.support.private_rabbit import PrivateRabbit
 
 from warren_broker.errors import BrokerClosed, BrokerUnavailable
 from warren_broker.port import Broker, Consumer, Delivery
@@ -34,21 +34,14 @@ TOPIC = Topic("news")
 Fault = Callable[[PrivateRabbit], Awaitable[None]]
 
 
-@pytest.fixture(scope="module")
-def doomed_node() -> Generator[PrivateRabbit]:
-    """A node of this module's own: with all the other tests' queues it would boot for long."""
-    with running_rabbit() as node:
-        yield node
-
-
 @pytest.fixture
-def node(doomed_node: PrivateRabbit) -> Generator[PrivateRabbit]:
-    """That node, up again whatever the test did to it."""
-    yield doomed_node
-    if doomed_node.is_running:
-        doomed_node.resume()
+def node(doomed_rabbit: PrivateRabbit) -> Generator[PrivateRabbit]:
+    """A node, up again whatever the test did to it."""
+    yield doomed_rabbit
+    if doomed_rabbit.is_running:
+        doomed_rabbit.resume()
     else:
-        doomed_node.start()
+        doomed_rabbit.start()
 
 
 def connect(node: PrivateRabbit) -> AbstractAsyncContextManager[Broker]:

@@ -60,6 +60,9 @@ class MemoryBroker:
     def forget(self, *addresses: Address) -> None:
         """Nothing is ever declared again here."""
 
+    async def tidy(self) -> None:
+        """Nothing breaks here."""
+
     async def publish(
         self, address: Address, body: bytes, *, message_id: str, timeout_s: float = 90.0
     ) -> None:

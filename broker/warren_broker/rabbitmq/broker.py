@@ -22,9 +22,10 @@ from warren_broker.errors import (
 from warren_broker.port import DeadLetter, StreamStart
 from warren_broker.rabbitmq.connection import Link
 from warren_broker.rabbitmq.dead_letters import DeadLetters
-from warren_broker.rabbitmq.entities import Entities, Entity
+from warren_broker.rabbitmq.entities import TICKETS, Entities, Entity
 from warren_broker.rabbitmq.home_consumer import HomeConsumer
 from warren_broker.rabbitmq.home_leases import HomeLeases
+from warren_broker.rabbitmq.home_tickets import VISITED_AT_ONCE, HomeTickets
 from warren_broker.rabbitmq.messages import Parcel, new_headers
 from warren_broker.rabbitmq.publisher import CONFIRM_S
 from warren_broker.rabbitmq.publishers import Publishers
@@ -93,6 +94,7 @@ class RabbitBroker:
         self._publishers = Publishers(self._sending, confirm_s=confirm_s)
         exchanges = self._publishers.for_exchanges
         self._republisher = Republisher(exchanges, self._topology, self._entities)
+        self._tickets = HomeTickets(self._receiving, self._republisher, self._entities)
         self._letters = DeadLetters(self._receiving, exchanges, self._entities)
         self._windows = Windows()
         self._leases = HomeLeases(self._receiving, self._entities)
@@ -110,7 +112,11 @@ class RabbitBroker:
 
     async def declare(self, *addresses: Address) -> None:
         self._check_open()
+        homes = [address for address in addresses if isinstance(address, Home)]
+        await self._tickets.prepare(*map(self._entities.name, homes))
         await self._topology.declare(*addresses)
+        for home in homes:
+            self._topology.forget(home)  # whoever consumes from it declares it again
 
     async def delete(self, *addresses: Address) -> None:
         self._check_open()
@@ -144,15 +150,14 @@ class RabbitBroker:
     async def consume(
         self, queue: WorkQueue | Home, *, prefetch: int
     ) -> AsyncGenerator[QueueConsumer]:
-        kind = HomeConsumer if isinstance(queue, Home) else QueueConsumer
-        home = queue.fallback if isinstance(queue, Home) else queue
-        place = Place(
-            queue=self._entities.name(queue),
-            origin=self._entities.name(home),
-            entities=self._entities.of(queue),
-        )
+        place = Place.of(queue, self._entities)
+        parts = (self._receiving, place, prefetch, self._republisher)
+        if isinstance(queue, Home):
+            await self._tickets.prepare(place.queue)
+            consumer = HomeConsumer(*parts, self._tickets.prepare)
+        else:
+            consumer = QueueConsumer(*parts)
         await self._settle_in(place.entities)
-        consumer = kind(self._receiving, place, prefetch, self._republisher)
         async with self._attached(consumer):
             try:
                 yield consumer
@@ -199,6 +204,11 @@ class RabbitBroker:
     async def drop_dead_letter(self, letter_id: str) -> bool:
         self._check_open()
         return await self._letters.drop(letter_id)
+
+    async def tidy(self) -> None:
+        while True:
+            async with self.consume(TICKETS, prefetch=VISITED_AT_ONCE) as tickets:
+                await self._tickets.tidy(tickets)
 
     async def close(self) -> None:
         """Takes a few seconds at most, whatever state the server is in."""

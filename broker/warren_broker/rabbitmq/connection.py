@@ -189,7 +189,7 @@ class Link:
             self._keeper.cancel()
             await asyncio.wait([self._keeper])
         if self._current is not None:
-            await _hang_up(self._current)
+            await hang_up(self._current)
 
     async def _keep(self, connection: HeldConnection) -> None:
         while True:
@@ -199,7 +199,7 @@ class Link:
             log.warning(
                 "lost the connection to %s: %s; connecting again", self._description, self._why
             )
-            await _hang_up(connection)
+            await hang_up(connection)
             connection = await self._dial_until_answered()
             self._announce(connection)
             log.info("connected to %s again", self._description)
@@ -235,7 +235,7 @@ class Link:
         waits = pauses()
         while True:
             try:
-                return await self._dial()
+                return await self.dial()
             except Lost as error:
                 log.debug("no connection to %s yet: %s", self._description, error)
             except BrokerUnavailable as error:
@@ -244,13 +244,14 @@ class Link:
                 log.warning("%s", error)
             await asyncio.sleep(next(waits))
 
-    async def _dial(self) -> HeldConnection:
+    async def dial(self) -> HeldConnection:
+        """A connection of one's own. Raises `Lost`, and `BrokerUnavailable` when it is refused."""
         connection = HeldConnection(self._url)
         try:
             with amqp():
                 await connection.connect(timeout=DIAL_S)
         except BaseException as error:
-            await _hang_up(connection)
+            await hang_up(connection)
             if isinstance(error, Lost):
                 raise _explain(error, self._url, self._description) from error.__cause__
             raise
@@ -277,7 +278,7 @@ def leave_channel(channel: AbstractChannel) -> asyncio.Future[tuple[BaseExceptio
 _closing: set[asyncio.Future[tuple[BaseException | None]]] = set()
 
 
-async def _hang_up(connection: HeldConnection) -> None:
+async def hang_up(connection: HeldConnection) -> None:
     try:
         with contextlib.suppress(Lost), amqp():
             async with asyncio.timeout(CLOSE_S):

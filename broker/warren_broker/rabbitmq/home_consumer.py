@@ -4,9 +4,15 @@ A home's messages live only `grace_s` at the server, also while the worker is th
 free. So the server sends all of them at once, and they wait here, unacknowledged; at most `prefetch`
 are handed out. Handing one back keeps it here too: nobody else could take it. When the worker goes,
 all of them fall back together.
+
+At each attach but the first, for which `consume` has done it, the home is prepared (`home_tickets`):
+one that the server broke would cost us the connection again and again.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
+
+from aio_pika.abc import AbstractChannel
 
 from warren_broker.rabbitmq.connection import Link
 from warren_broker.rabbitmq.queue_consumer import Place, QueueConsumer, QueueDelivery
@@ -16,9 +22,25 @@ _NO_LIMIT = 0
 
 
 class HomeConsumer(QueueConsumer):
-    def __init__(self, link: Link, place: Place, prefetch: int, republisher: Republisher) -> None:
+    def __init__(
+        self,
+        link: Link,
+        place: Place,
+        prefetch: int,
+        republisher: Republisher,
+        prepare: Callable[[str], Awaitable[None]],
+    ) -> None:
         super().__init__(link, place, _NO_LIMIT, republisher)
         self._n_hands = prefetch
+        self._home = place.queue
+        self._prepare = prepare
+        self._is_prepared = True
+
+    async def attach(self, channel: AbstractChannel) -> str:
+        if not self._is_prepared:
+            await self._prepare(self._home)
+        self._is_prepared = False
+        return await super().attach(channel)
 
     def _take(self) -> QueueDelivery | None:
         return super()._take() if len(self._held) < self._n_hands else None

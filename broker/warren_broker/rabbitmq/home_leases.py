@@ -3,8 +3,9 @@
 The server deletes a home that had no consumer for a while, and with it any message that came in the
 last moments. So before publishing we hold a lease: we have seen, less than half of that while ago,
 that the home has a consumer. One that has none, perhaps only for a moment, gets its life renewed
-once, by trying to get a message from it (a look alone is no use to the server). If it still has none
-at the next look, messages go straight to the fallback, where the home would send them.
+once, by trying to get a message from it (`broken_homes`). If it still has none at the next look,
+messages go straight to the fallback, where the home would send them. One that is broken counts as
+forgotten.
 
 Invariant: nothing is published to a home that could be deleted before the message has fallen back.
 """
@@ -13,10 +14,10 @@ import asyncio
 from functools import partial
 
 from aio_pika.abc import AbstractChannel
-from aio_pika.exceptions import ChannelNotFoundEntity
-from pamqp.commands import Basic, Queue
+from pamqp.commands import Queue
 
 from warren_broker.errors import Unroutable
+from warren_broker.rabbitmq.broken_homes import lives
 from warren_broker.rabbitmq.connection import Link
 from warren_broker.rabbitmq.entities import FORGET_AFTER_GRACES, Entities
 from warren_broker.rabbitmq.topology import inspect
@@ -79,17 +80,7 @@ class HomeLeases:
         async def look(channel: AbstractChannel) -> Queue.DeclareOk | None:
             return await inspect(channel, name)
 
-        async def renew(channel: AbstractChannel) -> None:
-            frames = await channel.get_underlay_channel()
-            message = await frames.basic_get(name)
-            if isinstance(message.delivery, Basic.GetOk):
-                await frames.basic_nack(message.delivery_tag or 0, requeue=True)
-
         found = await self._link.call(look, timeout_s=timeout_s, only_looks=True)
         if found is None or found.consumer_count or name in self._lonely:
             return None if found is None else found.consumer_count
-        try:
-            await self._link.call(renew, timeout_s=timeout_s)
-        except ChannelNotFoundEntity:
-            return None
-        return 0
+        return 0 if await lives(self._link, name, timeout_s=timeout_s) else None

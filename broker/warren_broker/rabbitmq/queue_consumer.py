@@ -15,6 +15,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from aio_pika.abc import AbstractChannel
 from aiormq.abc import AbstractChannel as Frames
@@ -24,13 +25,13 @@ from warren_broker.errors import BrokerError
 from warren_broker.memory.mailbox import Mailbox
 from warren_broker.rabbitmq.acks import Acks
 from warren_broker.rabbitmq.connection import Link
-from warren_broker.rabbitmq.entities import Entity
+from warren_broker.rabbitmq.entities import Entities, Entity
 from warren_broker.rabbitmq.failures import settle
 from warren_broker.rabbitmq.messages import ID, id_of, kept_headers, n_deliveries_of
 from warren_broker.rabbitmq.republisher import Republisher
 from warren_broker.rabbitmq.subscription import Subscription
 from warren_broker.rabbitmq.topology import declare
-from warren_broker.topology import DELIVERY_LIMIT
+from warren_broker.topology import DELIVERY_LIMIT, Home, WorkQueue
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +92,11 @@ class Place:
     origin: str
     """Where a dead letter goes back to."""
     entities: Sequence[Entity]
+
+    @classmethod
+    def of(cls, queue: WorkQueue | Home, entities: Entities) -> Self:
+        home = queue.fallback if isinstance(queue, Home) else queue
+        return cls(entities.name(queue), entities.name(home), entities.of(queue))
 
 
 class QueueConsumer(Mailbox):

@@ -26,17 +26,29 @@ class Republisher:
         self, message: DeliveredMessage, *, queue: str, n_deliveries: int, delay_s: float
     ) -> None:
         """Send it to `queue` (its name at the server) after about `delay_s`, never earlier."""
-        step_s = retry_delay_s(delay_s)
-        await self._topology.ensure_once(self._entities.retry(step_s))
         headers = kept_headers(message) | {N_BEFORE: n_deliveries}
+        await self.put(message.body, queue=queue, headers=headers, delay_s=delay_s)
+
+    async def put(
+        self,
+        body: bytes,
+        *,
+        queue: str,
+        headers: Headers,
+        delay_s: float,
+        timeout_s: float = MOVE_S,
+    ) -> None:
+        """Let a message be in `queue` (its name at the server) after about `delay_s`."""
+        step_s = retry_delay_s(delay_s)
+        await self._topology.ensure_once(self._entities.retry(step_s), timeout_s=timeout_s)
         exchange = self._entities.retry_name(step_s)
-        await self._send(Parcel(exchange, queue, message.body, headers))
+        await self._send(Parcel(exchange, queue, body, headers), timeout_s)
 
     async def bury(self, body: bytes, *, queue: str, reason: str, headers: Headers) -> None:
         """Send it to `dead`, as coming from `queue` (its name at the server)."""
         marked = {**headers, REASON: reason[:MAX_REASON_CHARS]}
-        await self._send(Parcel(self._entities.lost, queue, body, marked))
+        await self._send(Parcel(self._entities.lost, queue, body, marked), MOVE_S)
 
-    async def _send(self, parcel: Parcel) -> None:
-        deadline = asyncio.get_running_loop().time() + MOVE_S
+    async def _send(self, parcel: Parcel, timeout_s: float) -> None:
+        deadline = asyncio.get_running_loop().time() + timeout_s
         await self._publisher.publish(parcel, deadline=deadline)

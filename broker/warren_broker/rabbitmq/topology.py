@@ -3,7 +3,8 @@
 Invariants:
 - What this client has declared is declared again after every reconnect until it is deleted through
   this client, or forgotten by it: a server that lost its disk has forgotten everything. What is being
-  declared again is deleted after that, or it would come back and stay for ever.
+  declared again is deleted after that, or it would come back and stay for ever. (Homes are declared
+  again by their consumers alone.)
 - Declaring returns when what was new at the server is `SETTLE_S` old: RabbitMQ 3.10, killed before it
   has written down the name of a queue or stream, forgets it with all that it confirmed for it.
 - A queue whose making was cut short is made anew: RabbitMQ 3.10 makes a quorum queue first and tells
@@ -79,7 +80,7 @@ class Topology:
     async def measure(self, queue: WorkQueue | Home) -> Queue.DeclareOk | None:
         """Counts of waiting messages and of consumers; None when there is no such queue."""
 
-        return await _look(self._link, self._entities.name(queue))
+        return await look(self._link, self._entities.name(queue))
 
     async def keep(self) -> None:
         """Declare everything again after each reconnect; never returns."""
@@ -165,10 +166,12 @@ async def settle_in(
 async def _missing(link: Link, entities: Sequence[Entity]) -> list[str]:
     """The queues and streams among them that are not at the server."""
     queues = [entity.name for entity in entities if isinstance(entity, QueueEntity)]
-    return [name for name in queues if await _look(link, name) is None]
+    return [name for name in queues if await look(link, name) is None]
 
 
-async def _look(link: Link, name: str) -> Queue.DeclareOk | None:
+async def look(link: Link, name: str) -> Queue.DeclareOk | None:
+    """Counts of a queue's waiting messages and consumers; None when there is no such queue."""
+
     async def run(channel: AbstractChannel) -> Queue.DeclareOk | None:
         return await inspect(channel, name)
 
@@ -177,7 +180,7 @@ async def _look(link: Link, name: str) -> Queue.DeclareOk | None:
 
 async def _clear_away(link: Link, name: str) -> None:
     """Delete a queue that was half made when the server was lost, unless it is of use already."""
-    found = await _look(link, name)
+    found = await look(link, name)
     if found is None or found.message_count or found.consumer_count:
         return
     async with link.channel() as channel:
