@@ -5,6 +5,7 @@ own and has an epmd of its own. The process that we start is the Erlang VM itsel
 kills the broker and `pause` really stops it.
 """
 
+import contextlib
 import glob
 import os
 import secrets
@@ -68,14 +69,27 @@ class PrivateRabbit:
     def spawn(self) -> None:
         """Boot without waiting. Call from the main thread: the node dies with its spawner."""
         if self._epmd is None:
-            command = ["epmd", "-port", str(self._epmd_port), "-address", "127.0.0.1"]
-            self._epmd = spawn(command, log_path=self.folder / "epmd.log")
+            self._epmd = self._spawn_epmd()
         self._process = spawn(
             [self._server],
             log_path=self._log_path,
             environment=self._environment(),
             folder=self.folder,
         )
+
+    def _spawn_epmd(self) -> "subprocess.Popen[bytes]":
+        """Nodes look for it once, as they boot: it listens when this returns."""
+
+        def is_listening() -> bool:
+            with contextlib.suppress(OSError), socket.create_connection(address, 1.0):
+                return True
+            return False
+
+        address, log_path = ("127.0.0.1", self._epmd_port), self.folder / "epmd.log"
+        command = ["epmd", "-port", str(self._epmd_port), "-address", "127.0.0.1"]
+        epmd = spawn(command, log_path=log_path)
+        wait_until(is_listening, epmd, deadline_s=BOOT_DEADLINE_S, log_path=log_path)
+        return epmd
 
     def wait_until_ready(self) -> None:
         """Return when the node answers an AMQP handshake; blocks, so use a thread in a test."""

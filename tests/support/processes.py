@@ -1,7 +1,9 @@
 """Server processes that belong to the test run: own port, own folder, and they die with it."""
 
 import contextlib
+import itertools
 import os
+import random
 import select
 import signal
 import socket
@@ -10,12 +12,22 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 
+_FIRST_PORT, _PORTS_END = 10_240, 16_000
+"""Below all that systems give to who asks for any port, or one may be gone before its server is up."""
+_MOST_TESTERS = 16
+_TESTER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _MOST_TESTERS
+_PORTS = range(_FIRST_PORT + _TESTER, _PORTS_END, _MOST_TESTERS)
+"""Of this process; those that test beside it have others."""
+_next_ports = itertools.cycle(random.sample(_PORTS, len(_PORTS)))
+
 
 def free_port() -> int:
-    """A TCP port on loopback that nobody listens on at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port on loopback that nobody listens on, and that nobody but the caller will be given."""
+    for port in itertools.islice(_next_ports, len(_PORTS)):
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError(f"every port of {_PORTS} is in use")
 
 
 def spawn(
@@ -68,11 +80,14 @@ def children(pid: int) -> list[int]:
 
 def children_running(module: str) -> list[int]:
     """Those of this process's children that run a module of this name, and none of the others."""
-    return [
-        pid
-        for pid in children(os.getpid())
-        if module in Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
-    ]
+    return [pid for pid in children(os.getpid()) if module in _command_line(pid)]
+
+
+def _command_line(pid: int) -> str:
+    """Nothing for what has ended meanwhile."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+    return ""
 
 
 def kill_and_wait(pids: Sequence[int]) -> None:
