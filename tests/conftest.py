@@ -2,7 +2,7 @@
 
 import signal
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from tests.support.private_postgres import postgres_server, private_postgres
 from tests.support.private_rabbit import doomed_rabbit, private_rabbit
 
@@ -11,6 +11,9 @@ __all__ = ["doomed_rabbit", "postgres_server", "private_postgres", "private_rabb
 # In the background of a script we would ignore Ctrl-C, and so would every program that we start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A test says what must hold, never how fast: a loaded machine is no failure.
-settings.register_profile("warren", deadline=None)
+# A test says what must hold, never how fast: a loaded machine is no failure. And it asks the same each
+# time: new examples are looked for by whoever has the time, and never by who changed something else.
+settings.register_profile(
+    "warren", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("warren")
