@@ -23,7 +23,7 @@ class Letters(Env):
 
     name = "letters"
     isolation = "shared"
-    limits = Limits(reset_s=2.0, step_s=1.0)
+    limits = Limits(reset_s=60.0, step_s=60.0)
 
     def __init__(self, n_turns: int = 3, letters: str = "abcdefgh") -> None:
         self.n_turns = n_turns
@@ -53,13 +53,14 @@ class Scarce(Letters):
     """Two at a time."""
 
     name = "scarce"
-    limits = Limits(reset_s=2.0, step_s=1.0, max_episodes=2)
+    limits = Limits(reset_s=60.0, step_s=60.0, max_episodes=2)
 
 
 class Hostile(Letters):
     """Does `deed` when the policy says `evil`, or in `reset` if `evil_reset`."""
 
     name = "hostile"
+    limits = Limits(reset_s=2.0, step_s=1.0)
 
     def __init__(self, deed: str = "raise_error", evil_reset: bool = False) -> None:
         super().__init__()
@@ -123,14 +124,22 @@ class Patient(Letters):
         return super().step("a")
 
 
+class Impatient(Patient):
+    """May not wait that long."""
+
+    name = "impatient"
+    limits = Limits(reset_s=60.0, step_s=1.0)
+
+
 class Delayed(Patient):
-    """Kills its process a little after it was told to, while it is in no call."""
+    """Kills its process a little after it was told to, while all its episodes wait."""
 
     name = "delayed"
 
     async def step(self, action: str) -> StepResult:  # pyright: ignore[reportIncompatibleMethodOverride]
         if action == "bomb":
             threading.Timer(0.05, os._exit, [9]).start()
+            return await super().step("wait 3600")
         return await super().step("wait 0.2")
 
 
@@ -161,6 +170,7 @@ class Verbose(Letters):
 
 class HangingClose(Letters):
     name = "hanging-close"
+    limits = Limits(reset_s=60.0, step_s=1.0)
 
     def close(self) -> None:
         time.sleep(3600)

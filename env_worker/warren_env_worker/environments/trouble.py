@@ -19,7 +19,7 @@ _MIB = 1024 * 1024
 
 
 class _Trouble(Env):
-    limits = Limits(reset_s=10.0, step_s=1.0, memory_mb=256)
+    limits = Limits(reset_s=30.0, step_s=3.0, memory_mb=256)
 
     def __init__(self, turns: int = 3, rate: float = 0.5) -> None:
         self.n_left, self.rate = turns, rate

@@ -19,6 +19,7 @@ from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Observed, Refused
 from warren_schemas.episode import FailureKind
 
+PATIENCE_S = 100.0
 TROUBLE = "warren_env_worker.environments.trouble"
 CRASHED = FailureKind.ENVIRONMENT_CRASHED
 N_FILES = 256
@@ -55,7 +56,7 @@ async def test_each_episode_has_a_process_that_ends_with_it() -> None:
         assert len(below()) == 4
         for player in players:
             assert (await observed(player.step("a"))).is_over
-        await asyncio.wait_for(count_becomes(1), 30)
+        await asyncio.wait_for(count_becomes(1), PATIENCE_S)
 
 
 @pytest.mark.parametrize(
@@ -85,8 +86,8 @@ async def test_a_hang_is_killed_with_all_that_it_started() -> None:
         player = await begun(host, rate=1.0)
         refusal = await refused(player.step("a"))
         assert refusal.kind is FailureKind.ENVIRONMENT_TIMEOUT
-        assert refusal.reason == "in step(), a call took longer than 1 s"
-        await asyncio.wait_for(count_becomes(1), 30)
+        assert refusal.reason == "in step(), a call took longer than 3 s"
+        await asyncio.wait_for(count_becomes(1), PATIENCE_S)
 
 
 async def test_memory_is_limited() -> None:
@@ -117,7 +118,7 @@ async def test_an_episode_whose_process_was_killed_between_turns_is_rebuilt() ->
         (nursery,) = child_pids()[:1]
         for pid in set(below()) - {nursery}:
             os.kill(pid, 9)
-        await asyncio.wait_for(count_becomes(1), 30)
+        await asyncio.wait_for(count_becomes(1), PATIENCE_S)
         assert (await observed(player.step("a"))).reward is not None
 
 
@@ -147,7 +148,7 @@ async def test_who_dies_just_before_it_is_closed_takes_nobody_with_it() -> None:
         os.close(exited)
         os.kill(nursery, signal.SIGCONT)
         await observed(bystander.step("a"))
-        await asyncio.wait_for(count_becomes(2), 30)
+        await asyncio.wait_for(count_becomes(2), PATIENCE_S)
         assert child_pids() == [nursery]
 
 
@@ -162,9 +163,9 @@ async def test_a_dropped_episode_is_ended_even_while_it_is_at_work() -> None:
     async with hosted(f"{TROUBLE}:Hang") as host:
         player = await begun(host, rate=1.0)
         step = asyncio.ensure_future(player.step("a"))
-        await asyncio.wait_for(count_becomes(3), 30)
+        await asyncio.wait_for(count_becomes(3), PATIENCE_S)
         host.close(player.slot)
-        await asyncio.wait_for(count_becomes(1), 30)
+        await asyncio.wait_for(count_becomes(1), PATIENCE_S)
         step.cancel()
 
 
@@ -189,7 +190,7 @@ async def test_a_thousand_episodes_with_hostile_ones_among_them() -> None:
     async with hosted(f"{TROUBLE}:Sleep") as healthy, asyncio.TaskGroup() as group:
         bad = [await group_host(group, f"{TROUBLE}:{name}") for name in HOSTILE]
         await whole(healthy, rate=0.0, turns=1)
-        await asyncio.wait_for(count_becomes(1 + len(HOSTILE)), 60)
+        await asyncio.wait_for(count_becomes(1 + len(HOSTILE)), PATIENCE_S)
         before = len(below()), resident_mib(child_pids())
         room = asyncio.Semaphore(N_AT_ONCE)
 
@@ -203,7 +204,7 @@ async def test_a_thousand_episodes_with_hostile_ones_among_them() -> None:
         async with asyncio.TaskGroup() as episodes:
             for number in range(N_EPISODES):
                 episodes.create_task(play(number))
-        await asyncio.wait_for(count_becomes(1 + len(HOSTILE)), 60)
+        await asyncio.wait_for(count_becomes(1 + len(HOSTILE)), PATIENCE_S)
         after = len(below()), resident_mib(child_pids())
         for _, task in bad:
             task.cancel()
