@@ -33,8 +33,10 @@ from warren_schemas.episode import Completed, EpisodeEnded, Failed, FailureKind,
 from warren_schemas.ids import ModelId, WorkerId, new_id, new_run_id
 from warren_schemas.wire import encode
 
-PATIENCE_S = 90.0
-STOP_S = 5.0
+PATIENCE_S = 300.0
+STOP_S = 60.0
+"""5 s, on a machine with nothing else to do."""
+MIDWAY = 5
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "warren", "env-worker"]
 OPTIONS = ["--only", "--env", "tests.support.environments:Letters"]
@@ -137,24 +139,22 @@ async def test_a_worker_that_stops_hands_its_episodes_over() -> None:
     async with open_hub() as hub, serving(hub, "env_2") as _second:
         broker = hub.client("test")
         async with serving(hub, "env_1") as first:
-            seen, half = 0, asyncio.Event()
+            half = asyncio.Event()
 
             def policy(item: Generate) -> str:
-                nonlocal seen
-                seen += 1
-                if seen == 1500:
+                if item.home == "env_1" and item.turn == MIDWAY:
                     half.set()
                 return echo(item)
 
             async with sampling(broker, policy):
-                playing = asyncio.create_task(play_all(broker, 300, 10))
+                playing = asyncio.create_task(play_all(broker, 300, 2 * MIDWAY))
                 await half.wait()
                 begun_s = time.monotonic()
                 first.cancel()
                 await asyncio.wait({first})
                 assert time.monotonic() - begun_s < STOP_S
                 ended = await playing
-    assert {reward(item) for item in ended} == {10.0}
+    assert {reward(item) for item in ended} == {2.0 * MIDWAY}
     assert any(item.spec.n_recoveries_left == 2 for item in ended)
 
 
@@ -221,18 +221,15 @@ async def test_a_killed_worker_costs_nothing(private_rabbit: PrivateRabbit, tmp_
     with started(url, tmp_path / "first") as first, started(url, tmp_path / "second") as second:
         async with open_broker(url, name="test") as broker:
             lost, heir = await heard_from(broker, first), await heard_from(broker, second)
-            n_seen = 0
 
             def policy(item: Generate) -> str:
-                nonlocal n_seen
-                n_seen += 1
-                if n_seen == 1000:
+                if item.home == lost and item.turn == MIDWAY:
                     signal_group(first, signal.SIGKILL)
                 return echo(item)
 
             async with sampling(broker, policy):
-                ended = await play_all(broker, 200, 10)
-    assert {reward(item) for item in ended} == {10.0}
+                ended = await play_all(broker, 200, 2 * MIDWAY)
+    assert {reward(item) for item in ended} == {2.0 * MIDWAY}
     assert heir in workers_of(ended)
     assert lost != heir
     assert any(item.spec.n_recoveries_left == 2 for item in ended)
@@ -259,9 +256,7 @@ async def test_it_stops_in_good_order(
     with started(private_rabbit.url, tmp_path / "log") as process:
         async with open_broker(private_rabbit.url, name="test") as broker:
             await heard_from(broker, process)
-            begun_s = time.monotonic()
-            await asyncio.to_thread(end, process, signum, grace_s=2 * STOP_S)
-            assert time.monotonic() - begun_s < STOP_S
+            await asyncio.to_thread(end, process, signum, grace_s=STOP_S)
     assert process.returncode == 0
 
 
