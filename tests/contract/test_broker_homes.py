@@ -34,7 +34,7 @@ async def test_declaring_a_home_declares_its_fallback(place: Place, broker: Brok
 async def test_what_an_abandoned_home_held_falls_back(place: Place, broker: Broker) -> None:
     """Read and unacknowledged, unread, and published while nobody is there: all of it."""
     fallback, crashing = place.queue(), await place.client("crashing")
-    home = place.home(fallback, grace_s=1.0)
+    home = place.home(fallback, grace_s=3.0)
     async with crashing.consume(home, prefetch=2) as consumer:
         for i in range(4):
             await broker.publish(home, b"%d" % i, message_id=f"id-{i}")

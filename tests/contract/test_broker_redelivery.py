@@ -123,7 +123,7 @@ async def test_a_delayed_message_does_not_hold_up_others(place: Place, broker: B
     await broker.declare(queue)
     await publish_bodies(broker, queue, b"late")
     async with broker.consume(queue, prefetch=1) as consumer:
-        await (await take(consumer)).nack(delay_s=1.5)
+        await (await take(consumer)).nack(delay_s=3.0)
         await publish_bodies(broker, queue, b"early")
         for body in (b"early", b"late"):
             delivery = await take(consumer)

@@ -10,7 +10,7 @@ from typing import TypeVar
 from warren_broker.port import Broker, Consumer, DeadLetter, Delivery
 from warren_broker.topology import Address, Home, Stream, Topic, WorkQueue
 
-PATIENCE_S = 30.0
+PATIENCE_S = 100.0
 """How long anything that must happen may take on a loaded machine."""
 QUIET_S = 0.3
 """How long we look for what must not happen."""

@@ -17,7 +17,7 @@ from tests.support.processes import end, free_port, spawn, wait_until
 import warren
 from warren import Client
 
-BOOT_S = 90.0
+BOOT_S = 300.0
 STOP_S = 10.0
 
 

@@ -41,7 +41,7 @@ needs_vllm = pytest.mark.skipif(
 )
 ENGINES = [
     pytest.param("transformers"),
-    pytest.param("vllm", marks=[needs_vllm, pytest.mark.timeout(300)]),
+    pytest.param("vllm", marks=[needs_vllm, pytest.mark.timeout(600)]),
 ]
 
 

@@ -87,11 +87,11 @@ class EnvironmentSide:
         for base_model, group in by_base.items():
             await self._courier.send_all(generate(base_model), group)
 
-    async def steps(self, n: int, timeout_s: float = 110.0) -> list[Step]:
+    async def steps(self, n: int, timeout_s: float = 200.0) -> list[Step]:
         """The next `n` steps or a few more, as they come in messages; twins included."""
         return await asyncio.wait_for(_collect(self._steps, n), timeout_s)
 
-    async def ends(self, n: int, timeout_s: float = 110.0) -> list[EpisodeEnded]:
+    async def ends(self, n: int, timeout_s: float = 200.0) -> list[EpisodeEnded]:
         return await asyncio.wait_for(_collect(self._ends, n), timeout_s)
 
     async def ask(self, items: Sequence[Generate]) -> list[Step]:

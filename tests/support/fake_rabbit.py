@@ -81,7 +81,7 @@ class FakeRabbit:
 
     async def until(self, is_it: Callable[[Came], bool]) -> Came:
         """The first frame like this, once it has come."""
-        async with asyncio.timeout(30.0), self._news:
+        async with asyncio.timeout(100.0), self._news:
             await self._news.wait_for(lambda: any(map(is_it, self.came)))
         return next(filter(is_it, self.came))
 

@@ -13,7 +13,7 @@ from warren_env_worker.host.request import Request
 from warren_schemas.episode import EpisodeSpec
 from warren_schemas.transcript import ChatMessage, Transcript, Turn
 
-PATIENCE_S = 30.0
+PATIENCE_S = 100.0
 _CHILD = "warren_env_worker.host.child"
 
 

@@ -10,7 +10,7 @@ from warren_gpu_worker.trainer.process import TrainerProcess
 from warren_schemas.ids import ModelId
 from warren_schemas.training import ModelSpec, OpBody, OpOutcome
 
-PATIENCE_S = 100.0
+PATIENCE_S = 200.0
 
 
 class RankedTrainer:

@@ -23,7 +23,7 @@ from tests.support.fake_gateway import (
 from warren_schemas.events import RunState, StateChanged
 from warren_schemas.http import Problem, QueueView, RunResult
 
-SOON_S = 60.0
+SOON_S = 120.0
 CONFIG_TEXT = "name: guess\nmodel: {base: warren/tiny}\nenvironments: [{name: guess}]\n"
 
 

@@ -185,6 +185,6 @@ async def test_a_run_may_be_cancelled_whatever_it_does(site: Site, rabbit: Priva
         await cancel_one_that_waits_for_the_others_trainer(client)
         await check_that_all_work(site, client)
         assert len(await client.dead_letters(limit=1000)) == n_dead
-    async with asyncio.timeout(60):  # the last run's queues go after its end is told
+    async with asyncio.timeout(200):  # the last run's queues go after its end is told
         while await asyncio.to_thread(queues_of_models, rabbit):
             pass

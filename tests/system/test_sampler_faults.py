@@ -90,7 +90,7 @@ async def test_a_turn_still_under_way_at_its_deadline_is_given_up(
     (ended,) = await stage.side.ends(1)
     assert isinstance(ended.outcome, Failed)
     assert ended.outcome.kind is FailureKind.DEADLINE
-    writer = os.open(fifo / "SHA256SUMS", os.O_WRONLY)
+    writer = os.open(fifo / "SHA256SUMS", os.O_RDWR)  # waits for no reader, who may not have come
     (fifo / "SHA256SUMS").unlink()
     os.close(writer)
 
@@ -138,7 +138,7 @@ async def test_a_turn_under_way_is_let_go_when_its_episode_is_cancelled_or_its_r
         await stage.tell(ended if what == "run" else EpisodeCancelled(envelope=turn.envelope))
         await until_in_flight(heartbeats, 0)
     await watcher.close()
-    writer = os.open(fifo / "SHA256SUMS", os.O_WRONLY)
+    writer = os.open(fifo / "SHA256SUMS", os.O_RDWR)  # waits for no reader, who may not have come
     (fifo / "SHA256SUMS").unlink()
     os.close(writer)
 

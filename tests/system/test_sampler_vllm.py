@@ -40,7 +40,7 @@ BASE = "warren/tiny-lora"
 """The name under which the model is offered."""
 LONG = Sampling(max_tokens=120)
 
-pytestmark = [needs_vllm, pytest.mark.timeout(400), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [needs_vllm, pytest.mark.timeout(600), pytest.mark.asyncio(loop_scope="module")]
 
 
 class Stage:

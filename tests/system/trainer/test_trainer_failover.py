@@ -90,7 +90,7 @@ async def test_a_child_that_dies_while_it_opens_a_model_loses_the_grant(
 async def test_a_child_that_hangs_is_killed(
     hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
 ) -> None:
-    async with serving(hub.client("worker"), settings.model_copy(update={"hang_s": 5.0})):
+    async with serving(hub.client("worker"), settings.model_copy(update={"hang_s": 10.0})):
         await owner.open(FULL, epoch=1)
         kill_child(signal.SIGSTOP)
         await owner.send(1, [(1, forward_backward(random_batch(1)))])
@@ -102,7 +102,7 @@ async def test_a_child_that_hangs_is_killed(
 async def test_stopping_in_the_middle_hands_back_what_was_not_answered(
     hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
 ) -> None:
-    """Leaving takes less than 5 s (see `serving`), also with a gap and a long queue of ops."""
+    """Leaving takes no longer (see `serving`) with a gap and a long queue of ops."""
     large = forward_backward(random_batch(1, [400] * 40))
     async with serving(hub.client("worker"), settings):
         await owner.open(FULL, epoch=1)

@@ -14,7 +14,7 @@ import pytest
 from warren_broker.worker.child import Child, ChildDied
 
 ROOT = Path(__file__).parents[3]
-PATIENCE_S = 30.0
+PATIENCE_S = 100.0
 
 
 @pytest.fixture

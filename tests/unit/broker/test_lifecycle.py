@@ -10,7 +10,7 @@ import pytest
 
 from warren_broker.worker.lifecycle import until_stopped
 
-PATIENCE_S = 30.0
+PATIENCE_S = 100.0
 
 DEAF_TO_CTRL_C = """
 import asyncio, signal

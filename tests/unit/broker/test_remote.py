@@ -115,8 +115,8 @@ async def test_a_half_open_socket_is_found_and_replaced(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing comes through, and nobody hangs up: heartbeats tell, on both sides."""
-    monkeypatch.setattr(link, "HEARTBEAT_S", 0.4)
-    monkeypatch.setattr(support, "HEARTBEAT_S", 0.4)
+    monkeypatch.setattr(link, "HEARTBEAT_S", 1.0)
+    monkeypatch.setattr(support, "HEARTBEAT_S", 1.0)
     async with (
         site.gateway(),
         site.worker() as worker,
@@ -126,7 +126,8 @@ async def test_a_half_open_socket_is_found_and_replaced(
         await take(consumer)
         site.proxy.abandon()
         again = await take(consumer)
-        assert (again.body, again.n_deliveries) == (b"1", 2)
+        assert again.body == b"1"
+        assert again.n_deliveries >= 2  # a pause of the machine looks like another lost socket
         await again.ack()
 
 

@@ -28,7 +28,7 @@ from warren_schemas.episode import (
 )
 from warren_schemas.ids import EpisodeId, WorkerId
 
-PATIENCE_S = 30.0
+PATIENCE_S = 100.0
 
 
 @dataclass

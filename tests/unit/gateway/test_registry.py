@@ -46,7 +46,7 @@ async def test_lists_by_role_in_order_of_ids(broker: Broker) -> None:
 async def test_a_silent_worker_is_removed_by_a_timer(broker: Broker) -> None:
     registry = Registry(broker)
     registry.hear(heartbeat("w1", SAMPLER, "tiny", interval_s=0.01))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await registry.changed()
     assert registry.alive() == []
 
@@ -80,6 +80,6 @@ async def test_changed_wakes_all_who_wait_and_misses_nothing(broker: Broker) -> 
     waiting = [asyncio.create_task(registry.changed()) for _ in range(3)]
     await asyncio.sleep(0)
     registry.hear(heartbeat("w1", SAMPLER, "tiny"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await asyncio.gather(*waiting)
         await registry.changed(since=before)

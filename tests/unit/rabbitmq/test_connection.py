@@ -16,7 +16,7 @@ from warren_broker.rabbitmq import connection
 from warren_broker.rabbitmq.connection import Link, close_channel
 from warren_broker.rabbitmq.topology import inspect
 
-PATIENCE_S = 30.0
+PATIENCE_S = 100.0
 MORE_THAN_SOCKETS_HOLD = 16 * 1024 * 1024
 N_ACKS = 100
 

@@ -47,7 +47,7 @@ async def test_one_at_work_keeps_its_channel() -> None:
 async def test_what_was_under_way_as_a_publisher_retired_leaves_no_channel_behind() -> None:
     async with fake_rabbit() as fake:
         link = Link(URL(fake.url), description="RabbitMQ")
-        await link.start(timeout_s=30.0)
+        await link.start(timeout_s=100.0)
         all_of_them = Publishers(link, confirm_s=10.0)
         deadline = asyncio.get_running_loop().time() + 30.0
         parcel = Parcel("", "queue", b"body", {})

@@ -34,7 +34,7 @@ class Recorded:
         self._change.set()
 
     async def until(self, n: int) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while self.n < n:
                 self._change.clear()
                 await self._change.wait()
@@ -94,7 +94,7 @@ async def test_a_disk_that_is_full_costs_time_only(
     await gateway.tell(run, step(1, reward_mean=0.5))
     retried = _on_log(monkeypatch, "warning", run)
     async with _running(gateway, tmp_path / "runs"):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await retried.wait()
         (tmp_path / "runs").unlink()
         await recorded.until(1)
@@ -109,7 +109,7 @@ async def test_a_journal_that_can_not_be_read_ends_only_its_own_run(
     (tmp_path / bad / JOURNAL).write_text("nonsense\n")
     await gateway.tell(good, step(1, reward_mean=0.5))
     logged = _on_log(monkeypatch, "exception", bad)
-    async with _running(gateway, tmp_path), asyncio.timeout(30):
+    async with _running(gateway, tmp_path), asyncio.timeout(60):
         await logged.wait()
         await recorded.until(1)
     assert read_back(tmp_path / good) == {"reward/mean": [(1, 0.5)]}
