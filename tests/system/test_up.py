@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.support.crowd import descendants
 from tests.support.processes import free_port
 
 import warren
@@ -21,9 +22,8 @@ from warren_up.recipe import guess_config
 pytestmark = pytest.mark.timeout(600)
 
 READY_S = 300.0
-STOP_S = 5.0
-LOADED_MACHINE = 4.0
-"""The promise of 5 s is for a machine that has time for us."""
+STOP_S = 60.0
+"""5 s, on a machine with nothing else to do."""
 
 
 def short_run() -> TrainConfig:
@@ -66,14 +66,6 @@ async def line_with(process: asyncio.subprocess.Process, words: str) -> str:
     raise AssertionError((await process.stderr.read()).decode())
 
 
-def descendants(pid: int) -> set[int]:
-    """All processes below this one."""
-    children = set[int]()
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        children |= {int(word) for word in task.read_text().split()}
-    return children.union(*(descendants(child) for child in children))
-
-
 def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -88,9 +80,11 @@ async def stop(process: asyncio.subprocess.Process, signum: signal.Signals) -> s
     begun_s = time.monotonic()
     process.send_signal(signum)
     out, err = await asyncio.wait_for(process.communicate(), READY_S)
-    assert time.monotonic() - begun_s < STOP_S * LOADED_MACHINE
+    assert time.monotonic() - begun_s < STOP_S
     assert err == b""
-    assert not [pid for pid in below if is_alive(pid)]
+    async with asyncio.timeout(STOP_S):
+        while any(map(is_alive, below)):  # noqa: ASYNC110 - they are no children of ours
+            await asyncio.sleep(0.02)
     return out.decode()
 
 
