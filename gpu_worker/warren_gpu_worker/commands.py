@@ -31,6 +31,7 @@ def gpu_worker(
     max_adapter_rank: int = 64,
     threads: int = 1,
     max_batch: int = 256,
+    vllm_sleep: str = "never",
     seed: int = 0,
     max_models: int = 16,
     micro_batch_tokens: int = 16_384,
@@ -80,6 +81,9 @@ def gpu_worker(
         CPU threads of each child process; more than 1 helps large models only.
     max_batch
         Most sequences that are sampled at once.
+    vllm_sleep
+        `while_training`: vLLM lends its memory to a full-parameter model that this worker trains,
+        and they take turns. `never`: both have to fit.
     seed
         Of the sampler's random numbers.
     max_models
@@ -108,7 +112,11 @@ def gpu_worker(
         "devices": devices,
         "engine": engine,
         "on_new_weights": on_new_weights,
-        "vllm": {"gpu_memory_share": gpu_memory_share, "max_adapter_rank": max_adapter_rank},
+        "vllm": {
+            "gpu_memory_share": gpu_memory_share,
+            "max_adapter_rank": max_adapter_rank,
+            "sleep": vllm_sleep,
+        },
         "n_threads": threads,
         "max_batch": max_batch,
         "seed": seed,

@@ -3,6 +3,7 @@
 import asyncio
 
 from warren_broker.port import Broker
+from warren_gpu_worker.room import Room
 from warren_gpu_worker.sampler.service import serve_sampler
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.service import serve_trainer
@@ -13,8 +14,9 @@ async def serve_gpu_worker(broker: Broker, settings: GpuWorkerSettings) -> None:
 
     Raises what the roles raise, in an exception group: `SamplerBroken`, `BrokerClosed`, …
     """
+    room = Room()
     async with asyncio.TaskGroup() as roles:
         if "sampler" in settings.roles:
-            roles.create_task(serve_sampler(broker, settings), name="sampler")
+            roles.create_task(serve_sampler(broker, settings, room=room), name="sampler")
         if "trainer" in settings.roles:
-            roles.create_task(serve_trainer(broker, settings), name="trainer")
+            roles.create_task(serve_trainer(broker, settings, room=room), name="trainer")

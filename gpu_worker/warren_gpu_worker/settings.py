@@ -12,6 +12,7 @@ from warren_schemas.config import NonNegativeInt, PositiveFloat, PositiveInt
 Role = Literal["sampler", "trainer"]
 EngineName = Literal["auto", "vllm", "transformers"]
 OnNewWeights = Literal["keep", "recompute", "drain"]
+Sleep = Literal["never", "while_training"]
 
 
 def warren_home() -> Path:
@@ -34,6 +35,9 @@ class VllmSettings(Frozen):
     """Largest rank of an adapter; room for it is taken at the start."""
     gpu_memory_share: Annotated[float, Field(gt=0, le=1)] = 0.9
     """Share of the GPU's memory for sampling; leave room where a trainer has the same GPU."""
+    sleep: Sleep = "never"
+    """`while_training`: the sampler lends its memory to the full-parameter model that this worker
+    trains, whenever that has ops; they take turns (see `room`)."""
 
 
 class GpuWorkerSettings(Frozen):
@@ -78,6 +82,30 @@ class GpuWorkerSettings(Frozen):
     """A child process that holds work and says nothing for this long is killed."""
     log_dir: Path | None = None
     """Folder for the output of the child processes; None: where this process writes."""
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether sampler and full-parameter training have the GPU's memory in turn."""
+        return self.vllm.sleep == "while_training"
+
+    @model_validator(mode="after")
+    def _can_take_turns(self) -> Self:
+        if not self.takes_turns:
+            return self
+        if len(self.roles) < 2:
+            obstacle = f"this worker is a {' and '.join(self.roles)} alone"
+        elif self.engine == "transformers":
+            obstacle = "the engine transformers has no sleep mode; take vllm"
+        elif self.device == "cpu":
+            obstacle = "vLLM has no sleep mode on a CPU"
+        elif self.devices > 1:
+            obstacle = f"each model is spread over {self.devices} devices, and vLLM has one of them"
+        else:
+            return self
+        raise ValueError(
+            "vllm.sleep is while_training, for a sampler and a trainer that share one GPU, and"
+            f" {obstacle}"
+        )
 
     @model_validator(mode="after")
     def _has_devices(self) -> Self:

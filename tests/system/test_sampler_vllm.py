@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false
-"""The sampler on vLLM, end to end: updates, bad input and a killed child, all under load."""
+"""The sampler on vLLM, end to end: updates, bad input, sleep and a killed child, all under load."""
 
 import asyncio
 import os
@@ -23,6 +23,7 @@ from transformers import PreTrainedModel
 from warren_broker.memory import MemoryHub, open_hub
 from warren_broker.topology import POLICIES
 from warren_gpu_worker.base_models import load_base
+from warren_gpu_worker.room import Room, Terms
 from warren_gpu_worker.sampler.service import serve_sampler
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.weights import save_policy
@@ -44,8 +45,9 @@ pytestmark = [needs_vllm, pytest.mark.timeout(600), pytest.mark.asyncio(loop_sco
 
 
 class Stage:
-    def __init__(self, hub: MemoryHub, side: EnvironmentSide, folder: str) -> None:
+    def __init__(self, hub: MemoryHub, side: EnvironmentSide, folder: str, room: Room) -> None:
         self.hub = hub
+        self.room = room
         self.side = side
         self.base = load_base(folder)
 
@@ -76,12 +78,12 @@ async def stage(even_model: str, tmp_path_factory: pytest.TempPathFactory) -> As
     )
     with children_import_from_here():
         async with open_hub(folder / "broker") as hub, environment_side(hub) as side:
-            broker = hub.client("sampler")
-            task = asyncio.create_task(serve_sampler(broker, settings))
+            broker, room = hub.client("sampler"), Room(Terms(keep_s=0.01))
+            task = asyncio.create_task(serve_sampler(broker, settings, room=room))
             try:
                 await side.send([first_turn(policy(BASE))])
                 await side.steps(1, timeout_s=300.0)
-                yield Stage(hub, side, even_model)
+                yield Stage(hub, side, even_model, room)
             finally:
                 task.cancel()
                 await asyncio.wait([task])
@@ -130,6 +132,31 @@ async def test_policies_are_swapped_under_load_and_stay_exact(
         assert set(versions) <= {1, 2}
         if len(set(versions)) == 1:
             assert exactness(models[versions[0] - 1], step.transcript) < 1e-3
+
+
+@pytest.mark.parametrize("kind", ["lora", "full"])
+async def test_turns_under_way_go_on_exactly_after_a_trainer_had_the_room(
+    stage: Stage, tmp_path: Path, kind: str
+) -> None:
+    """On a CPU sleeping frees nothing; all else that it does it does here."""
+    model = adapter(stage.base, 1)[1] if kind == "lora" else None
+    model = model or with_weights(stage.base, nudged(stage.base, 1))
+    url = (tmp_path / "v1").as_uri()
+    await asyncio.to_thread(save_policy, model, url)
+    acting = policy(BASE, min_version=1, url=url)
+    turns = [first_turn(acting, sampling=LONG) for _ in range(30)]
+    await stage.side.send(turns)
+    steps = await stage.side.steps(1)
+    for _ in range(2):
+        await asyncio.wait_for(stage.room.take(), 100)
+        turns.append(first_turn(acting, sampling=LONG))
+        await stage.side.send(turns[-1:])
+        stage.room.give_back()
+        steps += await stage.side.steps(1)
+    steps += await stage.side.steps(len(turns) - len(steps))
+    assert {s.envelope.episode for s in steps} == {t.envelope.episode for t in turns}
+    for step in steps:
+        assert exactness(model, step.transcript) < 1e-3
 
 
 async def test_bad_turns_fail_alone(stage: Stage, tmp_path: Path) -> None:

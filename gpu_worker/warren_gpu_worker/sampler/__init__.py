@@ -6,6 +6,7 @@ In the supervisor
     transcripts          what a finished turn makes of a transcript
     unwanted             ended runs and cancelled episodes, whose turns are dropped
     process              the child: requests in, answers out, started again when it dies
+    slumber              the child sleeps while a trainer has the room
     frames               what travels between the two
 
 In the child

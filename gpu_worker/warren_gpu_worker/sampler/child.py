@@ -6,7 +6,8 @@ One thread decodes; another reads the socket and hands frames over, so that orde
 two steps and never hold one up; a few more fetch policies. All meet in one queue of events.
 
 Invariants: whatever is finished in a step leaves in one frame; while there is work, something is
-said at least every `PULSE_S`; when the supervisor closes the conversation the process ends at once.
+said at least every `PULSE_S`, also asleep; when the supervisor closes the conversation the process
+ends at once.
 """
 
 import contextlib
@@ -29,10 +30,11 @@ from warren_broker.worker.child import Channel
 from warren_gpu_worker.base_models.loading import configured_ends, load_tokenizer
 from warren_gpu_worker.base_models.sight import NoSight
 from warren_gpu_worker.sampler.endings import Endings
-from warren_gpu_worker.sampler.engine import Refusal
+from warren_gpu_worker.sampler.engine import Refusal, Sleeper
 from warren_gpu_worker.sampler.engines import open_engine
 from warren_gpu_worker.sampler.frames import (
     Broken,
+    Orders,
     PolicySource,
     Ready,
     Report,
@@ -129,11 +131,7 @@ class SamplerChild:
 
     def _handle(self, event: bytes | _Fetched | _Looked) -> None:
         if isinstance(event, bytes):
-            orders = unpack_orders(event)
-            self._turns.follow(orders)
-            for turn in orders.requests:
-                if turn.images:
-                    self._fetches.submit(_look, self._gallery, turn, self._events.put)
+            self._obey(unpack_orders(event))
         elif isinstance(event, _Looked):
             self._turns.seen(event.turn, event.outcome)
         elif isinstance(event.outcome, str):
@@ -142,11 +140,48 @@ class SamplerChild:
         else:
             self._turns.refuse(self._keeper.fetched(event.source, event.outcome))
 
+    def _obey(self, orders: Orders) -> None:
+        self._turns.follow(orders)
+        for turn in orders.requests:
+            if turn.images:
+                self._fetches.submit(_look, self._gallery, turn, self._events.put)
+        if orders.sleep and isinstance(self._engine, Sleeper):
+            self._sleep(self._engine)
+
+    def _sleep(self, engine: Sleeper) -> None:
+        """Lend the memory until told otherwise; what comes meanwhile is taken up afterwards."""
+        engine.sleep()
+        self._say([], is_asleep=True)
+        meanwhile = self._events_until_waking()
+        if meanwhile is None:
+            return self._events.put(_HungUp())
+        engine.wake()
+        self._say([])
+        for event in meanwhile:
+            self._handle(event)
+
+    def _events_until_waking(self) -> "list[bytes | _Fetched | _Looked] | None":
+        """In their order, the one that wakes included; None when the supervisor hung up."""
+        found: list[bytes | _Fetched | _Looked] = []
+        while True:
+            try:
+                event = self._events.get(timeout=PULSE_S)
+            except Empty:
+                self._say([], is_asleep=True)
+                continue
+            if isinstance(event, _HungUp):
+                return None
+            found.append(event)
+            if isinstance(event, bytes) and unpack_orders(event).sleep is False:
+                return found
+
     def _report(self, answers: list[Answer]) -> None:
-        now_s = time.monotonic()
-        if answers or now_s - self._reported_s >= PULSE_S:
-            self._reported_s = now_s
-            self._channel.send(pack(Report(answers, self._engine.statistics())))
+        if answers or time.monotonic() - self._reported_s >= PULSE_S:
+            self._say(answers)
+
+    def _say(self, answers: list[Answer], *, is_asleep: bool = False) -> None:
+        self._reported_s = time.monotonic()
+        self._channel.send(pack(Report(answers, self._engine.statistics(), is_asleep)))
 
     def _start_fetch(self, source: PolicySource) -> None:
         self._fetches.submit(_fetch, source, self._events.put)

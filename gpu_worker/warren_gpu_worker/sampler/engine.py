@@ -20,7 +20,7 @@ is cancelled, which is answered by nothing; one bad request never costs another 
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,3 +144,21 @@ class Engine(Protocol):
         ...
 
     def statistics(self) -> EngineStatistics: ...
+
+
+@runtime_checkable
+class Sleeper(Protocol):
+    """An engine that can lend its device's memory to somebody else.
+
+    Requests stay where they are: those that run go on after `wake`, under the same weights, with
+    what they had cached computed anew. In between nothing else of the engine may be called but
+    `statistics`.
+    """
+
+    def sleep(self) -> None:
+        """Free the memory: weights go to the host, what is cached is forgotten."""
+        ...
+
+    def wake(self) -> None:
+        """Take the memory back, with the weights that were there."""
+        ...

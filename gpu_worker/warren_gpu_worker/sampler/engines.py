@@ -24,9 +24,13 @@ def open_engine(
     Raises `EngineUnavailable`, `ModelUnsupported`, and `OSError` or `ValueError` (from transformers)
     when the folder holds no such model.
     """
-    obstacle = why_not(folder, settings.device) if settings.engine != "transformers" else ""
+    obstacle = ""
+    if settings.engine != "transformers":
+        obstacle = why_not(folder, settings.device, sleeps=settings.takes_turns)
     if obstacle is None:
         return _open_vllm(folder, settings, endings, sight)
+    if settings.takes_turns:
+        raise EngineUnavailable(f"{obstacle}, so vllm.sleep can't be {settings.vllm.sleep}")
     if settings.engine == "vllm":
         raise EngineUnavailable(f"{obstacle}; give --engine transformers, or leave it out")
     return _open_transformers(folder, settings, endings, sees=sight is not None)

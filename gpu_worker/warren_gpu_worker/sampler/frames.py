@@ -107,6 +107,8 @@ class Orders:
     cancelled: list[int] = field(default_factory=list[int])
     """Ids of requests that nobody needs any more."""
     published: list[Published] = field(default_factory=list[Published])
+    sleep: bool | None = None
+    """Lend the device's memory to the trainer (True), or take it back (False)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,7 @@ class Report:
 
     answers: list[FinishedTurn | Refusal]
     statistics: EngineStatistics
+    is_asleep: bool = False
 
 
 def pack(frame: Orders | Ready | Broken | Report) -> bytes:

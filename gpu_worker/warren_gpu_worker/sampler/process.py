@@ -3,17 +3,18 @@
 Invariants: every submitted request is answered once, by a turn or a refusal, unless it is
 cancelled. A child that dies is started again and gets what it still owed; a request that was handed
 out `MAX_ATTEMPTS` times to children that died is refused, for it may be what kills them. A child
-that holds work and is silent for `hang_s` is killed.
+that holds work and is silent for `hang_s` is killed, as is one that takes so long to fall asleep.
 """
 
 import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from warren_broker.worker.child import Child, ChildDied
+from warren_gpu_worker.room import Room
 from warren_gpu_worker.sampler.engine import EngineStatistics, Refusal
 from warren_gpu_worker.sampler.frames import (
     Broken,
@@ -25,6 +26,7 @@ from warren_gpu_worker.sampler.frames import (
     pack,
     unpack_answer,
 )
+from warren_gpu_worker.sampler.slumber import Slumber
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_schemas.episode import FailureKind
 
@@ -54,7 +56,7 @@ class _Held:
 class SamplerProcess:
     """`answered` is called with every batch of answers, on the event loop, and must not block.
 
-    `module` is the child's program.
+    The child sleeps while a trainer has the `room`. `module` is the child's program.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class SamplerProcess:
         settings: GpuWorkerSettings,
         answered: Callable[[Answers], None],
         *,
+        room: Room | None = None,
         module: str = "warren_gpu_worker.sampler.child",
     ) -> None:
         self.base_model = base_model
@@ -75,6 +78,12 @@ class SamplerProcess:
         self._has_orders = asyncio.Event()
         self._was_ready = asyncio.Event()
         self._busy_since_s = 0.0
+        self._slumber = Slumber(
+            room or Room(),
+            deadline_s=settings.hang_s,
+            has_work=lambda: bool(self._held),
+            order=self._order_sleep,
+        )
 
     async def ready(self) -> None:
         """Wait until the first child has loaded the base model."""
@@ -87,6 +96,7 @@ class SamplerProcess:
             self._held[request.id] = _Held(request)
             self._outbox.requests.append(request)
         self._has_orders.set()
+        self._slumber.stirred()
 
     def cancel(self, ids: Iterable[int]) -> None:
         """Nobody needs these any more; they are not answered."""
@@ -118,14 +128,15 @@ class SamplerProcess:
 
     async def _live_one_life(self) -> None:
         """Start a child, hand it everything, and serve until it dies (`ChildDied`)."""
-        child = await self._spawn()
-        try:
-            await self._greet(child)
-            self._outbox = Orders(requests=[held.request for held in self._held.values()])
-            self._has_orders.set()
-            await self._converse(child)
-        finally:
-            await child.close(grace_s=_CLOSE_GRACE_S)
+        async with self._slumber.life():
+            child = await self._spawn()
+            try:
+                await self._greet(child)
+                self._outbox = Orders(requests=[held.request for held in self._held.values()])
+                self._has_orders.set()
+                await self._converse(child)
+            finally:
+                await child.close(grace_s=_CLOSE_GRACE_S)
 
     async def _spawn(self) -> Child:
         arguments = (self._settings.model_dump_json(), self.base_model)
@@ -163,6 +174,7 @@ class SamplerProcess:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._send(child), name=f"send to {child.name}")
                 tasks.create_task(self._receive(child), name=f"receive from {child.name}")
+                tasks.create_task(self._slumber.keep(child), name=f"sleep of {child.name}")
         except* ChildDied as group:
             deaths.extend(group.exceptions)
         raise deaths[0]
@@ -177,11 +189,16 @@ class SamplerProcess:
                     held.n_attempts += 1
             await child.send(pack(orders))
 
+    def _order_sleep(self, is_asleep: bool) -> None:
+        self._outbox = replace(self._outbox, sleep=is_asleep)
+        self._has_orders.set()
+
     async def _receive(self, child: Child) -> None:
         while True:
             frame = unpack_answer(await self._next_frame(child))
             assert not isinstance(frame, Ready | Broken), "a child greets once"
             self.statistics = frame.statistics
+            self._slumber.heard(is_asleep=frame.is_asleep)
             answers = [a for a in frame.answers if self._held.pop(a.id, None)]
             if answers:
                 self._answered(answers)

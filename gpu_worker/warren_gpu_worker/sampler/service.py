@@ -17,6 +17,7 @@ from warren_broker.inbox import hear, receive
 from warren_broker.port import Broker
 from warren_broker.topology import CANCELLATIONS, POLICIES, RUNS, generate
 from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
+from warren_gpu_worker.room import Room
 from warren_gpu_worker.sampler.frames import Published
 from warren_gpu_worker.sampler.turn_desk import TurnDesk
 from warren_gpu_worker.settings import GpuWorkerSettings
@@ -37,8 +38,10 @@ _MAX_PREFETCH = 64
 log = logging.getLogger(__name__)
 
 
-async def serve_sampler(broker: Broker, settings: GpuWorkerSettings) -> None:
-    """Take turns until cancelled.
+async def serve_sampler(
+    broker: Broker, settings: GpuWorkerSettings, *, room: Room | None = None
+) -> None:
+    """Take turns until cancelled; the children sleep while a trainer has the `room`.
 
     Raises `SamplerBroken` (in an exception group) when a base model can't be sampled from.
     """
@@ -47,7 +50,9 @@ async def serve_sampler(broker: Broker, settings: GpuWorkerSettings) -> None:
     try:
         async with asyncio.TaskGroup() as sending, asyncio.TaskGroup() as tasks:
             for base_model in settings.base_models:
-                desk = TurnDesk(base_model, broker, settings, worker=worker, sending=sending)
+                desk = TurnDesk(
+                    base_model, broker, settings, worker=worker, sending=sending, room=room
+                )
                 desks[base_model] = desk
                 tasks.create_task(desk.process.run(), name=f"child of {base_model}")
                 tasks.create_task(_take_turns(broker, settings, desk), name=f"turns {base_model}")

@@ -22,6 +22,7 @@ from warren_broker.inbox import Claim
 from warren_broker.port import Broker
 from warren_broker.topology import Home, Stream, trajectories
 from warren_broker.worker.unwanted import Unwanted
+from warren_gpu_worker.room import Room
 from warren_gpu_worker.sampler.frames import FinishedTurn, Published, TurnRequest
 from warren_gpu_worker.sampler.process import Answers, SamplerProcess
 from warren_gpu_worker.sampler.turn_items import (
@@ -72,8 +73,9 @@ class TurnDesk:
         *,
         worker: WorkerId,
         sending: asyncio.TaskGroup,
+        room: Room | None = None,
     ) -> None:
-        self.process = SamplerProcess(base_model, settings, self._answered)
+        self.process = SamplerProcess(base_model, settings, self._answered, room=room)
         self.n_done = 0
         self.n_open = 0
         self._broker = broker

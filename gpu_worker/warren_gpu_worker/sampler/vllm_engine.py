@@ -9,8 +9,6 @@ happens while no token is made, so the version of a token is known from the mome
   To compute the cache anew, vLLM preempts all that runs, requests of other policies too.
 - Requests that run on the bare base model when their policy gets its first adapter, or its first
   weights while others run there, are finished under the version that they began with.
-
-Temperatures below 0.01 are refused: vLLM would silently take 0.01.
 """
 
 import math
@@ -38,7 +36,7 @@ from warren_gpu_worker.sampler.engine import (
 )
 from warren_gpu_worker.sampler.rows import Row
 from warren_gpu_worker.sampler.vllm_adapters import AdapterShelf
-from warren_gpu_worker.sampler.vllm_sampling import parameters_of
+from warren_gpu_worker.sampler.vllm_sampling import parameters_of, too_cold
 from warren_gpu_worker.sampler.vllm_start import (
     engine_arguments,
     needs_zero_adapter,
@@ -51,8 +49,6 @@ from warren_gpu_worker.weights import PolicyFiles
 from warren_schemas.episode import FailureKind
 
 _Answer = Completion | Refusal
-
-_LOWEST_TEMPERATURE = 0.01
 
 
 @dataclass(slots=True, eq=False)
@@ -170,6 +166,16 @@ class VllmEngine:
         self._n_steps += 1
         return answers
 
+    def sleep(self) -> None:
+        """Level 1: weights, adapters' places among them, wait in the host's memory.
+
+        `keep` preempts what runs; so the cache is empty, and no block of it is ever shared later.
+        """
+        self._engine.sleep(level=1, mode="keep")
+
+    def wake(self) -> None:
+        self._engine.wake_up()
+
     def statistics(self) -> EngineStatistics:
         return EngineStatistics(
             n_running=len(self._running),
@@ -182,12 +188,8 @@ class VllmEngine:
 
     def _refusal(self, request: Request) -> Refusal | None:
         limits = self._context_length, self._n_vocabulary
-        if refusal := objection(request, *limits, sees=self._with_images is not None):
-            return refusal
-        if 0 < request.sampling.temperature < _LOWEST_TEMPERATURE:
-            reason = f"vLLM has no temperature between 0 and {_LOWEST_TEMPERATURE}; take 0"
-            return Refusal(request.id, FailureKind.INVALID_REQUEST, reason)
-        return None
+        sees = self._with_images is not None
+        return objection(request, *limits, sees=sees) or too_cold(request)
 
     def _busy(self) -> set[PolicyKey]:
         return self._running_policies() | self._sets.waiting_policies

@@ -33,8 +33,10 @@ _ENVIRONMENT = {
 }
 
 
-def why_not(folder: str, device: str) -> str | None:
+def why_not(folder: str, device: str, *, sleeps: bool = False) -> str | None:
     """Why vLLM can't sample from the model in this folder, or None if it can.
+
+    `sleeps`: it must be able to lend its memory.
 
     Raises `OSError` or `ValueError` (from transformers) when the folder holds no model.
     """
@@ -44,6 +46,8 @@ def why_not(folder: str, device: str) -> str | None:
         head_size = _head_size(_text_config(folder))
         if head_size not in _CPU_HEAD_SIZES:
             return f"vLLM has no attention heads of size {head_size} on a CPU"
+        if sleeps:
+            return "vLLM has no sleep mode on a CPU"
     return None
 
 
@@ -79,6 +83,7 @@ def engine_arguments(folder: str, settings: GpuWorkerSettings) -> dict[str, obje
         arguments["max_model_len"] = min(int(config.max_position_embeddings), fits)
     else:
         arguments["gpu_memory_utilization"] = settings.vllm.gpu_memory_share
+        arguments["enable_sleep_mode"] = settings.takes_turns
     if settings.vllm.max_adapters:
         at_once, n_zero = settings.vllm.max_adapters_at_once, int(needs_zero_adapter(settings))
         arguments |= {

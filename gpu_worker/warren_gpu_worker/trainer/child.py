@@ -29,6 +29,8 @@ from warren_gpu_worker.trainer.frames import (
     Close,
     Fail,
     Open,
+    Park,
+    Parked,
     Pulse,
     Ready,
     Report,
@@ -68,6 +70,9 @@ class TrainerChild:
                     self._fail(order, reason)
                 case Close() as order:
                     self._close(order)
+                case Park():
+                    self._engine.park()
+                    self._say(Parked())
 
     def _open(self, order: Open) -> None:
         self._epochs[order.model] = order.epoch

@@ -11,6 +11,7 @@ Invariants:
 - Ops of other models never touch this one.
 """
 
+import gc
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -116,6 +117,17 @@ class Engine:
         """Forget the model; no error when there is none."""
         self._entries.pop(model_id, None)
         self._parking.forget(model_id)
+
+    def park(self) -> None:
+        """Take full-parameter models off the device; each comes back with its next op.
+
+        Raises what copying them to the host does; then the process must end.
+        """
+        for model_id, entry in self._entries.items():
+            self._parking.leave_device(model_id, entry.model)
+        gc.collect()  # a closed model may still hang together
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
 
     def apply(self, model_id: ModelId, number: int, body: OpBody) -> OpOutcome:
         """Apply one op; the caller sees to the order. Never raises for what an op asks."""

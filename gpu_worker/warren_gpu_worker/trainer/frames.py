@@ -1,8 +1,9 @@
 """What the supervisor and its training child say to each other; pickled, for both are one program.
 
-supervisor -> child    Open, Close, Apply, Together, Fail
-child -> supervisor    Ready once, then an Answer for each Open (number 0) and each op, in order;
-                       a Pulse now and then in the middle of a long op; TooLarge as a rank's last word
+supervisor -> child    Open, Close, Apply, Together, Fail, Park
+child -> supervisor    Ready once, then an Answer for each Open (number 0) and each op, and Parked for
+                       each Park, in order; a Pulse now and then in the middle of a long op; TooLarge
+                       as a rank's last word
 """
 
 import pickle
@@ -62,6 +63,11 @@ class Fail:
 
 
 @dataclass(frozen=True, slots=True)
+class Park:
+    """Take full-parameter models off the device, until an op needs them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ready:
     """The child can take orders."""
 
@@ -69,6 +75,11 @@ class Ready:
 @dataclass(frozen=True, slots=True)
 class Pulse:
     """The child is getting on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """The device's memory is free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +100,8 @@ class TooLarge:
 
 
 Order = Open | Close | Apply
-Turn = Order | Together
-Report = Ready | Pulse | Answer | TooLarge
+Turn = Order | Together | Park
+Report = Ready | Pulse | Parked | Answer | TooLarge
 
 
 def pack(frame: Turn | Fail | Report) -> bytes:

@@ -1,10 +1,12 @@
 # pyright: reportUnknownMemberType=false
-"""Idle adapters make room: their tensors go to a file and come back when an op needs them.
+"""Idle models make room: their tensors go elsewhere and come back when an op needs them.
 
-The file has no name, so nothing is left behind when the process dies, and as long as the machine
-has memory to spare the kernel keeps it there.
+Adapters go to a file. It has no name, so nothing is left behind when the process dies, and as long
+as the machine has memory to spare the kernel keeps it there. A full-parameter model, which leaves
+the device when a sampler is to have it, goes to the host's memory.
 
-Invariants: a model that comes back has the same bits; one that can't be parked stays where it is.
+Invariants: a model that comes back has the same bits; an adapter that can't be parked stays where it
+is; a return that failed half-way is completed by the next one.
 """
 
 import logging
@@ -15,7 +17,7 @@ from collections.abc import Sequence
 from typing import IO, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, UntypedStorage
 
 from warren_gpu_worker.trainer.model import TrainableModel
 from warren_schemas.ids import ModelId
@@ -31,6 +33,8 @@ class Parking:
         self._n_resident = n_resident
         self._resident: OrderedDict[ModelId, TrainableModel] = OrderedDict()
         self._parked: dict[ModelId, IO[bytes]] = {}
+        self._off_device: dict[ModelId, list[tuple[UntypedStorage, UntypedStorage]]] = {}
+        """What a full-parameter model's tensors lie in, and what lies there, on the host."""
         weakref.finalize(self, _close_all, self._parked)
 
     @property
@@ -40,8 +44,13 @@ class Parking:
     def use(self, model_id: ModelId, model: TrainableModel) -> None:
         """Have the model in memory, and park others that were idle for longer.
 
-        Raises `OSError` when the model's file can't be read.
+        Raises `OSError` when the model's file can't be read, and what torch raises when there is no
+        memory.
         """
+        if (pairs := self._off_device.get(model_id)) is not None:
+            for storage, values in pairs:
+                _refill(storage, values)
+            del self._off_device[model_id]
         if is_full(model.spec):
             return
         if (file := self._parked.get(model_id)) is not None:
@@ -51,6 +60,18 @@ class Parking:
         self._resident.move_to_end(model_id)
         for idle_id in list(self._resident)[: -self._n_resident]:
             self._park(idle_id)
+
+    def leave_device(self, model_id: ModelId, model: TrainableModel) -> None:
+        """Have the host keep a full-parameter model until it is used; others stay."""
+        if not is_full(model.spec):
+            return
+        if model_id not in self._off_device:
+            every = [tensor.untyped_storage() for tensor in _tensors(model)]
+            storages = {storage.data_ptr(): storage for storage in every if storage.resizable()}
+            pairs = [(s, UntypedStorage(s.nbytes()).copy_(s)) for s in storages.values()]
+            self._off_device[model_id] = pairs
+        for storage, _ in self._off_device[model_id]:
+            storage.resize_(0)
 
     def _park(self, model_id: ModelId) -> None:
         """A model that can't go now stays; it is tried again with the next op."""
@@ -66,6 +87,7 @@ class Parking:
     def forget(self, model_id: ModelId) -> None:
         """The model is closed."""
         self._resident.pop(model_id, None)
+        self._off_device.pop(model_id, None)
         if (file := self._parked.pop(model_id, None)) is not None:
             file.close()
 
@@ -114,3 +136,8 @@ def _fetch(file: IO[bytes], tensors: Sequence[Tensor]) -> None:
     for tensor, values in zip(tensors, saved, strict=True):
         tensor.untyped_storage().resize_(values.untyped_storage().nbytes())
         tensor.copy_(values)
+
+
+def _refill(storage: UntypedStorage, values: UntypedStorage) -> None:
+    storage.resize_(values.nbytes())
+    storage.copy_(values)

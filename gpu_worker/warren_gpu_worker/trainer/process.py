@@ -5,6 +5,9 @@ Invariants:
   started, and orders meant for the old one never reach the new one.
 - A child that owes an answer and shows no sign of life for `hang_s` is killed.
 - `order` never waits; what is under way is bounded by what the leases may hold.
+- Where the device is shared in turns (`settings.takes_turns`), what concerns a full-parameter model
+  is sent only while we have the room, and the room is given back once the child has parked the model
+  or is dead.
 - An op that one of several ranks has no memory for ends them all once: when it comes again it is
   told to fail, so that the ops after it are reached.
 - The child has one order to carry out and the next one at hand, so it never pauses, and whoever
@@ -17,6 +20,7 @@ from collections import deque
 from typing import Protocol
 
 from warren_broker.worker.child import ChildDied
+from warren_gpu_worker.room import Room, Stay
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.crew import Crew
 from warren_gpu_worker.trainer.frames import (
@@ -25,7 +29,10 @@ from warren_gpu_worker.trainer.frames import (
     Apply,
     Close,
     Fail,
+    Open,
     Order,
+    Park,
+    Parked,
     Pulse,
     Ready,
     Report,
@@ -37,6 +44,7 @@ from warren_gpu_worker.trainer.frames import (
 )
 from warren_gpu_worker.trainer.shares import FairShares
 from warren_schemas.ids import ModelId
+from warren_schemas.training import is_full
 
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 30.0
 _AT_HAND = 2
@@ -54,12 +62,21 @@ class ProcessListener(Protocol):
 
 
 class TrainerProcess:
-    def __init__(self, name: str, settings: GpuWorkerSettings, listener: ProcessListener) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: GpuWorkerSettings,
+        listener: ProcessListener,
+        room: Room | None = None,
+    ) -> None:
         self._name = name
         self._settings = settings
         self._listener = listener
         self._shares = _shares(settings)
         self._may_send = asyncio.Event()
+        self._stay = Stay(room or Room(), nudge=self._may_send.set)
+        self._is_full = False
+        """What was opened last is a full-parameter model, and so the only one."""
         self._ready = asyncio.Event()
         self._owed: deque[int] = deque()
         """Answers that are due for each turn of the child."""
@@ -120,10 +137,12 @@ class TrainerProcess:
     async def _send(self, child: Crew) -> None:
         while True:
             await self._may_send.wait()
-            turn = self._shares.take() if len(self._owed) < _AT_HAND else None
+            turn = self._next()
             if turn is None:
                 self._may_send.clear()
                 continue
+            if self._needs_room(turn):
+                await self._stay.come()
             was_idle = not self._owed
             if n_answers := _n_answers(turn):
                 self._owed.append(n_answers)
@@ -133,6 +152,18 @@ class TrainerProcess:
                 await child.send(pack(self._unless_too_large(turn)))
             except ChildDied:
                 return  # the receiving end says so
+
+    def _next(self) -> Turn | None:
+        """What the child should do as soon as it can; None for nothing that it isn't doing."""
+        if self._stay.must_go(has_work=bool(self._owed) or self._shares.is_waiting):
+            return None if self._owed else Park()
+        return self._shares.take() if len(self._owed) < _AT_HAND else None
+
+    def _needs_room(self, turn: Turn) -> bool:
+        if isinstance(turn, Open):
+            self._is_full = is_full(turn.spec)
+        is_work = isinstance(turn, Open | Apply)
+        return self._settings.takes_turns and self._is_full and is_work
 
     async def _receive(self, child: Crew) -> None:
         while True:
@@ -144,6 +175,9 @@ class TrainerProcess:
                 case Answer():
                     self._was_paid()
                     self._listener.on_answer(report)
+                case Parked():
+                    self._was_paid()
+                    self._stay.go()
                 case TooLarge():
                     self._note(report)
                 case Pulse():
@@ -179,6 +213,7 @@ class TrainerProcess:
         self._ready.clear()
         self._shares = _shares(self._settings)
         self._owed.clear()
+        self._stay.go()
         self._listener.on_death()
 
 

@@ -22,6 +22,7 @@ from warren_broker.inbox import Claim, receive
 from warren_broker.port import Broker
 from warren_broker.topology import results, trainer
 from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
+from warren_gpu_worker.room import Room
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.chores import do_chores
 from warren_gpu_worker.trainer.frames import Answer
@@ -40,13 +41,19 @@ log = logging.getLogger(__name__)
 
 
 async def serve_trainer(
-    broker: Broker, settings: GpuWorkerSettings, *, worker: WorkerId | None = None
+    broker: Broker,
+    settings: GpuWorkerSettings,
+    *,
+    worker: WorkerId | None = None,
+    room: Room | None = None,
 ) -> None:
     """Train what gateways grant, until cancelled; then hand everything back within seconds.
 
+    Where the settings say so, full-parameter models have the `room` in turn with samplers.
+
     Raises `BrokerClosed` when the broker is closed underneath.
     """
-    service = _Trainer(broker, settings, worker or new_worker_id("trainer"))
+    service = _Trainer(broker, settings, worker or new_worker_id("trainer"), room)
     try:
         await service.run()
     finally:
@@ -64,12 +71,14 @@ class _Holding:
 
 
 class _Trainer:
-    def __init__(self, broker: Broker, settings: GpuWorkerSettings, worker: WorkerId) -> None:
+    def __init__(
+        self, broker: Broker, settings: GpuWorkerSettings, worker: WorkerId, room: Room | None
+    ) -> None:
         self._broker = broker
         self._settings = settings
         self._worker = worker
         self._courier = Courier(broker)
-        self._process = TrainerProcess(f"training process of {worker}", settings, self)
+        self._process = TrainerProcess(f"training process of {worker}", settings, self, room)
         self._tasks = asyncio.TaskGroup()
         self._holdings: dict[ModelId, _Holding] = {}
         self._fences: dict[ModelId, int] = {}

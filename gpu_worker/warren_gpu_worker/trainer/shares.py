@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import cast
 
-from warren_gpu_worker.trainer.frames import Apply, Close, Open, Order, Together, Turn
+from warren_gpu_worker.trainer.frames import Apply, Close, Open, Order, Together
 from warren_schemas.config import LoraUpdate
 from warren_schemas.ids import ModelId
 from warren_schemas.training import ForwardBackward, ModelSpec
@@ -51,7 +51,12 @@ class FairShares:
             lane.orders = deque(o for o in lane.orders if o.epoch > order.epoch)
         lane.orders.extend(_turns(order))
 
-    def take(self) -> Turn | None:
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is a next one."""
+        return any(lane.orders for lane in self._lanes.values())
+
+    def take(self) -> Order | Together | None:
         """What is next; None when nothing waits."""
         waiting = [lane for lane in self._lanes.values() if lane.orders]
         if not waiting:

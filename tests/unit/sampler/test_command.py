@@ -10,6 +10,8 @@ from tests.support.processes import free_port
 
 from warren_gpu_worker.commands import gpu_worker
 
+TAKING_TURNS = {"vllm_sleep": "while_training", "roles": "sampler,trainer"}
+
 
 def test_importing_the_command_loads_nothing_heavy() -> None:
     heavy = "{'torch', 'transformers', 'pydantic', 'aio_pika', 'warren_schemas'}"
@@ -30,6 +32,11 @@ def test_importing_the_command_loads_nothing_heavy() -> None:
         ({"gpu_memory_share": 1.5}, "gpu_memory_share"),
         ({"max_adapter_rank": 7}, "max_adapter_rank"),
         ({"device": "cuda:1", "devices": 2}, "cuda:1 is one device, and devices is 2"),
+        ({"vllm_sleep": "often"}, "vllm.sleep"),
+        ({"vllm_sleep": "while_training"}, "this worker is a sampler alone"),
+        (TAKING_TURNS | {"device": "cpu"}, "no sleep mode on a CPU"),
+        (TAKING_TURNS | {"engine": "transformers"}, "transformers has no sleep mode"),
+        (TAKING_TURNS | {"devices": 2}, "spread over 2 devices"),
         ({"broker": "http://localhost"}, "no broker URL"),
         ({"broker": f"amqp://ann:secret@127.0.0.1:{free_port()}"}, "no answer from RabbitMQ"),
     ],

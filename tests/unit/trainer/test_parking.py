@@ -1,27 +1,37 @@
-"""Adapters that were idle go to a file and come back with the same bits."""
+"""Models that make room come back with the same bits: adapters from a file, others from the host."""
 
 import resource
 from collections.abc import Generator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
+import pytest
+import torch
 from tests.support.trainer import (
     BASE,
+    FULL,
     LORA,
+    MODEL,
     base_digest,
     digest,
     done,
+    engine_for,
     failed,
     forward_backward,
+    opened,
     optim_step,
     random_batch,
+    seal_of,
     some_ops,
 )
+from torch import UntypedStorage
 
+from warren_gpu_worker.trainer import parking
 from warren_gpu_worker.trainer.engine import Engine
 from warren_gpu_worker.trainer.workshop import EngineConfig
 from warren_schemas.ids import ModelId
-from warren_schemas.training import KeepReference, OpBody
+from warren_schemas.training import KeepReference, OpBody, OpDone, SaveState
 
 MODELS = [ModelId(f"model_{n}") for n in range(5)]
 OPS: list[OpBody] = [KeepReference(), *some_ops(9, seed=2), forward_backward(random_batch(5))]
@@ -90,3 +100,54 @@ def test_a_parked_model_can_be_closed_and_opened_again(base_folder: Path, tmp_pa
         engine.close(MODELS[0])
         done(engine.open(MODELS[0], LORA, checkpoint_url=None, next_op=1))
         assert memory_bytes(engine, MODELS[0]) > 0
+
+
+def full_model(base_folder: Path, checkpoints: Path) -> Engine:
+    """With weights in memory of torch's own, as on a GPU; here they lie in the mapped file."""
+    engine = opened(engine_for(base_folder, checkpoints), FULL)
+    model = engine._entries[MODEL].model  # pyright: ignore[reportPrivateUsage]
+    for name, parameter in model.parameters.items():
+        parameter.data = parameter.data.clone()
+        model.policy.tensors[name].set_(parameter.data)  # pyright: ignore[reportArgumentType]
+    return engine
+
+
+def test_a_model_that_left_the_device_before_every_op_trains_to_the_same_bits(
+    base_folder: Path, tmp_path: Path
+) -> None:
+    ops = [*OPS, optim_step(), SaveState(name="end")]
+    found: list[str] = []
+    outcomes: list[OpDone] = []
+    for leaves in (False, True):
+        engine = full_model(base_folder, tmp_path / str(leaves))
+        for number, op in enumerate(ops, 1):
+            if leaves:
+                engine.park()
+                engine.park()
+                assert memory_bytes(engine, MODEL) == 0
+            outcomes.append(done(engine.apply(MODEL, number, op)))
+            assert memory_bytes(engine, MODEL) > 0
+        found.append(seal_of(outcomes[-1]))
+    assert found[0] == found[1]
+
+
+def test_a_return_that_finds_no_memory_fails_its_op_and_is_completed_by_the_next(
+    base_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = full_model(base_folder, tmp_path)
+    weights = engine._entries[MODEL].model.parameters  # pyright: ignore[reportPrivateUsage]
+    expected = digest(p.clone() for p in weights.values())
+    engine.park()
+    real, calls = parking._refill, count()  # pyright: ignore[reportPrivateUsage]
+
+    def refill(storage: UntypedStorage, values: UntypedStorage) -> None:
+        if next(calls) == 3:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        real(storage, values)
+
+    monkeypatch.setattr(parking, "_refill", refill)
+    assert "memory" in failed(engine.apply(MODEL, 1, forward_backward(random_batch(1))))
+    engine.park()
+    assert memory_bytes(engine, MODEL) == 0
+    assert "op 1" in failed(engine.apply(MODEL, 2, optim_step()))
+    assert digest(p.clone() for p in weights.values()) == expected
