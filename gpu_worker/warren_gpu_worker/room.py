@@ -109,6 +109,7 @@ class Stay:
         self._room = room
         self._nudge = nudge
         self._is_in = False
+        self._is_going = False
         self._came_s = 0.0
         self._idle_since_s: float | None = None
         room.on_missed = nudge
@@ -121,7 +122,11 @@ class Stay:
         self._idle_since_s = None
 
     def must_go(self, *, has_work: bool) -> bool:
-        """Whether it is time to free the memory, and then `go`."""
+        """Whether it is time to free the memory, and then `go`; until then nothing may begin."""
+        self._is_going = self._is_going or self._is_over(has_work=has_work)
+        return self._is_going
+
+    def _is_over(self, *, has_work: bool) -> bool:
         now_s, terms = time.monotonic(), self._room.terms
         if has_work:
             self._idle_since_s = None
@@ -139,5 +144,5 @@ class Stay:
     def go(self) -> None:
         """The memory is free; no error where it was not taken."""
         if self._is_in:
-            self._is_in = False
+            self._is_in = self._is_going = False
             self._room.give_back()

@@ -163,21 +163,18 @@ class SamplerChild:
     def _events_until_waking(self) -> "list[bytes | _Fetched | _Looked] | None":
         """In their order, the one that wakes included; None when the supervisor hung up."""
         found: list[bytes | _Fetched | _Looked] = []
-        while True:
-            try:
+        while not (found and _wakes(found[-1])):
+            self._report([], is_asleep=True)
+            with contextlib.suppress(Empty):
                 event = self._events.get(timeout=PULSE_S)
-            except Empty:
-                self._say([], is_asleep=True)
-                continue
-            if isinstance(event, _HungUp):
-                return None
-            found.append(event)
-            if isinstance(event, bytes) and unpack_orders(event).sleep is False:
-                return found
+                if isinstance(event, _HungUp):
+                    return None
+                found.append(event)
+        return found
 
-    def _report(self, answers: list[Answer]) -> None:
+    def _report(self, answers: list[Answer], *, is_asleep: bool = False) -> None:
         if answers or time.monotonic() - self._reported_s >= PULSE_S:
-            self._say(answers)
+            self._say(answers, is_asleep=is_asleep)
 
     def _say(self, answers: list[Answer], *, is_asleep: bool = False) -> None:
         self._reported_s = time.monotonic()
@@ -185,6 +182,10 @@ class SamplerChild:
 
     def _start_fetch(self, source: PolicySource) -> None:
         self._fetches.submit(_fetch, source, self._events.put)
+
+
+def _wakes(event: _Event) -> bool:
+    return isinstance(event, bytes) and unpack_orders(event).sleep is False
 
 
 def _look(gallery: Gallery, turn: TurnRequest, put: Callable[[_Event], None]) -> None:

@@ -18,7 +18,7 @@ from warren_gpu_worker.sampler.frames import PolicySource, TurnRequest
 from warren_gpu_worker.sampler.process import Answers, SamplerProcess
 from warren_gpu_worker.settings import GpuWorkerSettings, VllmSettings
 from warren_gpu_worker.trainer import crew
-from warren_gpu_worker.trainer.frames import Answer, Apply, Open
+from warren_gpu_worker.trainer.frames import Answer, Apply, Open, Park, unpack_order
 from warren_gpu_worker.trainer.process import TrainerProcess
 from warren_schemas.config import Sampling
 from warren_schemas.training import KeepReference, ModelSpec, OpBody, SaveState
@@ -89,7 +89,9 @@ async def test_the_trainer_stays_until_it_is_idle_or_has_had_its_time_and_is_mis
     while not stay.must_go(has_work=False):
         await asyncio.wait_for(nudged.wait(), PATIENCE_S)
         nudged.clear()
+    assert stay.must_go(has_work=True), "it is on its way: nothing may begin any more"
     stay.go()
+    assert not stay.must_go(has_work=True)
     room.terms = Terms(hold_s=0.0)
     await stay.come()
     assert not stay.must_go(has_work=True), "nobody misses it yet"
@@ -104,7 +106,7 @@ class Pair:
         asked = VllmSettings(sleep="while_training")
         settings = GpuWorkerSettings(base_models={how: "/nowhere"}, vllm=asked)
         impatient = settings.model_copy(update={"hang_s": sampler_hang_s})
-        room = Room(QUICK)
+        self.room = room = Room(QUICK)
         self.sampler = SamplerProcess(how, impatient, self._answered, room=room, module=CHILD)
         self.trainer = TrainerProcess("trainer", settings, self, room)
         self.n_turns = 0
@@ -209,6 +211,25 @@ async def test_adapters_are_trained_beside_a_sampler_that_stays_awake(
         await it.open(LORA)
         await it.apply(1, *[KeepReference()] * 5)
         assert not (tmp_path / "memory.slept").exists()
+
+
+async def test_an_op_that_comes_while_the_trainer_parks_waits_for_the_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = crew.Crew.send
+
+    async def send_and_order_more(self: crew.Crew, frame: bytes) -> None:
+        await send(self, frame)
+        if isinstance(unpack_order(frame), Park):
+            it.order(1, KeepReference())
+
+    monkeypatch.setattr(crew.Crew, "send", send_and_order_more)
+    async with pair("obeys", tmp_path, monkeypatch) as it:
+        it.room.terms = Terms(keep_s=0.05, hold_s=1000.0, linger_s=0.02)
+        await it.open()
+        it.ask()
+        await it.until(lambda: 1 in it.answers)
+        await it.until_turns(2)
 
 
 async def test_a_trainer_that_dies_in_the_room_leaves_it(
