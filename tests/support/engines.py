@@ -8,7 +8,7 @@ version made it, also when versions change in the middle of a turn.
 
 import copy
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,6 +32,8 @@ from warren_gpu_worker.weights import PolicyFiles
 from warren_schemas.config import Sampling
 
 EOS = 1
+EXACT = 1e-3
+"""Largest difference of a logprob from the trainer's, in float32."""
 LAST_FEED_FORWARD = "model.layers.1.mlp.down_proj"
 _ADAPTED = f"base_model.model.{LAST_FEED_FORWARD}"
 _RANK, _ALPHA = 4, 8
@@ -124,6 +126,17 @@ class Bench:
         while self.engine.has_work:
             answers |= {answer.id: answer for answer in self.engine.step()}
         return answers
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def bench(request: pytest.FixtureRequest, even_model: str) -> Iterator[Bench]:
+    with opened(cast(EngineName, request.param), even_model) as engine:
+        yield Bench(engine, even_model)
+
+
+def completed(answer: Completion | Refusal) -> Completion:
+    assert isinstance(answer, Completion), answer
+    return answer
 
 
 def gaps(
