@@ -69,24 +69,42 @@ def write_folder(url: str, write: Callable[[Path], object], *, durable: bool = F
     `durable` also waits until a local disk has it. Raises `OSError`.
     """
     fs, path = _open(url)
-    is_local = _is_local(fs)
-    stage = _stage_beside(Path(path)) if is_local else Path(tempfile.mkdtemp())
+    if not _is_local(fs):
+        with tempfile.TemporaryDirectory() as stage:
+            write(Path(stage))
+            return put_folder(url, Path(stage))
+    stage = _stage_beside(Path(path))
     try:
         write(stage)
         size_bytes = _seal(stage)
-        if is_local and durable:
+        if durable:
             _sync(stage)
         _set_aside(fs, path)
-        if is_local:
-            os.rename(stage, path)
-            if durable:
-                _sync_one(Path(path).parent)
-        else:
-            _upload(fs, stage, path)
+        os.rename(stage, path)
+        if durable:
+            _sync_one(Path(path).parent)
         _remove(fs, path + _PREVIOUS)
     finally:
         shutil.rmtree(stage, ignore_errors=True)
     return size_bytes
+
+
+def put_folder(url: str, folder: Path) -> int:
+    """Seal a local folder and copy it to `url`, a place elsewhere; its size in bytes.
+
+    Raises `OSError`.
+    """
+    fs, path = _open(url)
+    size_bytes = _seal(folder)
+    _set_aside(fs, path)
+    _upload(fs, folder, path)
+    _remove(fs, path + _PREVIOUS)
+    return size_bytes
+
+
+def is_on_disk(url: str) -> bool:
+    """Whether the place is a disk of this host."""
+    return _is_local(_open(url)[0])
 
 
 @contextmanager

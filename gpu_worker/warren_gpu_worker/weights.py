@@ -10,7 +10,9 @@ Invariants: a policy is whole or not there; tied weights are stored once; weight
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -21,7 +23,14 @@ from safetensors.torch import (
 )
 from torch import Tensor
 
-from warren_gpu_worker.sealed_folder import FolderUnreadable, open_folder, write_folder
+from warren_gpu_worker.local_copies import LocalCopies, find_copy
+from warren_gpu_worker.sealed_folder import (
+    FolderUnreadable,
+    is_on_disk,
+    open_folder,
+    put_folder,
+    write_folder,
+)
 
 if TYPE_CHECKING:  # slow to import, and whoever has such a model has done it already
     from peft import LoraConfig, PeftModel
@@ -44,6 +53,10 @@ class PolicyView:
     tensors: dict[str, Tensor]
     """Views, not copies: they change as the model is trained."""
     config: str
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(tensor.nbytes for tensor in self.tensors.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +86,20 @@ def save_policy(model: "PreTrainedModel | PeftModel", url: str) -> int:
     return write_policy(view_policy(model), url)
 
 
-def write_policy(policy: PolicyView, url: str) -> int:
-    """Write what `view_policy` looked at; the size in bytes. Raises `OSError`."""
-    return write_folder(url, lambda folder: write_policy_files(policy, folder))
+def write_policy(policy: PolicyView, url: str, copies: LocalCopies | None = None) -> int:
+    """Write what `view_policy` looked at; the size in bytes. Raises `OSError`.
+
+    What goes to another host is left among `copies` as well.
+    """
+    fill = partial(write_policy_files, policy)
+    stage = None
+    if copies and not is_on_disk(url):
+        stage = copies.stage(url, policy.size_bytes, fill)
+    if copies is None or stage is None:
+        return write_folder(url, fill)
+    size_bytes = put_folder(url, stage)
+    copies.show(url, stage)
+    return size_bytes
 
 
 def write_policy_files(policy: PolicyView, folder: Path) -> None:
@@ -86,11 +110,14 @@ def write_policy_files(policy: PolicyView, folder: Path) -> None:
 
 
 def fetch_policy(url: str) -> PolicyFiles:
-    """Read and verify a policy.
+    """Read and verify a policy, or take the copy of it that a trainer on this host has left.
 
     Raises `FolderUnreadable` when it is not there (any more), unfinished or damaged, and `OSError`
     when the place can't be reached.
     """
+    if copy := find_copy(url):
+        with suppress(OSError, FolderUnreadable):  # it may go while it is read
+            return read_policy_files(url, copy)
     with open_folder(url) as folder:
         return read_policy_files(url, folder)
 

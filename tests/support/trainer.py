@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.base_models.tiny import ensure_tiny
+from warren_gpu_worker.local_copies import LocalCopies
 from warren_gpu_worker.trainer.engine import Engine
 from warren_gpu_worker.trainer.workshop import EngineConfig
 from warren_schemas.config import FullUpdate, LoraUpdate, Loss, PpoLoss
@@ -50,6 +51,7 @@ def engine_for(
     *,
     micro_batch_tokens: int = 16_384,
     dtype: str = "float32",
+    copies: LocalCopies | None = None,
 ) -> Engine:
     config = EngineConfig(
         {BASE: str(base_folder)},
@@ -57,7 +59,7 @@ def engine_for(
         dtype=dtype,
         micro_batch_tokens=micro_batch_tokens,
     )
-    return Engine(config)
+    return Engine(config, copies=copies)
 
 
 class Trainer(Protocol):

@@ -23,7 +23,6 @@ In the child
     vllm_adapters        adapters, by names that never come twice
     weight_sets          full weights, which take turns
     base_shapes          weights are found sound before vLLM sees them
-    scratch              a folder that is gone with its process
     transformers_engine  the plain one: continuous batching on one device
     admission            who may join the running batches
     rows                 rows that decode together, and their cache

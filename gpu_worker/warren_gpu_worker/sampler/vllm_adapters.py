@@ -23,7 +23,7 @@ from vllm.lora.request import LoRARequest
 from vllm.v1.engine.llm_engine import LLMEngine
 
 from warren_gpu_worker.sampler.engine import PolicyKey, PolicyUnusable
-from warren_gpu_worker.sampler.scratch import Scratch
+from warren_gpu_worker.scratch import Scratch
 from warren_gpu_worker.weights import CONFIG_FILE, WEIGHTS_FILE, PolicyFiles
 
 

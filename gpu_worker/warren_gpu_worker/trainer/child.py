@@ -12,6 +12,7 @@ the process ends; the same ops give the same bits, so kernels are deterministic 
 import logging
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import cast
 
@@ -19,6 +20,7 @@ import torch
 import transformers
 
 from warren_broker.worker.child import Channel
+from warren_gpu_worker.local_copies import LocalCopies
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.engine import Engine
 from warren_gpu_worker.trainer.errors import is_out_of_memory, reason_of
@@ -48,10 +50,17 @@ PULSE_S = 1.0
 
 
 class TrainerChild:
-    def __init__(self, channel: Channel, settings: GpuWorkerSettings, ranks: Ranks) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        settings: GpuWorkerSettings,
+        ranks: Ranks,
+        copies: LocalCopies,
+    ) -> None:
         self._channel = channel
         self._ranks = ranks
-        self._engine = Engine(EngineConfig.of(settings), progress=self._pulse, ranks=ranks)
+        config = EngineConfig.of(settings)
+        self._engine = Engine(config, progress=self._pulse, ranks=ranks, copies=copies)
         self._epochs: dict[ModelId, int] = {}
         self._said_s = time.monotonic()
 
@@ -131,7 +140,8 @@ def main() -> None:
     torch.use_deterministic_algorithms(True, warn_only=True)
     # Filling fresh memory would only make bugs repeatable, and costs time.
     setattr(torch.utils.deterministic, "fill_uninitialized_memory", False)  # noqa: B010
-    TrainerChild(channel, settings, _join(settings)).run()
+    with closing(LocalCopies()) as copies:
+        TrainerChild(channel, settings, _join(settings), copies).run()
 
 
 def _join(settings: GpuWorkerSettings) -> Ranks:

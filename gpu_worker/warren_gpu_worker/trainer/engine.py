@@ -19,6 +19,7 @@ from functools import partial
 
 import torch
 
+from warren_gpu_worker.local_copies import LocalCopies
 from warren_gpu_worker.sealed_folder import join_url, sweep
 from warren_gpu_worker.trainer.checkpoint import (
     CheckpointError,
@@ -74,14 +75,16 @@ class Engine:
         config: EngineConfig,
         progress: Callable[[], None] = _nothing,
         ranks: Ranks = ALONE,
+        copies: LocalCopies | None = None,
     ) -> None:
-        """`progress` is called before every micro-batch.
+        """`progress` is called before every micro-batch; `copies` take what is published.
 
         Where there are several ranks, each has an engine, and all are called alike.
         """
         self._config = config
         self._ranks = ranks
         self._progress = progress
+        self._copies = copies
         self._workshop = Workshop(config, ranks)
         self._entries: dict[ModelId, _Entry] = {}
         self._parking = Parking(config.resident_models)
@@ -115,7 +118,8 @@ class Engine:
 
     def close(self, model_id: ModelId) -> None:
         """Forget the model; no error when there is none."""
-        self._entries.pop(model_id, None)
+        if entry := self._entries.pop(model_id, None):
+            entry.publisher.close()
         self._parking.forget(model_id)
 
     def park(self) -> None:
@@ -227,7 +231,7 @@ class Engine:
         url = self._config.checkpoint_url
         for folder in (states_url(url, model_id), policies_url(url, model_id)):
             self._ranks.by_first(partial(sweep, folder))
-        return Publisher(url, model_id, self._ranks)
+        return Publisher(url, model_id, self._ranks, self._copies)
 
 
 def _failed(model: TrainableModel, body: OpBody, reason: str) -> OpFailed:

@@ -7,6 +7,7 @@ old one that can't be deleted now, for somebody reads it perhaps, fails nothing.
 import logging
 import re
 
+from warren_gpu_worker.local_copies import LocalCopies
 from warren_gpu_worker.sealed_folder import delete_folder, join_url, list_folders
 from warren_gpu_worker.trainer.checkpoint import policies_url, whole_policy
 from warren_gpu_worker.trainer.model import TrainableModel
@@ -24,9 +25,16 @@ log = logging.getLogger(__name__)
 class Publisher:
     """The policies of one model, for the time that this process trains it."""
 
-    def __init__(self, checkpoint_url: str, model: ModelId, ranks: Ranks) -> None:
+    def __init__(
+        self,
+        checkpoint_url: str,
+        model: ModelId,
+        ranks: Ranks,
+        copies: LocalCopies | None = None,
+    ) -> None:
         self._url = policies_url(checkpoint_url, model)
         self._ranks = ranks
+        self._copies = copies
         names = ranks.by_first(lambda: list_folders(self._url))
         self._stored = {int(name[1:]) for name in names if _VERSION.fullmatch(name)}
         self._newest: Policy | None = None
@@ -36,11 +44,16 @@ class Publisher:
         if self._newest is None or self._newest.version != model.version:
             url = join_url(self._url, f"v{model.version}")
             whole = whole_policy(model)
-            size_bytes = self._ranks.by_first(lambda: write_policy(whole, url))
+            size_bytes = self._ranks.by_first(lambda: write_policy(whole, url, self._copies))
             self._newest = Policy(version=model.version, url=url, size_bytes=size_bytes)
             self._stored.add(model.version)
             self._ranks.by_first(self._delete_old)
         return OpDone(version=model.version, policy=self._newest)
+
+    def close(self) -> None:
+        """This process trains the model no more."""
+        if self._copies:
+            self._copies.drop(self._url)
 
     def _delete_old(self) -> None:
         for version in sorted(self._stored)[:-KEEP_POLICIES]:

@@ -4,12 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from warren_gpu_worker.sampler.scratch import Scratch
+from warren_gpu_worker.scratch import Scratch
 
 _OWNER = """
 import sys, time
 from pathlib import Path
-from warren_gpu_worker.sampler.scratch import Scratch
+from warren_gpu_worker.scratch import Scratch
 print(Scratch("thing", Path(sys.argv[1])).folder, flush=True)
 time.sleep(100)
 """

@@ -18,7 +18,7 @@ class Scratch:
     """`folder` is empty but for a lock file. `kind` names folders of the same use."""
 
     def __init__(self, kind: str, parent: Path | None = None) -> None:
-        self._parent = parent or _default_parent()
+        self._parent = parent or default_parent()
         self._kind = kind
         self._sweep()
         self.folder, self._lock = self._open()
@@ -52,5 +52,6 @@ class Scratch:
                 os.close(lock)
 
 
-def _default_parent() -> Path:
+def default_parent() -> Path:
+    """The host's memory as a folder, where there is one."""
     return _MEMORY_FILES if _MEMORY_FILES.is_dir() else Path(tempfile.gettempdir())
