@@ -61,6 +61,7 @@ class Site:
             base_models=resolve_base_models(self.base_models, self.home / "models"),
             checkpoint_url=(self.home / "checkpoints").as_uri(),
             log_dir=self.logs,
+            seed=0,  # of the only sampler, which need not differ from others
         )
 
     def env_worker(self) -> EnvWorkerSettings:

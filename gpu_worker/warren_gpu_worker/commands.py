@@ -32,7 +32,7 @@ def gpu_worker(
     threads: int = 1,
     max_batch: int = 256,
     vllm_sleep: str = "never",
-    seed: int = 0,
+    seed: int | None = None,
     max_models: int = 16,
     micro_batch_tokens: int = 16_384,
     checkpoint_activations: Annotated[bool, Parameter(negative=())] = False,
@@ -85,7 +85,7 @@ def gpu_worker(
         `while_training`: vLLM lends its memory to a full-parameter model that this worker trains,
         and they take turns. `never`: both have to fit.
     seed
-        Of the sampler's random numbers.
+        Of the sampler's random numbers; each sampler draws one where none is given.
     max_models
         Most LoRA models that are trained at once; one whose weights are all trained has the worker
         to itself.

@@ -60,8 +60,9 @@ class GpuWorkerSettings(Frozen):
     vllm: VllmSettings = VllmSettings()
     n_threads: PositiveInt = 1
     """CPU threads of each child process."""
-    seed: NonNegativeInt = 0
-    """Of the sampler's random numbers."""
+    seed: NonNegativeInt | None = None
+    """Of the sampler's random numbers. None: each sampler draws one, lest two of them that begin with
+    the same turns answer alike."""
     max_batch: PositiveInt = 256
     """Most sequences that one sampler decodes at once."""
     max_batch_tokens: PositiveInt = 262_144

@@ -76,6 +76,7 @@ def settings_for(name: EngineName, folder: str, **changes: object) -> GpuWorkerS
         base_models={"even": folder},
         engine=name,
         device="cpu",
+        seed=0,
         max_batch=16,
         max_batch_tokens=16_384,
         vllm=VllmSettings(max_adapters=8, max_adapters_at_once=2, max_adapter_rank=8),

@@ -67,7 +67,7 @@ def tiny_site(folder: Path, open_place: OpenPlace) -> Site:
     """A deployment on the CPU that knows the tiny base model and keeps everything in this folder."""
     models = resolve_base_models(("warren/tiny",), folder / "models")
     gpu = GpuWorkerSettings(
-        base_models=models, checkpoint_url=(folder / "checkpoints").as_uri(), device="cpu"
+        base_models=models, checkpoint_url=(folder / "checkpoints").as_uri(), device="cpu", seed=0
     )
     return Site(folder, open_place, gpu)
 

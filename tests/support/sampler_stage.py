@@ -46,7 +46,9 @@ async def sampler(
 
 
 def settings_of(models: dict[str, str], log_dir: Path) -> GpuWorkerSettings:
-    return GpuWorkerSettings(base_models=models, roles=frozenset({"sampler"}), log_dir=log_dir)
+    return GpuWorkerSettings(
+        base_models=models, roles=frozenset({"sampler"}), log_dir=log_dir, seed=0
+    )
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ async def gateway(
         base_models={BASE: tiny_models[BASE]},
         roles=frozenset({"sampler"}),
         engine="transformers",
+        seed=0,
         log_dir=folder,
     )
     async with (

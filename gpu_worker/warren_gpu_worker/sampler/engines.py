@@ -1,6 +1,7 @@
 """Which engine samples: the one that was asked for, or vLLM wherever it can run the model."""
 
 import logging
+from secrets import randbits
 
 from warren_gpu_worker.base_models.loading import load_base
 from warren_gpu_worker.base_models.sight import Sight
@@ -24,16 +25,17 @@ def open_engine(
     Raises `EngineUnavailable`, `ModelUnsupported`, and `OSError` or `ValueError` (from transformers)
     when the folder holds no such model.
     """
+    seed = randbits(31) if settings.seed is None else settings.seed
     obstacle = ""
     if settings.engine != "transformers":
         obstacle = why_not(folder, settings.device, sleeps=settings.takes_turns)
     if obstacle is None:
-        return _open_vllm(folder, settings, endings, sight)
+        return _open_vllm(folder, settings.model_copy(update={"seed": seed}), endings, sight)
     if settings.takes_turns:
         raise EngineUnavailable(f"{obstacle}, so vllm.sleep can't be {settings.vllm.sleep}")
     if settings.engine == "vllm":
         raise EngineUnavailable(f"{obstacle}; give --engine transformers, or leave it out")
-    return _open_transformers(folder, settings, endings, sees=sight is not None)
+    return _open_transformers(folder, settings, endings, seed=seed, sees=sight is not None)
 
 
 def _open_vllm(
@@ -50,10 +52,10 @@ def _open_vllm(
 
 
 def _open_transformers(
-    folder: str, settings: GpuWorkerSettings, endings: Endings, *, sees: bool
+    folder: str, settings: GpuWorkerSettings, endings: Endings, *, seed: int, sees: bool
 ) -> Engine:
     from warren_gpu_worker.sampler.transformers_engine import EngineLimits, TransformersEngine
 
     base = load_base(folder, settings.dtype, settings.device)
     limits = EngineLimits.of(settings)
-    return TransformersEngine(base, endings=endings, limits=limits, seed=settings.seed, sees=sees)
+    return TransformersEngine(base, endings=endings, limits=limits, seed=seed, sees=sees)
