@@ -21,6 +21,7 @@ from warren_gpu_worker.trainer.frames import (
     Close,
     Fail,
     Open,
+    Park,
     Ready,
     Together,
     pack,
@@ -91,6 +92,8 @@ class SimulatedTrainer:
                 case Close() as order:
                     if self._models.get(order.model, (0, None))[0] == order.epoch:
                         del self._models[order.model]
+                case Park():
+                    raise AssertionError("nothing here lends its memory")
 
     def _open(self, order: Open) -> None:
         model = SimulatedModel.load(order.checkpoint_url)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.trainer import FULL, LORA, forward_backward, optim_step, random_batch
 
-from warren_gpu_worker.trainer.frames import Apply, Close, Open, Together, Turn
+from warren_gpu_worker.trainer.frames import Apply, Close, Open, Order, Together
 from warren_gpu_worker.trainer.shares import FairShares
 from warren_schemas.ids import ModelId
 from warren_schemas.training import ModelSpec
@@ -21,14 +21,14 @@ def ops(model: str, first: int, last: int, epoch: int = 1) -> Apply:
     return Apply(ModelId(model), epoch, tuple((n, optim_step()) for n in numbers))
 
 
-def drained(shares: FairShares) -> list[Turn]:
-    orders: list[Turn] = []
+def drained(shares: FairShares) -> list[Order | Together]:
+    orders: list[Order | Together] = []
     while (order := shares.take()) is not None:
         orders.append(order)
     return orders
 
 
-def names(orders: list[Turn]) -> list[str]:
+def names(orders: list[Order | Together]) -> list[str]:
     return [f"{o.model}{o.ops[0][0]}" for o in orders if isinstance(o, Apply)]
 
 
@@ -91,7 +91,7 @@ def small(model: str, *numbers: int, n_tokens: int = 10) -> Apply:
     return Apply(ModelId(model), 1, tuple((n, op) for n in numbers))
 
 
-def rides(turns: list[Turn]) -> list[str]:
+def rides(turns: list[Order | Together]) -> list[str]:
     """The models of each turn."""
     return [
         " ".join(apply.model for apply in turn.applies)
