@@ -1,14 +1,10 @@
-"""The demo's task with no lag and with one batch of it: the reward after equally many updates.
-
-The learning rate falls to nothing. At the demo's constant one, which is high, a greedy policy that has
-learned the game still comes and goes between 0.9 and 1 from step to step, with lag or without.
-"""
+"""The demo's task with no lag and with one batch of it: the reward after equally many updates."""
 
 import tempfile
 from pathlib import Path
 
 from warren import connect
-from warren_schemas.config import ScheduleKind, TrainConfig
+from warren_schemas.config import TrainConfig
 from warren_schemas.http import RunResult
 from warren_up.demo import free_port
 from warren_up.process import run as run_in_loop
@@ -38,9 +34,7 @@ def _config(seed: int, steps: int, max_staleness: int) -> TrainConfig:
     demo = guess_config(seed=seed, steps=steps)
     algorithm = demo.algorithm.model_copy(update={"max_staleness": max_staleness})
     limits = demo.limits.model_copy(update={"stop_at_reward": None})
-    optimizer = demo.optimizer.model_copy(update={"schedule": ScheduleKind.LINEAR})
-    changes = {"algorithm": algorithm, "limits": limits, "optimizer": optimizer}
-    return demo.model_copy(update=changes)
+    return demo.model_copy(update={"algorithm": algorithm, "limits": limits})
 
 
 def _train(config: TrainConfig) -> RunResult:
