@@ -1,6 +1,7 @@
 """Env workers with the same number of live episodes for each, whose steps wait for 200 ms.
 
-Each has twice as many places, so that no episode waits for one that is full.
+Each has twice as many places, so that no episode waits for one that is full, and the simulated GPUs
+together have room for all turns.
 """
 
 import asyncio
@@ -14,14 +15,16 @@ from warren import Client
 COUNTS = (1, 2, 4, 8, 16)
 TURN_S = 2.0
 """What the policy takes for a turn."""
-N_CORES = 2
+N_GPU_WORKERS = 4
+"""Each has up to 512 turns under way."""
 
 
 async def workers(live: int, seconds: float, counts: tuple[int, ...] = COUNTS) -> None:
     """`live` episodes in all at the largest of the counts."""
     each = live // max(counts)
     points: list[tuple[float, float]] = []
-    async with site(0, CHAOS_TURN_S=str(TURN_S)) as here, here.client() as client:
+    gpus = site(0, n_gpu_workers=N_GPU_WORKERS, CHAOS_TURN_S=str(TURN_S))
+    async with gpus as here, here.client() as client:
         for n_workers in counts:
             n_more = n_workers - len(here.of_role("env"))
             await here.add_env_workers(n_more, "--capacity", str(2 * each))

@@ -10,19 +10,24 @@ from numpy.typing import NDArray
 from peft import PeftModel
 from tests.support.base_models import tiny_models
 from tests.support.episodes import first_turn, next_turn, policy, user
+from tests.support.late_policy import LatePolicy
 from tests.support.sampler_stage import BASE, BASE_LORA, LONG, Stage, shared, stage
 from tests.support.sampling import adapter, nudged, with_weights
 from transformers import PreTrainedModel
 
+from warren_broker.inbox import listen
+from warren_broker.topology import WORKERS
 from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.weights import save_policy
-from warren_schemas.control import PolicyPublished
+from warren_schemas.control import Heartbeat, PolicyPublished
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import FinishReason
 from warren_schemas.training import Policy
 from warren_schemas.transcript import Transcript
 
 __all__ = ["stage", "tiny_models"]
+
+N_SINGLE = 100
 
 
 def versions_of(transcript: Transcript) -> list[int]:
@@ -158,3 +163,24 @@ async def test_a_plain_turn_goes_on_from_its_text_or_its_tokens(stage: Stage) ->
     assert after.mask_T[:n_prompt].sum() == 0
     assert after.mask_T[n_prompt:].all()
     assert [m.role for m in from_tokens.transcript.messages] == ["assistant"]
+
+
+@shared
+async def test_turns_that_come_one_by_one_fill_the_engine(
+    stage: Stage, tiny_models: dict[str, str], tmp_path: Path
+) -> None:
+    """As those of chats do, and those of episodes that have long lost step with each other."""
+    late = await asyncio.to_thread(LatePolicy, BASE, tiny_models[BASE], tmp_path)
+    broker = stage.hub.client("listener")
+    async with listen(broker, WORKERS, Heartbeat) as heartbeats:
+        for _ in range(N_SINGLE):
+            await stage.side.send([first_turn(late.reference)])
+        n_open = 0
+        async with asyncio.timeout(60.0):
+            while n_open < N_SINGLE:
+                for claim in await anext(heartbeats):
+                    n_open = claim.item.in_flight
+                    claim.done()
+    await asyncio.to_thread(late.deliver)
+    assert len(await stage.side.steps(N_SINGLE)) == N_SINGLE
+    await broker.close()

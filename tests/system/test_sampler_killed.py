@@ -5,7 +5,6 @@ moment, whatever the machine is busy with, and nobody but the survivor can have 
 """
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,15 +13,14 @@ import pytest
 from tests.support.base_models import tiny_models
 from tests.support.deployment import Site
 from tests.support.episodes import EnvironmentSide, environment_side_of, first_turn, policy
+from tests.support.late_policy import LatePolicy
 from tests.support.private_rabbit import PrivateRabbit
 
 from warren_broker.connect import open_broker
 from warren_broker.inbox import Inbox, listen
 from warren_broker.topology import WORKERS, generate
-from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.sampler.service import serve_sampler
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.weights import save_policy
 from warren_schemas.config import Sampling
 from warren_schemas.control import Heartbeat
 from warren_schemas.episode import Generate, PolicyRef
@@ -32,26 +30,6 @@ __all__ = ["tiny_models"]
 BASE = "killed/tiny"
 """A queue that nobody else uses, on a node that others use too."""
 N_UNDER_WAY = 64
-SEAL = "SHA256SUMS"
-
-
-class LatePolicy:
-    """Whoever reads it waits until it is delivered."""
-
-    def __init__(self, base_folder: str, folder: Path) -> None:
-        self._ready, self._folder = folder / "ready", folder / "v1"
-        save_policy(load_base(base_folder), self._ready.as_uri())
-        self._folder.mkdir()
-        os.mkfifo(self._folder / SEAL)
-        self.reference = policy(BASE, min_version=1, url=self._folder.as_uri())
-
-    def deliver(self) -> None:
-        """To a reader that is there or comes; its first attempt may fail, and is repeated."""
-        waiting = os.open(self._folder / SEAL, os.O_WRONLY)
-        (self._folder / SEAL).unlink()
-        self._folder.rmdir()
-        self._ready.rename(self._folder)
-        os.close(waiting)
 
 
 @asynccontextmanager
@@ -97,7 +75,7 @@ async def test_every_turn_of_a_killed_sampler_is_answered_by_another(
     private_rabbit: PrivateRabbit, tiny_models: dict[str, str], tmp_path: Path
 ) -> None:
     url, base_folder = private_rabbit.url, tiny_models["warren/tiny"]
-    late = await asyncio.to_thread(LatePolicy, base_folder, tmp_path)
+    late = await asyncio.to_thread(LatePolicy, BASE, base_folder, tmp_path)
     settings = GpuWorkerSettings(
         base_models={BASE: base_folder},
         roles=frozenset({"sampler"}),

@@ -32,9 +32,6 @@ from warren_schemas.envelope import Envelope
 from warren_schemas.episode import Generate
 from warren_schemas.ids import WorkerId, new_worker_id
 
-_MAX_PREFETCH = 64
-"""Messages; each may hold one turn or many, and what one sampler has fetched no other can take."""
-
 log = logging.getLogger(__name__)
 
 
@@ -78,7 +75,7 @@ async def _take_turns(broker: Broker, settings: GpuWorkerSettings, desk: TurnDes
     await broker.declare(queue)
     await desk.process.ready()
     log.info("sampling from %s", desk.process.base_model)
-    prefetch = min(settings.max_batch, _MAX_PREFETCH)
+    prefetch = settings.max_batch  # messages, each of which may be a single turn
     while True:
         async with receive(broker, queue, Generate, prefetch=prefetch) as inbox:
             async for claims in inbox:
