@@ -163,7 +163,7 @@ class Broker(WorkBroker, Protocol):
         ...
 
     async def tidy(self) -> None:
-        """Clear away the homes that the server broke and can't forget by itself.
+        """Clear away the queues that the server broke and can't forget by itself.
 
         Runs until cancelled, or returns where that never happens. One client has to do it; it does no
         harm if many do.

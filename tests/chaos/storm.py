@@ -127,7 +127,8 @@ async def until_quiet(client: Client) -> None:
 
 
 async def until_tidy(site: Site) -> None:
-    """Return when no queue is left that nobody will ever consume from, and no work in any.
+    """Return when no queue is left that nobody will ever consume from, no work in any, and none to
+    be sent.
 
     The queues with orders to trainers that died go by themselves (`ORDERS_EXPIRE_S`).
     """
@@ -139,6 +140,22 @@ async def until_tidy(site: Site) -> None:
                 await asyncio.sleep(2.0)
     except TimeoutError:
         raise AssertionError(f"left at the broker: {', '.join(left)}") from None
+    await until_sent(site)
+
+
+async def until_sent(site: Site) -> None:
+    """Return when nothing waits to be sent.
+
+    What is for a queue that is gone is dropped after `ROUTE_GRACE_S`: the server may not be up yet.
+    """
+    try:
+        async with asyncio.timeout(QUIET_S):
+            while (unsent := await ask_store(site, "SELECT count(*) FROM outbox")) != (0,):
+                log.info("%s messages to be sent", *unsent)
+                await asyncio.sleep(0.5)
+    except TimeoutError:
+        check_store(site.store_url)
+        raise
 
 
 def orphans(site: Site, queues: dict[str, int]) -> list[str]:

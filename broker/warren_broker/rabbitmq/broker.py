@@ -25,13 +25,13 @@ from warren_broker.rabbitmq.dead_letters import DeadLetters
 from warren_broker.rabbitmq.entities import TICKETS, Entities, Entity
 from warren_broker.rabbitmq.home_consumer import HomeConsumer
 from warren_broker.rabbitmq.home_leases import HomeLeases
-from warren_broker.rabbitmq.home_tickets import VISITED_AT_ONCE, HomeTickets
 from warren_broker.rabbitmq.messages import Parcel, new_headers
 from warren_broker.rabbitmq.publisher import CONFIRM_S
 from warren_broker.rabbitmq.publishers import Publishers
 from warren_broker.rabbitmq.queue_consumer import Place, QueueConsumer
 from warren_broker.rabbitmq.republisher import Republisher
 from warren_broker.rabbitmq.stream_reader import StreamReader
+from warren_broker.rabbitmq.tickets import VISITED_AT_ONCE, Tickets
 from warren_broker.rabbitmq.topic_subscriber import TopicSubscriber
 from warren_broker.rabbitmq.topology import SETTLE_S, Topology, settle_in
 from warren_broker.rabbitmq.url import checked, named
@@ -94,7 +94,7 @@ class RabbitBroker:
         self._publishers = Publishers(self._sending, confirm_s=confirm_s)
         exchanges = self._publishers.for_exchanges
         self._republisher = Republisher(exchanges, self._topology, self._entities)
-        self._tickets = HomeTickets(self._receiving, self._republisher, self._entities)
+        self._tickets = Tickets(self._receiving, self._republisher, self._entities)
         self._letters = DeadLetters(self._receiving, exchanges, self._entities)
         self._windows = Windows()
         self._leases = HomeLeases(self._receiving, self._entities)
@@ -113,7 +113,7 @@ class RabbitBroker:
     async def declare(self, *addresses: Address) -> None:
         self._check_open()
         homes = [address for address in addresses if isinstance(address, Home)]
-        await self._tickets.prepare(*map(self._entities.name, homes))
+        await self._tickets.prepare(*addresses)
         await self._topology.declare(*addresses)
         for home in homes:
             self._topology.forget(home)  # whoever consumes from it declares it again
@@ -152,9 +152,9 @@ class RabbitBroker:
     ) -> AsyncGenerator[QueueConsumer]:
         place = Place.of(queue, self._entities)
         parts = (self._receiving, place, prefetch, self._republisher)
+        await self._tickets.prepare(queue)
         if isinstance(queue, Home):
-            await self._tickets.prepare(place.queue)
-            consumer = HomeConsumer(*parts, self._tickets.prepare)
+            consumer = HomeConsumer(*parts, partial(self._tickets.prepare, queue))
         else:
             consumer = QueueConsumer(*parts)
         await self._settle_in(place.entities)

@@ -26,8 +26,8 @@ from warren_broker.topology import DEAD, Address, Home, Stream, Topic, WorkQueue
 
 FORGET_AFTER_GRACES = 10
 """A home without a consumer is deleted after this many times its `grace_s`."""
-HOME_VISIT_S = 60.0
-"""How long after its making somebody looks whether a home is whole."""
+VISIT_AFTER_S = 60.0
+"""How long after its making somebody looks whether a queue is whole."""
 RETRY_DELAYS_S = (0.25, 1.0, 4.0, 15.0, 60.0, 300.0, 1800.0)
 """A delay is rounded up to one of these; a longer one becomes the last."""
 UNLIMITED = 1_000_000_000
@@ -36,8 +36,8 @@ MAX_UNSEEN_EVENTS = 1000
 _MAX_SEGMENT_BYTES = 250_000_000
 _MIN_SEGMENT_BYTES = 1_000_000
 
-TICKETS = WorkQueue("homes")
-"""The names of new homes (`home_tickets`)."""
+TICKETS = WorkQueue("tickets")
+"""The names of new queues (`tickets`)."""
 
 Arguments = dict[str, str | int]
 
@@ -79,7 +79,7 @@ class Entities:
         """What every other entity leans on."""
         lost = ExchangeEntity(self.lost, "fanout")
         back = ExchangeEntity(self.back, "direct", {"alternate-exchange": self.lost})
-        return [lost, back, *self.retry(HOME_VISIT_S), self._work_queue(TICKETS), self._dead()]
+        return [lost, back, *self.retry(VISIT_AFTER_S), self._work_queue(TICKETS), self._dead()]
 
     def of(self, address: Address) -> Sequence[Entity]:
         """In the order in which they must be declared."""

@@ -5,7 +5,7 @@ free. So the server sends all of them at once, and they wait here, unacknowledge
 are handed out. Handing one back keeps it here too: nobody else could take it. When the worker goes,
 all of them fall back together.
 
-At each attach but the first, for which `consume` has done it, the home is prepared (`home_tickets`):
+At each attach but the first, for which `consume` has done it, the home is prepared (`tickets`):
 one that the server broke would cost us the connection again and again.
 """
 
@@ -28,17 +28,16 @@ class HomeConsumer(QueueConsumer):
         place: Place,
         prefetch: int,
         republisher: Republisher,
-        prepare: Callable[[str], Awaitable[None]],
+        prepare: Callable[[], Awaitable[None]],
     ) -> None:
         super().__init__(link, place, _NO_LIMIT, republisher)
         self._n_hands = prefetch
-        self._home = place.queue
         self._prepare = prepare
         self._is_prepared = True
 
     async def attach(self, channel: AbstractChannel) -> str:
         if not self._is_prepared:
-            await self._prepare(self._home)
+            await self._prepare()
         self._is_prepared = False
         return await super().attach(channel)
 

@@ -3,9 +3,9 @@
 The server deletes a home that had no consumer for a while, and with it any message that came in the
 last moments. So before publishing we hold a lease: we have seen, less than half of that while ago,
 that the home has a consumer. One that has none, perhaps only for a moment, gets its life renewed
-once, by trying to get a message from it (`broken_homes`). If it still has none at the next look,
-messages go straight to the fallback, where the home would send them. One that is broken counts as
-forgotten.
+once, by trying to get a message from it (`broken_queues`). If it still has none at the next look, or
+gives no answer, messages go straight to the fallback, where the home would send them. One without a
+process counts as forgotten, and is deleted.
 
 Invariant: nothing is published to a home that could be deleted before the message has fallen back.
 """
@@ -17,7 +17,7 @@ from aio_pika.abc import AbstractChannel
 from pamqp.commands import Queue
 
 from warren_broker.errors import Unroutable
-from warren_broker.rabbitmq.broken_homes import lives
+from warren_broker.rabbitmq.broken_queues import Condition, ask, remove
 from warren_broker.rabbitmq.connection import Link
 from warren_broker.rabbitmq.entities import FORGET_AFTER_GRACES, Entities
 from warren_broker.rabbitmq.topology import inspect
@@ -83,4 +83,12 @@ class HomeLeases:
         found = await self._link.call(look, timeout_s=timeout_s, only_looks=True)
         if found is None or found.consumer_count or name in self._lonely:
             return None if found is None else found.consumer_count
-        return 0 if await lives(self._link, name, timeout_s=timeout_s) else None
+        return await self._ask(name, timeout_s)
+
+    async def _ask(self, name: str, timeout_s: float) -> int | None:
+        condition = await ask(self._link, name, timeout_s=timeout_s)
+        if condition is Condition.MUTE:
+            self._lonely.add(name)
+        if condition is Condition.GONE:
+            await remove(self._link, name, condition)
+        return 0 if condition in (Condition.WHOLE, Condition.MUTE) else None

@@ -1,4 +1,4 @@
-"""Homes of which a RabbitMQ that was killed while it made them has kept the name alone."""
+"""Queues of which a RabbitMQ that was killed while it made them has kept half."""
 
 import asyncio
 import shutil
@@ -12,13 +12,14 @@ from tests.support.private_rabbit import PrivateRabbit
 
 from warren_broker.errors import Unroutable
 from warren_broker.port import Broker
-from warren_broker.rabbitmq import home_tickets, open_rabbitmq
-from warren_broker.topology import Home, WorkQueue
+from warren_broker.rabbitmq import broken_queues, open_rabbitmq, tickets
+from warren_broker.topology import Home, WorkQueue, results, train
 
 pytestmark = pytest.mark.timeout(300)  # a busy machine takes its time to boot a node twice
 
 FALLBACK = WorkQueue("interact.walk")
 VISIT_S = 0.25
+ANSWER_S = 1.0
 LONG_S = 60.0
 """No home of this grace expires while the tests run."""
 
@@ -27,34 +28,46 @@ def home(name: str) -> Home:
     return Home(f"home.{name}.walk", FALLBACK, grace_s=LONG_S)
 
 
-ABANDONED, ASKED, ITS_OWN, WHOLE = map(home, ("abandoned", "asked", "its-own", "whole"))
+ABANDONED, ASKED, ITS_OWN, WHOLE, MUTE = map(
+    home, ("abandoned", "asked", "its-own", "whole", "mute")
+)
+GONE_QUEUE, MUTE_QUEUE, WHOLE_QUEUE = results("model"), train("model", 2), train("model", 1)
 
 
 @pytest.fixture(scope="module")
 def rabbit(doomed_rabbit: PrivateRabbit) -> Iterator[PrivateRabbit]:
-    """A node with three broken homes and a whole one."""
+    """A node with queues and homes that are whole, have no process, and are mute."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(home_tickets, "VISIT_S", VISIT_S)
+        patch.setattr(tickets, "VISIT_S", VISIT_S)
+        patch.setattr(broken_queues, "ANSWER_S", ANSWER_S)
         asyncio.run(make_and_break(doomed_rabbit))
         yield doomed_rabbit
 
 
 async def make_and_break(node: PrivateRabbit) -> None:
+    """The server forgets the logs of some queues, and whose log it is of others."""
+    (registry,) = node.folder.glob("data/*/quorum/*/names.dets")
     async with connected(node) as broker:
-        await broker.declare(FALLBACK, WHOLE)
+        await broker.declare(FALLBACK, WHOLE, WHOLE_QUEUE)
         folders = quorum_folders(node)
-        async with asyncio.TaskGroup() as tasks:
-            for broken in (ABANDONED, ASKED, ITS_OWN):
-                tasks.create_task(broker.declare(broken), name=broken.name)
-    new = quorum_folders(node) - folders
+        await declare_at_once(broker, ABANDONED, ASKED, ITS_OWN, GONE_QUEUE)
+        gone, registered = quorum_folders(node) - folders, registry.read_bytes()
+        await declare_at_once(broker, MUTE, MUTE_QUEUE)
     node.kill()
-    for folder in new:
+    registry.write_bytes(registered)
+    for folder in gone:
         shutil.rmtree(folder)
     node.start()
 
 
+async def declare_at_once(broker: Broker, *queues: WorkQueue | Home) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        for queue in queues:
+            tasks.create_task(broker.declare(queue), name=queue.name)
+
+
 def quorum_folders(node: PrivateRabbit) -> set[Path]:
-    return set(node.folder.glob("data/*/quorum/*/*"))
+    return set(node.folder.glob("data/*/quorum/*/*")) - set(node.folder.glob("data/*/quorum/*/*.*"))
 
 
 @asynccontextmanager
@@ -88,17 +101,25 @@ async def test_its_own_worker_makes_it_anew(rabbit: PrivateRabbit) -> None:
         await (await take(consumer)).ack()
 
 
+async def test_what_is_for_a_mute_home_goes_to_its_fallback(rabbit: PrivateRabbit) -> None:
+    async with connected(rabbit) as broker, broker.consume(FALLBACK, prefetch=1) as consumer:
+        await broker.publish(MUTE, b"1", message_id="1")
+        await (await take(consumer)).ack()
+
+
 async def test_one_that_nobody_asks_for_is_tidied_away_and_a_whole_one_stays(
     rabbit: PrivateRabbit,
 ) -> None:
-    """The ticket of the broken one was written before the server was killed."""
+    """The tickets of the broken ones were written before the server was killed."""
+    broken, whole = (ABANDONED, GONE_QUEUE, MUTE, MUTE_QUEUE), (WHOLE, WHOLE_QUEUE)
     async with connected(rabbit) as broker:
-        assert await broker.depth(ABANDONED) == 0
-        await broker.publish(WHOLE, b"1", message_id="1")
+        assert [await broker.depth(queue) for queue in broken] == [0] * len(broken)
+        for queue in whole:
+            await broker.publish(queue, b"1", message_id="1")
 
-        async def is_gone() -> bool:
-            return await broker.depth(ABANDONED) is None
+        async def are_gone() -> bool:
+            return [await broker.depth(queue) for queue in broken] == [None] * len(broken)
 
         async with tidied(broker):
-            await eventually(is_gone)
-        assert await broker.depth(WHOLE) == 1
+            await eventually(are_gone)
+        assert [await broker.depth(queue) for queue in whole] == [1] * len(whole)
