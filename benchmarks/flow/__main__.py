@@ -25,7 +25,7 @@ def main() -> None:
     long.add_argument("--minutes", type=float, default=600.0)
     learning = what.add_parser("lag")
     learning.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    learning.add_argument("--steps", type=int, default=250)
+    learning.add_argument("--steps", type=int, default=1500)
     given = parser.parse_args()
     match given.what:
         case "staleness":

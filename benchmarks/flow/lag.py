@@ -1,4 +1,7 @@
-"""The demo's task with no lag and with one batch of it: the reward after equally many updates."""
+"""The demo with no lag and with one batch of it: what reward it reaches, and after how many updates.
+
+A run ends as the demo does, at its goal, or after `steps` batches if it never gets there.
+"""
 
 import tempfile
 from pathlib import Path
@@ -33,8 +36,7 @@ def lag(seeds: list[int], steps: int) -> None:
 def _config(seed: int, steps: int, max_staleness: int) -> TrainConfig:
     demo = guess_config(seed=seed, steps=steps)
     algorithm = demo.algorithm.model_copy(update={"max_staleness": max_staleness})
-    limits = demo.limits.model_copy(update={"stop_at_reward": None})
-    return demo.model_copy(update={"algorithm": algorithm, "limits": limits})
+    return demo.model_copy(update={"algorithm": algorithm})
 
 
 def _train(config: TrainConfig) -> RunResult:
