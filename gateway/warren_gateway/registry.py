@@ -5,7 +5,8 @@ for the truth about a lease: a worker that is missing here may only have a slow 
 
 Invariants
 - A worker is alive until it says that it leaves, or was silent for `MISSED_UNTIL_GONE` of its own
-  intervals. A timer removes it then; nobody has to look.
+  intervals. A timer removes it then; nobody has to look. A gateway that was itself frozen has heard
+  nobody, and gives them that time once more.
 - An owner's own env worker is known by its owner and its id: no id of a key holder's choosing can
   take the place of another worker.
 - `changed` wakes on a change of who is alive, what they offer or which models they hold, never on a
@@ -14,7 +15,8 @@ Invariants
 
 import asyncio
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from warren_broker.inbox import listen
 from warren_broker.port import Broker
@@ -22,6 +24,10 @@ from warren_broker.topology import WORKERS
 from warren_broker.worker.heartbeat import MISSED_UNTIL_GONE
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.ids import WorkerId
+
+LATE_S = 0.5
+"""A timer that goes off so long after its time says that this process stood still: heartbeats that
+came meanwhile are still to be read."""
 
 _Name = tuple[str, WorkerId]
 """Owner (empty for a worker of the deployment) and id."""
@@ -89,17 +95,26 @@ class Registry:
         if before:
             before.expiry.cancel()
         if not heartbeat.is_leaving:
-            after = Seen(heartbeat, time.time(), self._expiry(name, heartbeat))
+            expiry = self._timer(name, heartbeat, self._expire)
+            after = Seen(heartbeat, time.time(), expiry)
             self._seen[name] = after
         if _standing(before) != _standing(after):
             self._announce_change()
 
-    def _expiry(self, name: _Name, heartbeat: Heartbeat) -> asyncio.TimerHandle:
+    def _timer(
+        self, name: _Name, heartbeat: Heartbeat, then: Callable[[_Name], None]
+    ) -> asyncio.TimerHandle:
         silence_s = MISSED_UNTIL_GONE * heartbeat.interval_s
-        loop = asyncio.get_running_loop()
-        return loop.call_later(silence_s, self._expire, name)
+        return asyncio.get_running_loop().call_later(silence_s, then, name)
 
     def _expire(self, name: _Name) -> None:
+        seen = self._seen[name]
+        if asyncio.get_running_loop().time() - seen.expiry.when() <= LATE_S:
+            return self._remove(name)
+        again = self._timer(name, seen.heartbeat, self._remove)
+        self._seen[name] = replace(seen, expiry=again)
+
+    def _remove(self, name: _Name) -> None:
         del self._seen[name]
         self._announce_change()
 

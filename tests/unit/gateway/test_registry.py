@@ -1,13 +1,14 @@
 """The registry: who is alive, and who hears of a change."""
 
 import asyncio
+import time
 
 from tests.support.gateway import heartbeat
 
 from warren_broker.port import Broker
 from warren_broker.topology import WORKERS
 from warren_broker.worker.heartbeat import announce
-from warren_gateway.registry import Registry
+from warren_gateway.registry import LATE_S, Registry
 from warren_schemas.control import WorkerRole
 
 SAMPLER, TRAINER = WorkerRole.SAMPLER, WorkerRole.TRAINER
@@ -46,6 +47,20 @@ async def test_lists_by_role_in_order_of_ids(broker: Broker) -> None:
 async def test_a_silent_worker_is_removed_by_a_timer(broker: Broker) -> None:
     registry = Registry(broker)
     registry.hear(heartbeat("w1", SAMPLER, "tiny", interval_s=0.01))
+    async with asyncio.timeout(60):
+        await registry.changed()
+    assert registry.alive() == []
+
+
+async def test_a_gateway_that_stood_still_does_not_take_its_own_silence_for_theirs(
+    broker: Broker,
+) -> None:
+    registry = Registry(broker)
+    registry.hear(heartbeat("w1", SAMPLER, "tiny", interval_s=0.5))
+    time.sleep(3 * 0.5 + 2 * LATE_S)  # noqa: ASYNC251 - that is the point
+    await asyncio.sleep(0)  # the timer is due
+    await asyncio.sleep(0)
+    assert [beat.worker for beat in registry.alive()] == ["w1"]
     async with asyncio.timeout(60):
         await registry.changed()
     assert registry.alive() == []
