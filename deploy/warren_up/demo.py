@@ -64,10 +64,17 @@ def figures(result: RunResult, started_s: float) -> str:
 
 
 def free_port() -> int:
-    """A port that nobody listens at right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody but this process will be given as long as it runs.
+
+    A socket keeps it that never listens. One that says `SO_REUSEADDR`, as every server does, may
+    listen there beside it; the system gives the port to nobody who asks for any.
+    """
+    keeper = socket.socket()
+    keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    keeper.bind(("127.0.0.1", 0))
+    port = int(keeper.getsockname()[1])
+    keeper.detach()  # nobody closes it before the process ends
+    return port
 
 
 def _cpu_s() -> float:

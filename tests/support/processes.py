@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 
@@ -18,16 +19,34 @@ _MOST_TESTERS = 16
 _TESTER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _MOST_TESTERS
 _PORTS = range(_FIRST_PORT + _TESTER, _PORTS_END, _MOST_TESTERS)
 """Of this process; those that test beside it have others."""
+_MOST_KEEPERS = 64
+_keepers = deque[socket.socket]()
 _next_ports = itertools.cycle(random.sample(_PORTS, len(_PORTS)))
 
 
 def free_port() -> int:
-    """A TCP port on loopback that nobody listens on, and that nobody but the caller will be given."""
+    """A TCP port on loopback that nobody listens on, and that nobody but the caller will be given.
+
+    A socket that never listens keeps it for a while from other sessions of tests; a server, which
+    says `SO_REUSEADDR`, may listen there beside it.
+    """
     for port in itertools.islice(_next_ports, len(_PORTS)):
-        with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.bind(("127.0.0.1", port))
-            return port
+        keeper = socket.socket()
+        try:
+            keeper.bind(("127.0.0.1", port))
+        except OSError:
+            keeper.close()
+            continue
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _keep(keeper)
+        return port
     raise RuntimeError(f"every port of {_PORTS} is in use")
+
+
+def _keep(keeper: socket.socket) -> None:
+    if len(_keepers) == _MOST_KEEPERS:
+        _keepers.popleft().close()
+    _keepers.append(keeper)
 
 
 def spawn(
