@@ -17,6 +17,9 @@ from typing import cast
 
 from warren.environment import ChatMessage, Context, Env, Image, Limits, StepResult
 
+LIMIT_S = 5.0
+"""Of calls of which one hangs: those beside it are in time also where others keep the CPU busy."""
+
 
 class Letters(Env):
     """Well-behaved."""
@@ -60,7 +63,7 @@ class Hostile(Letters):
     """Does `deed` when the policy says `evil`, or in `reset` if `evil_reset`."""
 
     name = "hostile"
-    limits = Limits(reset_s=2.0, step_s=1.0)
+    limits = Limits(reset_s=60.0, step_s=60.0)
 
     def __init__(self, deed: str = "raise_error", evil_reset: bool = False) -> None:
         super().__init__()
@@ -76,6 +79,13 @@ class Hostile(Letters):
         if action != "evil":
             return result
         return cast("StepResult", DEEDS[self.deed]())
+
+
+class Hurried(Hostile):
+    """For deeds that never end."""
+
+    name = "hurried"
+    limits = Limits(reset_s=LIMIT_S, step_s=LIMIT_S)
 
 
 class SlowStarter(Hostile):
@@ -128,7 +138,7 @@ class Impatient(Patient):
     """May not wait that long."""
 
     name = "impatient"
-    limits = Limits(reset_s=60.0, step_s=1.0)
+    limits = Limits(reset_s=60.0, step_s=LIMIT_S)
 
 
 class Delayed(Patient):
@@ -144,13 +154,13 @@ class Delayed(Patient):
 
 
 class Sleepy(Letters):
-    """Sleeps for as many seconds as the policy says, and blocks its process by it."""
+    """Sleeps until the file is there that the policy names, and blocks its process by it."""
 
     name = "sleepy"
 
     def step(self, action: str) -> StepResult:
-        if action.startswith("sleep "):
-            time.sleep(float(action.removeprefix("sleep ")))
+        while action.startswith("until ") and not os.path.exists(action.removeprefix("until ")):
+            time.sleep(0.01)
         return super().step("a")
 
 
@@ -170,7 +180,7 @@ class Verbose(Letters):
 
 class HangingClose(Letters):
     name = "hanging-close"
-    limits = Limits(reset_s=60.0, step_s=1.0)
+    limits = Limits(reset_s=60.0, step_s=LIMIT_S)
 
     def close(self) -> None:
         time.sleep(3600)

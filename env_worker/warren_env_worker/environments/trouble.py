@@ -19,7 +19,7 @@ _MIB = 1024 * 1024
 
 
 class _Trouble(Env):
-    limits = Limits(reset_s=30.0, step_s=3.0, memory_mb=256)
+    limits = Limits(reset_s=30.0, step_s=30.0, memory_mb=256)
 
     def __init__(self, turns: int = 3, rate: float = 0.5) -> None:
         self.n_left, self.rate = turns, rate
@@ -75,6 +75,7 @@ class Hang(_Trouble):
     """Never answers, and leaves a process behind that would not end either."""
 
     name = "hang"
+    limits = Limits(reset_s=30.0, step_s=3.0, memory_mb=256)
 
     def misbehave(self) -> None:
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
