@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
-from tests.support.brokers import Opener, Place
+from tests.support.brokers import PATIENCE_S, Opener, Place
 from tests.support.private_rabbit import PrivateRabbit
 from tests.support.remote import open_remote_part, rooms_for_all
 
@@ -87,7 +87,7 @@ async def _remote(open_direct: Opener, stack: AsyncExitStack) -> Opener:
 def _rabbitmq(node: PrivateRabbit) -> Opener:
     @asynccontextmanager
     async def open_client(name: str) -> AsyncGenerator[Broker]:
-        async with open_rabbitmq(node.url, name=name, settle_s=0.0) as client:
+        async with open_rabbitmq(node.url, name=name, settle_s=0.0, confirm_s=PATIENCE_S) as client:
             yield client
 
     return open_client

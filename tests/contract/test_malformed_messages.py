@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from tests.support.brokers import Place, letters_of
+from tests.support.brokers import PATIENCE_S, Place, letters_of
 from tests.support.inboxes import claim_items, publish_items
 from tests.support.items import generate, heartbeat, run_event, step
 
@@ -86,7 +86,7 @@ async def test_garbage_in_a_queue_goes_to_dead(place: Place, broker: Broker, bod
 
 async def test_garbage_in_a_home_goes_to_dead(place: Place, broker: Broker) -> None:
     fallback = place.queue()
-    home = place.home(fallback, grace_s=20.0)
+    home = place.home(fallback, grace_s=PATIENCE_S)
     async with receive(broker, home, Step, prefetch=1) as inbox:
         await broker.publish(home, b"garbage", message_id="garbage")
         await broker.publish(home, encode([step(turn=7)]), message_id="good")

@@ -25,6 +25,7 @@ from tests.support.processes import (
 
 BOOT_DEADLINE_S = 300.0
 STOP_GRACE_S = 20.0
+PATIENCE_S = 60
 USER = "warren"
 
 
@@ -157,6 +158,11 @@ def postgres_server() -> Iterator[PrivatePostgres]:
 
 
 @pytest.fixture
-def private_postgres(postgres_server: PrivatePostgres) -> str:
-    """The SQLAlchemy URL of an empty database, one for each test."""
+def private_postgres(postgres_server: PrivatePostgres, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The SQLAlchemy URL of an empty database, one for each test.
+
+    A pause of this process or of the server is no reason for a store to give up.
+    """
+    for limit in ("CONNECT_S", "IDLE_IN_TRANSACTION_S"):
+        monkeypatch.setattr(f"warren_gateway.store.store.{limit}", PATIENCE_S)
     return postgres_server.new_database()

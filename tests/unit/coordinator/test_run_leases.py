@@ -20,7 +20,13 @@ from warren_schemas.ids import RunId
 
 T = TypeVar("T")
 RUN = RunId("run_1")
-PATIENCE_S = 5.0
+PATIENCE_S = 600.0
+
+
+@pytest.fixture(autouse=True)
+def leases_that_outlast_every_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lease runs out here by `lapse` alone, however long this process gets no CPU."""
+    monkeypatch.setattr(run_leases, "LEASE_S", 2 * PATIENCE_S)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

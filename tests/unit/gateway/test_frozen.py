@@ -45,12 +45,13 @@ def _lock_it_and_stop(url: str) -> psycopg.Connection:
 async def test_a_run_is_taken_over_from_a_gateway_that_froze_in_a_pipeline(
     private_postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frozen, "SILENT_S", 1)
+    monkeypatch.setattr(frozen, "SILENT_S", 3600)
     store = await Store.open(private_postgres)
     claim = partial(run_leases.claim, gateway="heir")
     await store.transact(_add_run)
     zombie = await asyncio.to_thread(_lock_it_and_stop, private_postgres)
     assert await store.transact(claim) == {}
+    monkeypatch.setattr(frozen, "SILENT_S", 1)
     async with asyncio.timeout(PATIENCE_S):
         while not await store.transact(claim):  # noqa: ASYNC110 - a lock that is free tells nobody
             await asyncio.sleep(0.1)
