@@ -21,7 +21,7 @@ from warren_up.recipe import guess_config
 
 pytestmark = pytest.mark.timeout(600)
 
-READY_S = 300.0
+READY_S = 500.0
 STOP_S = 60.0
 """5 s, on a machine with nothing else to do."""
 
@@ -89,8 +89,11 @@ async def stop(process: asyncio.subprocess.Process, signum: signal.Signals) -> s
 
 
 @asynccontextmanager
-async def up(home: Path, *arguments: str) -> AsyncGenerator[asyncio.subprocess.Process]:
-    process = await start("up", *arguments, home=home)
+async def running(
+    command: str, *arguments: str, home: Path
+) -> AsyncGenerator[asyncio.subprocess.Process]:
+    """Killed where a test leaves it behind."""
+    process = await start(command, *arguments, home=home)
     try:
         yield process
     finally:
@@ -102,7 +105,7 @@ async def up(home: Path, *arguments: str) -> AsyncGenerator[asyncio.subprocess.P
 async def test_up_serves_a_run_and_stops_on_ctrl_c(tmp_path: Path) -> None:
     port = free_port()
     (tmp_path / "port").write_text(str(port))
-    async with up(tmp_path, "--port", str(port)) as process:
+    async with running("up", "--port", str(port), home=tmp_path) as process:
         told = await line_with(process, "warren train")
         assert f"WARREN_HOME={tmp_path} WARREN_URL=http://127.0.0.1:{port}" in told
         key = (tmp_path / "api-key").read_text()
@@ -125,14 +128,14 @@ async def test_up_serves_a_run_and_stops_on_ctrl_c(tmp_path: Path) -> None:
 
 async def test_a_run_goes_on_after_a_restart(tmp_path: Path) -> None:
     arguments = ("--port", str(free_port()))
-    async with up(tmp_path, *arguments) as process:
+    async with running("up", *arguments, home=tmp_path) as process:
         await line_with(process, "warren train")
         key = (tmp_path / "api-key").read_text()
         async with warren.connect(f"http://127.0.0.1:{arguments[1]}", key) as client:
             run = await client.train(short_run())
         await stop(process, signal.SIGTERM)
         assert process.returncode == 0
-    async with up(tmp_path, *arguments) as process:
+    async with running("up", *arguments, home=tmp_path) as process:
         await line_with(process, "warren train")
         async with warren.connect(f"http://127.0.0.1:{arguments[1]}", key) as client:
             result = await (await client.run(run.id)).result()
@@ -144,7 +147,7 @@ async def test_a_port_in_use_is_told(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        async with up(tmp_path, "--port", str(port)) as process:
+        async with running("up", "--port", str(port), home=tmp_path) as process:
             _, err = await asyncio.wait_for(process.communicate(), READY_S)
     assert process.returncode == 2
     assert err.decode().startswith(f"error: Port {port} on 127.0.0.1 is in use")
@@ -161,7 +164,8 @@ async def test_a_port_in_use_is_told(tmp_path: Path) -> None:
 async def test_what_cannot_be_offered_is_told(
     tmp_path: Path, arguments: list[str], told: str
 ) -> None:
-    async with up(tmp_path, "--port", str(free_port()), *arguments) as process:
+    port = str(free_port())
+    async with running("up", "--port", port, *arguments, home=tmp_path) as process:
         _, err = await asyncio.wait_for(process.communicate(), READY_S)
     assert process.returncode == 2
     assert told in err.decode()
@@ -169,8 +173,8 @@ async def test_what_cannot_be_offered_is_told(
 
 
 async def test_the_demos_last_line_is_json(tmp_path: Path) -> None:
-    process = await start("demo", "--steps", "2", home=tmp_path)
-    out, err = await asyncio.wait_for(process.communicate(), READY_S)
+    async with running("demo", "--steps", "2", home=tmp_path) as process:
+        out, err = await asyncio.wait_for(process.communicate(), READY_S)
     assert (process.returncode, err) == (0, b"")
     lines = out.decode().splitlines()
     found = json.loads(lines[-1])
@@ -181,7 +185,7 @@ async def test_the_demos_last_line_is_json(tmp_path: Path) -> None:
 
 
 async def test_ctrl_c_stops_the_demo(tmp_path: Path) -> None:
-    process = await start("demo", home=tmp_path)
-    await line_with(process, "warmup 1/150")
-    await stop(process, signal.SIGINT)
+    async with running("demo", home=tmp_path) as process:
+        await line_with(process, "warmup 1/150")
+        await stop(process, signal.SIGINT)
     assert process.returncode == 130
