@@ -22,6 +22,8 @@ from warren_schemas.config import (
 
 STEPS = 800
 LEARNING_RATE = 1.5e-3
+ENTROPY_COEFFICIENT = 0.05
+"""Without it some runs settle early on a first guess that leaves one number in ten out of reach."""
 
 
 def guess_config(
@@ -35,6 +37,7 @@ def guess_config(
         algorithm=AlgorithmConfig(
             loss=PpoLoss(clip_low=0.8, clip_high=1.28),
             advantage=AdvantageKind.GROUP_STD,
+            entropy_coefficient=ENTROPY_COEFFICIENT,
             group_size=8,
             groups_per_step=8,
             max_staleness=3,
