@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import math
+from pathlib import Path
 
 from warren.environment import Context, Env, Limits, StepResult
 
@@ -11,16 +12,25 @@ class Walk(Env):
     """Shows a digest of all that was said so far; the reward comes at the end.
 
     A step takes `step_s` in the median; with `spread` above 0 its time is log-normal, drawn from the
-    member's own numbers. The reward is 1 if the last action is `good`, else a chance of the digest.
+    member's own numbers. The step after `gate_turn` turns waits until the file `gate` is there. The reward is 1 if the last action is `good`, else a chance of the digest.
     """
 
     name = "walk"
-    limits = Limits(reset_s=60.0, step_s=60.0)
+    limits = Limits(reset_s=60.0, step_s=300.0)
 
-    def __init__(self, n_turns: int = 4, step_s: float = 0.1, spread: float = 0.0) -> None:
+    def __init__(
+        self,
+        n_turns: int = 4,
+        step_s: float = 0.1,
+        spread: float = 0.0,
+        gate: str | None = None,
+        gate_turn: int = 0,
+    ) -> None:
         self.n_turns = n_turns
         self.step_s = step_s
         self.spread = spread
+        self.gate = Path(gate) if gate else None
+        self.gate_turn = gate_turn
         self.n_taken = 0
 
     async def reset(self, task: None, ctx: Context) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -31,12 +41,17 @@ class Walk(Env):
 
     async def step(self, action: str) -> StepResult:  # pyright: ignore[reportIncompatibleMethodOverride]
         await asyncio.sleep(self.step_s * math.exp(self.spread * self.ctx.member_rng.gauss(0, 1)))
+        while self._is_shut():  # noqa: ASYNC110 - the test is another process
+            await asyncio.sleep(self.step_s)
         self.n_taken += 1
         self.state.update(action.encode())
         digest = self.state.hexdigest()
         done = self.n_taken >= self.n_turns
         reward = 1.0 if action == "good" else int(digest[:4], 16) / 0xFFFF / 2
         return StepResult(observation=digest, reward=reward if done else None, done=done)
+
+    def _is_shut(self) -> bool:
+        return self.n_taken == self.gate_turn and not (self.gate is None or self.gate.exists())
 
 
 class Unrepeatable(Walk):

@@ -1,9 +1,11 @@
 """A sampler's child that samples nothing: it waits as long as a turn would take, and makes up tokens.
 
-Every sampled token id is drawn at random, so that each turn ever sampled can be told from all others.
+Every sampled token id is drawn at random, so that each turn ever sampled can be told from all others,
+and so can what it was shown, except before an episode's first action.
 It says `good` once the file `good` lies in `WARREN_HOME`: rewards rise, and runs can end.
 """
 
+import hashlib
 import heapq
 import os
 import queue
@@ -32,15 +34,18 @@ STATISTICS = EngineStatistics(0, 0, 0, 0, 0, 0)
 N_TOKENS = 4
 TURN_S = float(os.environ.get("CHAOS_TURN_S", "0.3"))
 LARGEST_ID = 2**31 - 1
+DIGEST_BYTES = 12
 
 
 class SimulatedSampler:
     def __init__(self, home: Path) -> None:
         self._good = home / "good"
         (home / "ledger").mkdir(exist_ok=True)
-        name = f"{os.getpid()}-{time.time_ns()}.turns"
-        self._ledger = (home / "ledger" / name).open("ab", buffering=0)
+        name = f"{os.getpid()}-{time.time_ns()}"
+        self._ledger = (home / "ledger" / f"{name}.turns").open("ab", buffering=0)
         """One byte for each turn."""
+        self._shown = (home / "ledger" / f"{name}.shown").open("ab", buffering=0)
+        """A digest for each turn but an episode's first."""
         self._versions: dict[str, int] = {}
         self._due: list[tuple[float, int, TurnRequest]] = []
         self._cancelled: set[int] = set()
@@ -65,8 +70,14 @@ class SimulatedSampler:
                 self._cancelled.discard(request.id)
             else:
                 self._ledger.write(b".")
+                self._note_what_was_shown(request)
                 turns.append(self._turn(request))
         return turns
+
+    def _note_what_was_shown(self, request: TurnRequest) -> None:
+        if request.ids_T.size:
+            shown = request.ids_T.tobytes() + repr(request.messages).encode()
+            self._shown.write(hashlib.blake2b(shown, digest_size=DIGEST_BYTES).digest())
 
     def _turn(self, request: TurnRequest) -> FinishedTurn:
         key, prompt = request.policy.key, np.zeros(len(request.messages), np.int32)

@@ -32,15 +32,26 @@ class Holders:
     newest_group: int
 
 
-async def holders_of(site: Site, client: Client, run: Run) -> Holders:
+async def holders_of(site: Site, client: Client, run: Run, *, patience_s: float) -> Holders:
     """The run's coordinator, its trainer, and the env worker with the most episodes."""
+    async with asyncio.timeout(patience_s):
+        while (holders := await _holders_of(site, client, run)) is None:  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.2)
+    return holders
+
+
+async def _holders_of(site: Site, client: Client, run: Run) -> Holders | None:
+    """None while the gateway has not heard of them all."""
     gateway, run_epoch = await coordinator_of(site, run)
     query = "SELECT holder, epoch FROM model WHERE run_id = %s"
     holder, model_epoch = await ask_store(site, query, run.id)
     workers = await client.workers()
-    trainer = next(w.pid for w in workers if w.id == holder)
+    trainer = next((w.pid for w in workers if w.id == holder), None)
     env_pids = {part.pid for part in site.of_role("env")}
-    busiest = max((w for w in workers if w.pid in env_pids), key=lambda w: w.in_flight)
+    players = [w for w in workers if w.pid in env_pids]
+    if trainer is None or not players:
+        return None
+    busiest = max(players, key=lambda w: w.in_flight)
     newest = "SELECT max(number) FROM episode_group WHERE run_id = %s"
     (newest_group,) = await ask_store(site, newest, run.id)
     by_pid = {part.pid: part for part in site.parts.values()}
