@@ -87,7 +87,9 @@ async def _remote(open_direct: Opener, stack: AsyncExitStack) -> Opener:
 def _rabbitmq(node: PrivateRabbit) -> Opener:
     @asynccontextmanager
     async def open_client(name: str) -> AsyncGenerator[Broker]:
-        async with open_rabbitmq(node.url, name=name, settle_s=0.0, confirm_s=PATIENCE_S) as client:
+        async with open_rabbitmq(
+            node.url, name=name, settle_s=0.0, confirm_s=PATIENCE_S, open_s=PATIENCE_S
+        ) as client:
             yield client
 
     return open_client

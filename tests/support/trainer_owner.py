@@ -66,8 +66,11 @@ class Owner:
     async def open(
         self, spec: ModelSpec, epoch: int, *, next_op: int = 1, checkpoint_url: str | None = None
     ) -> None:
+        """Return when it is open and a heartbeat has listed it: the two come by ways of their own."""
         await self.grant(spec, epoch, next_op=next_op, checkpoint_url=checkpoint_url)
         done(await self.outcome(epoch, 0))
+        held = HeldModel(model=self.model, epoch=epoch)
+        await self.until(lambda: held in (self.held() or ()))
 
     async def close(self, epoch: int) -> None:
         await self.courier.send(

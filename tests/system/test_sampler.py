@@ -176,7 +176,7 @@ async def test_turns_that_come_one_by_one_fill_the_engine(
         for _ in range(N_SINGLE):
             await stage.side.send([first_turn(late.reference)])
         n_open = 0
-        async with asyncio.timeout(60.0):
+        async with asyncio.timeout(200.0):
             while n_open < N_SINGLE:
                 for claim in await anext(heartbeats):
                     n_open = claim.item.in_flight

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.support.brokers import eventually
 from tests.support.deployment import Site, connected
 from tests.support.private_rabbit import PrivateRabbit
 
@@ -96,9 +97,13 @@ async def test_an_env_worker_that_joins_late_takes_a_share(site: Site) -> None:
         await run.cancel()
         with pytest.raises(RunCancelled):
             await run.result()
-        workers = await client.workers()
 
-    assert sorted(w.role for w in workers) == ["environment"] * 3 + ["sampler", "trainer"]
+        async def all_are_heard() -> bool:
+            roles = sorted(worker.role for worker in await client.workers())
+            return roles == ["environment"] * 3 + ["sampler", "trainer"]
+
+        await eventually(all_are_heard)
+
     assert all(process.poll() is None for process in site.processes.values())
 
 

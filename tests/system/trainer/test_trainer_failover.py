@@ -90,7 +90,7 @@ async def test_a_child_that_dies_while_it_opens_a_model_loses_the_grant(
 async def test_a_child_that_hangs_is_killed(
     hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
 ) -> None:
-    async with serving(hub.client("worker"), settings.model_copy(update={"hang_s": 10.0})):
+    async with serving(hub.client("worker"), settings.model_copy(update={"hang_s": 20.0})):
         await owner.open(FULL, epoch=1)
         kill_child(signal.SIGSTOP)
         await owner.send(1, [(1, forward_backward(random_batch(1)))])
@@ -110,11 +110,15 @@ async def test_stopping_in_the_middle_hands_back_what_was_not_answered(
         for number in (*range(2, 10), 50):
             await owner.send(1, [(number, large)])
         await owner.outcome(1, 1)
-    n_answered = len(owner.outcomes(1)) - 1
-    assert n_answered < 10
     n_left = await owner.broker.depth(train(MODEL, 1))
     assert n_left is not None
-    assert 10 - n_answered <= n_left <= 10
+    assert n_left <= 10
+
+    def n_answered() -> int:
+        return len(owner.outcomes(1)) - 1
+
+    await owner.until(lambda: 10 - n_answered() <= n_left)  # the last answers may be on their way
+    assert n_answered() < 10
 
 
 async def test_stopping_and_resuming_in_another_process_is_never_having_stopped(

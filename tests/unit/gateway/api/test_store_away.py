@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.brokers import eventually
 from tests.support.gateway import open_gateway
 from tests.support.private_postgres import PrivatePostgres
 
@@ -43,9 +44,13 @@ async def test_a_killed_database_is_503_until_it_is_back(
         async with gateway.ann.get("/v1/workers") as response:
             assert response.status == 200  # what needs no store goes on
         await asyncio.to_thread(server.start)
+
+        async def is_well() -> bool:
+            async with gateway.nobody.get("/healthz") as response:
+                return response.status == 200
+
+        await eventually(is_well)  # its first answers may take longer than a look at it
         async with gateway.ann.get("/v1/runs") as response:
             runs = RunList.model_validate_json(await response.read()).runs
         assert [view.id for view in runs] == [run]
-        async with gateway.nobody.get("/healthz") as response:
-            assert response.status == 200
     await store.close()
