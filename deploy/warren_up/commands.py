@@ -59,7 +59,7 @@ def demo(
     learning_rate: Annotated[
         float, Parameter(help="0 shows that nothing else teaches.", validator=_NOT_NEGATIVE)
     ] = 1.5e-3,
-    steps: Annotated[int, Parameter(help="Most optimizer steps.", validator=_POSITIVE)] = 800,
+    steps: Annotated[int, Parameter(help="Most optimizer steps.", validator=_POSITIVE)] = 1500,
     home: Annotated[Path | None, Parameter(help="A fresh temporary folder if not given.")] = None,
 ) -> int:
     """Watch a tiny model learn a game, from nothing to a trained policy, in a few minutes.
