@@ -12,7 +12,8 @@ class Walk(Env):
     """Shows a digest of all that was said so far; the reward comes at the end.
 
     A step takes `step_s` in the median; with `spread` above 0 its time is log-normal, drawn from the
-    member's own numbers. The step after `gate_turn` turns waits until the file `gate` is there. The reward is 1 if the last action is `good`, else a chance of the digest.
+    member's own numbers. The step after `gate_turn` turns waits until the file `gate` is there. The
+    reward is 1 if the last action is `good`, else a chance of the digest.
     """
 
     name = "walk"

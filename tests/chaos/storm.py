@@ -176,8 +176,12 @@ async def coordinator_of(site: Site, run: Run) -> tuple[Part, int]:
     query = "SELECT coordinator, epoch FROM run WHERE id = %s"
     gateway, epoch = await ask_store(site, query, run.id)
     claims = f"{gateway} drives {run.id} (epoch {epoch})"
-    holder = next(p for p in site.of_role("gateway") if claims in p.log_path.read_text())
-    return holder, int(str(epoch))
+    async with asyncio.timeout(QUIET_S):
+        while True:
+            for part in site.of_role("gateway"):
+                if claims in part.log_path.read_text():
+                    return part, int(str(epoch))
+            await asyncio.sleep(0.5)
 
 
 async def ask_store(site: Site, query: str, *parameters: str) -> tuple[object, ...]:
