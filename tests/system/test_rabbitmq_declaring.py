@@ -5,12 +5,13 @@ import asyncio
 import pytest
 from aio_pika import Message, connect
 from aio_pika.abc import AbstractChannel
+from tests.support.brokers import take
 from tests.support.private_rabbit import PrivateRabbit
 
 from warren_broker.rabbitmq import open_rabbitmq, topology
 from warren_broker.rabbitmq.entities import Entity, QueueEntity
 from warren_broker.rabbitmq.failures import Lost
-from warren_broker.topology import WorkQueue
+from warren_broker.topology import Home, WorkQueue
 
 LONGER_THAN_DELETING_S = 1.0
 
@@ -45,6 +46,21 @@ async def test_it_is_made_anew(
         await broker.declare(queue)
         assert await broker.depth(queue) == 0
         await broker.delete(queue)
+
+
+async def test_a_home_is_made_anew_too(
+    private_rabbit: PrivateRabbit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has had a leader for a while then: one that goes in its first moment harms all others."""
+    fallback = WorkQueue("cut-short-fallback")
+    home = Home("home.cut-short", fallback, grace_s=1.0)
+    cut_short(monkeypatch, home.name, {}, body=None)
+    async with open_rabbitmq(private_rabbit.url, name="test") as broker:
+        await broker.declare(home)
+        await broker.publish(home, b"falls back", message_id="1")
+        async with broker.consume(fallback, prefetch=1) as consumer:
+            await (await take(consumer)).ack()
+        await broker.delete(home, fallback)
 
 
 async def test_one_that_is_of_use_already_stays(

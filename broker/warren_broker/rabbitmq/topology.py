@@ -10,6 +10,8 @@ Invariants:
 - A queue whose making was cut short is made anew: RabbitMQ 3.10 makes a quorum queue first and tells
   it of its arguments then, and killed in between keeps one that never expires, nor its messages.
   What a server that lives was too slow for stays, so that the next attempt gets further.
+- One that dead-letters is deleted only when it has had a leader for `CALM_S`: on RabbitMQ 3.10 it takes
+  the dead-lettering of the whole node with it if it goes in the moment in which it gets one.
 """
 
 import asyncio
@@ -22,6 +24,7 @@ from pamqp.commands import Queue
 
 from warren_broker.errors import BrokerError
 from warren_broker.pauses import pauses
+from warren_broker.rabbitmq.broken_queues import Condition, ask
 from warren_broker.rabbitmq.connection import CALL_S, Link
 from warren_broker.rabbitmq.entities import Entities, Entity, ExchangeEntity, QueueEntity
 from warren_broker.rabbitmq.failures import Lost, amqp
@@ -30,6 +33,8 @@ from warren_broker.topology import Address, Home, Topic, WorkQueue
 DECLARE_S = 10.0
 SETTLE_S = 2.0
 """RabbitMQ 3.10 writes a new queue's name down one second after creating it; the same again to spare."""
+CALM_S = 2.0
+DEAD_LETTERS = "x-dead-letter-exchange"
 RESTORE_AT_ONCE = 8
 RESTORE_PAUSE_S = 10.0
 
@@ -150,8 +155,8 @@ async def settle_in(
     async def run(channel: AbstractChannel) -> None:
         nonlocal n_connections
         if link.n_connections != n_connections:
-            for name in sorted(begun):
-                await _clear_away(link, name)
+            cut_short = [entity for entity in entities if entity.name in begun]
+            await asyncio.gather(*(_clear_away(link, entity) for entity in cut_short))
             n_connections = link.n_connections
         begun.update(await _missing(link, entities) if settle_s > 0.0 else ())
         for entity in entities:
@@ -178,14 +183,16 @@ async def look(link: Link, name: str) -> Queue.DeclareOk | None:
     return await link.call(run, only_looks=True)
 
 
-async def _clear_away(link: Link, name: str) -> None:
+async def _clear_away(link: Link, entity: Entity) -> None:
     """Delete a queue that was half made when the server was lost, unless it is of use already."""
-    found = await look(link, name)
+    found = await look(link, entity.name)
     if found is None or found.message_count or found.consumer_count:
         return
+    if DEAD_LETTERS in entity.arguments and await ask(link, entity.name) is Condition.WHOLE:
+        await asyncio.sleep(CALM_S)
     async with link.channel() as channel:
         frames = await channel.get_underlay_channel()
-        await frames.queue_delete(name)
+        await frames.queue_delete(entity.name)
 
 
 async def declare(channel: AbstractChannel, entity: Entity) -> None:
