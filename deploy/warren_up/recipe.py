@@ -23,7 +23,7 @@ from warren_schemas.config import (
 STEPS = 1500
 LEARNING_RATE = 1.5e-3
 ENTROPY_COEFFICIENT = 0.05
-"""Without it one run in five is soon sure of a guess that leaves one number in ten unfound."""
+"""Without it one run in five ended below 0.91, sure of guesses that leave numbers unfound."""
 
 
 def guess_config(
