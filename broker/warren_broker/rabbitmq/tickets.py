@@ -13,7 +13,8 @@ Invariants:
   have moved on. One that holds messages or has a consumer is not touched.
 - One that gives no answer is deleted only if it gave none before and after the server has written down
   something else: a server that is slow or stopped costs nobody a queue.
-- Whoever comes back to its home under the same name finds a whole one, or none.
+- Whoever comes back to its home under the same name finds a whole one or none; a mute one goes with its
+  ticket, and what is for it goes to the fallback meanwhile.
 - Nobody is kept from making a queue by a ticket that can't be written.
 """
 
