@@ -105,7 +105,7 @@ def test_eight_models_together_equal_eight_alone(
                 assert done(outcome).metrics == pytest.approx(expected.metrics, rel=1e-5)
         for model in MODELS:
             apart = distance(gradient_of(together, model), gradient_of(alone, model))
-            assert 0 < apart <= 1e-6
+            assert apart <= 1e-6  # on some processors not even rounding differs
             for engine in (together, alone):
                 done(engine.apply(model, number + 2, step()))
             assert distance(weights_of(together, model), weights_of(alone, model)) <= 1e-6
