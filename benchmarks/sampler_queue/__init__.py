@@ -1,1 +1,1 @@
-"""What queue and gateway cost the sampler, and what updates cost a turn under way."""
+"""What queue and gateway cost the sampler, what updates cost a turn under way, what going back saves."""

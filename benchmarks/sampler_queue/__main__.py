@@ -3,6 +3,7 @@
     --engine transformers    the other engine
     --rounds N               more of them (3)
     --updates                tokens/s with a new version every second: keep, recompute and drain
+    --affinity               turns/s of long episodes at two samplers: at any, or back at the same
 
 The same turns of a tiny model by the ways of `ways`, one after the other in each round of one run.
 Rates are sampled tokens per second of wall time; ratios are medians of the rounds' ratios. Samplers
@@ -19,6 +20,7 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks.sampler_queue.affinity import compare_affinity
 from benchmarks.sampler_queue.place import BASE, LIMITS, opened_place
 from benchmarks.sampler_queue.updates import compare_updates
 from benchmarks.sampler_queue.ways import Way, bare, by_gateway, by_queue
@@ -107,6 +109,7 @@ def main() -> None:
     parser.add_argument("--engine", choices=("vllm", "transformers"), default="vllm")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--updates", action="store_true")
+    parser.add_argument("--affinity", action="store_true")
     arguments = parser.parse_args()
     parts = ("schemas", "broker", "gpu_worker")
     os.environ["PYTHONPATH"] = os.pathsep.join(parts)  # for the sampler's child
@@ -115,6 +118,8 @@ def main() -> None:
         build_even_model(even, resolve_base_models([BASE], Path(folder))[BASE])
         if arguments.updates:
             running = compare_updates(arguments.engine, str(even))
+        elif arguments.affinity:
+            running = compare_affinity(arguments.engine, arguments.rounds)
         else:
             running = compare(arguments.engine, str(even), arguments.rounds)
         Console(width=140).print(asyncio.run(running))

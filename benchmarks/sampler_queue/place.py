@@ -72,7 +72,7 @@ async def opened_place(
             open_hub(Path(home) / "broker") as hub,
             environment_side(hub) as side,
             open_gateway(store, hub.client("gateway"), Path(home) / "runs") as gateway,
-            _running(
+            running(
                 gateway.parts.registry.run(),
                 gateway.parts.questions.run(),
                 serve_sampler(hub.client("sampler"), settings),
@@ -93,7 +93,7 @@ async def _until_offered(gateway: Gateway) -> None:
 
 
 @asynccontextmanager
-async def _running(*services: Coroutine[Any, Any, None]) -> AsyncGenerator[None]:
+async def running(*services: Coroutine[Any, Any, None]) -> AsyncGenerator[None]:
     tasks = [asyncio.create_task(service) for service in services]
     try:
         yield

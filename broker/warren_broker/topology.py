@@ -3,6 +3,8 @@
 start_episode  gateway      -> interact.<environment>       any env worker of the deployment
                gateway      -> owned.<owner>.interact.<environment>   the owner's own ones
 generate       env worker   -> generate.<base model>        any sampler; gateways ask there, too
+               env worker   -> turns.<worker>.<base model>  the sampler that took the turn before;
+                               falls back to generate.<base model>, where it puts what is too much
 step           sampler      -> home.<worker>.<environment>  the episode's env worker;
                                falls back to interact.<environment> when it is gone
                (an owner's own: owned.<owner>.home.<worker>.<environment>, likewise)
@@ -107,6 +109,17 @@ def interact(environment: str, owner: str | None = None) -> WorkQueue:
 
 def generate(base_model: str) -> WorkQueue:
     return WorkQueue(f"generate.{base_model}")
+
+
+def sampler_home(worker: str, base_model: str) -> Home:
+    """Where a sampler gets the next turns of episodes whose transcripts it has cached."""
+    return Home(f"turns.{worker}.{base_model}", fallback=generate(base_model))
+
+
+def is_sampler_home(address: Address, base_model: str) -> bool:
+    """Of whichever sampler."""
+    worker = address.name.removeprefix("turns.").removesuffix(f".{base_model}")
+    return address == sampler_home(worker, base_model)
 
 
 def home(worker: str, environment: str, owner: str | None = None) -> Home:

@@ -14,7 +14,7 @@ from warren_broker.courier import Courier
 from warren_broker.errors import BrokerError, Unroutable
 from warren_broker.inbox import Claim
 from warren_broker.port import WorkBroker
-from warren_broker.topology import Address, Stream
+from warren_broker.topology import Address, Home, Stream
 from warren_env_worker.successor import Successor, Taken
 from warren_schemas.frame import WireError
 
@@ -72,7 +72,7 @@ class Outbound:
         except WireError as error:
             await self._send_apart(address, letters, error)
         except Unroutable as error:
-            self._nobody_there(address, letters, error)
+            await self._nobody_there(address, letters, error)
         except BrokerError as error:
             log.warning("%d items for %s not published: %s", len(letters), address.name, error)
             _hand_back(letters)
@@ -88,7 +88,12 @@ class Outbound:
             log.error("%s can't be sent: %s", letters[0].successor.item.envelope.id, error)
             _give_up(letters, f"the successor can't be encoded: {error}")
 
-    def _nobody_there(self, address: Address, letters: list[_Letter], error: Unroutable) -> None:
+    async def _nobody_there(
+        self, address: Address, letters: list[_Letter], error: Unroutable
+    ) -> None:
+        if isinstance(address, Home):  # of a sampler that left
+            await self._send(address.fallback, letters)
+            return
         log.error("%d items for %s: %s", len(letters), address.name, error)
         if isinstance(address, Stream):  # made with the run and deleted with it: nobody reads it
             _give_up(letters, f"its run is gone: {error}")
@@ -97,8 +102,9 @@ class Outbound:
             _hand_back(letters)
 
     async def _declare(self, address: Address) -> None:
-        """Queues are made by whoever comes first, streams by the run's coordinator alone."""
-        if isinstance(address, Stream) or address in self._declared:
+        """Queues are made by whoever comes first, streams by the run's coordinator alone, and homes
+        by whom they belong to."""
+        if isinstance(address, Stream | Home) or address in self._declared:
             return
         await self._broker.declare(address)
         self._declared.add(address)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warren_broker.topology import Address, generate, trajectories
+from warren_broker.topology import Address, generate, sampler_home, trajectories
 from warren_env_worker.host.protocol import Answer, Description, Message, Observed, Refused
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import (
@@ -91,7 +91,15 @@ def _ask_policy(
         home=worker,
         forced_action=forced,
     )
-    return Successor(generate(taken.spec.policy.base_model), item)
+    return Successor(_sampler_for(taken), item)
+
+
+def _sampler_for(taken: Taken) -> Address:
+    """Who took the turn before, if it wants the next one as well; else any sampler."""
+    base_model = taken.spec.policy.base_model
+    if isinstance(taken, Step) and taken.return_to is not None:
+        return sampler_home(taken.return_to, base_model)
+    return generate(base_model)
 
 
 def _envelope(taken: Taken) -> Envelope:

@@ -173,6 +173,8 @@ class Step(Item):
     turn: int = Field(ge=1)
     """Number of actions in the transcript, this one included."""
     finish: FinishReason
+    return_to: str | None = None
+    """Sampler that has the transcript cached and would take the next turn; None: any sampler."""
 
 
 class EpisodeEnded(Item):

@@ -114,7 +114,7 @@ def main() -> None:
         frames.put(None)
 
     threading.Thread(target=read, daemon=True).start()
-    channel.send(pack(Ready(1_000_000)))
+    channel.send(pack(Ready(1_000_000, caches_prefixes=True)))
     while True:
         try:
             frame = frames.get(timeout=sampler.pause_s)

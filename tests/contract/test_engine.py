@@ -124,3 +124,18 @@ def test_statistics_count_what_was_done(bench: Bench) -> None:
     n_tokens = sum(completed(d).ids_T.size for d in done.values())
     assert n_tokens <= after.n_tokens - before.n_tokens <= 80
     assert after.n_running == after.n_waiting == 0
+
+
+def test_an_engine_says_whether_it_caches_prompts(bench: Bench) -> None:
+    key = bench.key()
+    bench.engine.load(key, 0, None)
+    first, *_ = bench.submit(key, Sampling(max_tokens=4), n_prompt=300)
+    bench.finish()
+    before = bench.engine.statistics()
+    bench.engine.submit([Request(30_000, key, first.prompt_ids_T, Sampling(max_tokens=4))])
+    bench.finish()
+    after = bench.engine.statistics()
+    n_cached = after.n_cached_tokens - before.n_cached_tokens
+    assert (n_cached > 0) == bench.engine.caches_prefixes
+    if bench.engine.caches_prefixes:
+        assert after.n_prompt_tokens - before.n_prompt_tokens == 300

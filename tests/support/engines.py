@@ -47,17 +47,19 @@ ENGINES = [
 ]
 
 
-def build_even_model(folder: Path, like: str) -> None:
+def build_even_model(
+    folder: Path, like: str, *, width: int = 64, n_layers: int = 2, context_length: int = 512
+) -> None:
     """A tiny model whose heads are wide enough for vLLM on a CPU, with the tokenizer of another."""
     config = Qwen3Config(
         vocab_size=56,
-        hidden_size=64,
-        num_hidden_layers=2,
+        hidden_size=width,
+        num_hidden_layers=n_layers,
         num_attention_heads=4,
         num_key_value_heads=2,
-        head_dim=32,
-        intermediate_size=96,
-        max_position_embeddings=512,
+        head_dim=max(32, width // 4),
+        intermediate_size=width * 3 // 2,
+        max_position_embeddings=context_length,
         tie_word_embeddings=True,
         pad_token_id=0,
         eos_token_id=EOS,

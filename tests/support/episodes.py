@@ -9,7 +9,7 @@ from warren_broker.courier import Courier
 from warren_broker.inbox import Inbox, follow, receive
 from warren_broker.memory import MemoryHub
 from warren_broker.port import Broker
-from warren_broker.topology import generate, home, trajectories
+from warren_broker.topology import generate, home, sampler_home, trajectories
 from warren_schemas.config import Sampling
 from warren_schemas.envelope import Envelope, Item
 from warren_schemas.episode import EpisodeEnded, EpisodeSpec, Generate, PolicyRef, Step, TaskRef
@@ -79,6 +79,12 @@ class EnvironmentSide:
         self._courier = courier
         self._steps = steps
         self._ends = ends
+
+    async def send_back(self, items: Sequence[Generate], sampler: str) -> None:
+        """To the sampler that took the turns before."""
+        for item in items:
+            own = sampler_home(sampler, item.spec.policy.base_model)
+            await self._courier.send(own, item)
 
     async def send(self, items: Sequence[Generate]) -> None:
         by_base: dict[str, list[Generate]] = {}

@@ -12,3 +12,4 @@ class RequestOutput:
     request_id: str
     outputs: list[CompletionOutput]
     finished: bool
+    num_cached_tokens: int | None

@@ -2,7 +2,7 @@
 
     consume     his own `interact` queues, this worker's own homes, the ends of his own runs
     publish     what follows from an episode that he was shown (see `issued`), where it belongs: to
-                the samplers, to the run's stream, or back to his own queues; this worker's heartbeats
+                the samplers (any, or one), to the run's stream, or back to his own queues; this worker's heartbeats
     declare     the same queues, and those of the base models that his episodes named
 
 Everything else is refused. Another owner's episodes can't come his way: they lie in other queues,
@@ -25,6 +25,7 @@ from warren_broker.topology import (
     generate,
     home,
     interact,
+    is_sampler_home,
     owned,
     trajectories,
 )
@@ -124,7 +125,8 @@ class OwnerGrants:
         if isinstance(episode, Generate):
             if episode.home != self._worker:
                 raise NotAllowed(f"the answer would go to {episode.home}, not to {self._worker}")
-            fits = address == generate(episode.spec.policy.base_model)
+            base_model = episode.spec.policy.base_model
+            fits = address == generate(base_model) or is_sampler_home(address, base_model)
         elif isinstance(episode, EpisodeEnded):
             fits = address == trajectories(episode.envelope.run or "")
         else:

@@ -105,7 +105,7 @@ class SamplerChild:
     def run(self) -> None:
         """Serve until the supervisor hangs up."""
         threading.Thread(target=self._read, name="read", daemon=True).start()
-        self._channel.send(pack(Ready(self._engine.context_length)))
+        self._channel.send(pack(Ready(self._engine.context_length, self._engine.caches_prefixes)))
         while True:
             for event in self._take_events():
                 if isinstance(event, _HungUp):

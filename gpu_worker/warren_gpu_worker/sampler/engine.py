@@ -86,6 +86,10 @@ class EngineStatistics:
     n_tokens: int
     """Tokens sampled so far."""
     n_steps: int
+    n_prompt_tokens: int = 0
+    """Of requests that have their first token."""
+    n_cached_tokens: int = 0
+    """Of these, how many were found in the cache."""
 
 
 class PolicyUnusable(ValueError):
@@ -98,6 +102,11 @@ class Engine(Protocol):
     @property
     def context_length(self) -> int:
         """Most tokens of prompt and completion together."""
+        ...
+
+    @property
+    def caches_prefixes(self) -> bool:
+        """Whether a prompt that begins like one before it is computed from where they part."""
         ...
 
     @property

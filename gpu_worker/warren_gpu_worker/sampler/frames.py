@@ -114,6 +114,8 @@ class Orders:
 @dataclass(frozen=True, slots=True)
 class Ready:
     context_length: int
+    caches_prefixes: bool = False
+    """Whether an episode's next turn costs less here than elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,8 @@ class SamplerProcess:
         module: str = "warren_gpu_worker.sampler.child",
     ) -> None:
         self.base_model = base_model
+        self.caches_prefixes = False
+        """Whether the child has cached what it was shown; known once it is `ready`."""
         self.statistics: EngineStatistics | None = None
         self._settings = settings
         self._answered = answered
@@ -77,6 +79,7 @@ class SamplerProcess:
         self._outbox = Orders()
         self._has_orders = asyncio.Event()
         self._was_ready = asyncio.Event()
+        self._is_conversing = False
         self._busy_since_s = 0.0
         self._slumber = Slumber(
             room or Room(),
@@ -84,6 +87,11 @@ class SamplerProcess:
             has_work=lambda: bool(self._held),
             order=self._order_sleep,
         )
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a child is there and awake, so that turns get on."""
+        return self._is_conversing and not self._slumber.is_asleep
 
     async def ready(self) -> None:
         """Wait until the first child has loaded the base model."""
@@ -165,11 +173,13 @@ class SamplerProcess:
         if isinstance(frame, Broken):
             raise SamplerBroken(f"{self.base_model} can't be sampled from: {frame.reason}")
         assert isinstance(frame, Ready), "a child greets first"
+        self.caches_prefixes = frame.caches_prefixes
         self._was_ready.set()
 
     async def _converse(self, child: Child) -> None:
         """Both directions until the child dies, which raises `ChildDied`."""
         deaths: list[BaseException] = []
+        self._is_conversing = True
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._send(child), name=f"send to {child.name}")
@@ -177,6 +187,8 @@ class SamplerProcess:
                 tasks.create_task(self._slumber.keep(child), name=f"sleep of {child.name}")
         except* ChildDied as group:
             deaths.extend(group.exceptions)
+        finally:
+            self._is_conversing = False
         raise deaths[0]
 
     async def _send(self, child: Child) -> None:

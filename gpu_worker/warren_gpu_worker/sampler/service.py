@@ -1,24 +1,23 @@
 """The sampler role: one desk for each base model that this worker offers.
 
-Invariants: a base model's queue is consumed only once its child has loaded it; when this ends, for
-whatever reason, what was held has gone back to its queue, the children are gone, and the last
-heartbeat says that the worker leaves. What sends turns outlives what ends them, so that a turn that
+Invariants: when this ends, for whatever reason, what was held has gone back to its queue, the
+children are gone, and the last heartbeat says that the worker leaves. What sends turns outlives what ends them, so that a turn that
 ends while the sampler stops finds its sender there.
 """
 
 import asyncio
-import logging
 import os
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from warren_broker.inbox import hear, receive
+from warren_broker.inbox import hear
 from warren_broker.port import Broker
-from warren_broker.topology import CANCELLATIONS, POLICIES, RUNS, generate
+from warren_broker.topology import CANCELLATIONS, POLICIES, RUNS
 from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
 from warren_gpu_worker.room import Room
 from warren_gpu_worker.sampler.frames import Published
+from warren_gpu_worker.sampler.taking import take_turns
 from warren_gpu_worker.sampler.turn_desk import TurnDesk
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_schemas.control import (
@@ -29,10 +28,7 @@ from warren_schemas.control import (
     WorkerRole,
 )
 from warren_schemas.envelope import Envelope
-from warren_schemas.episode import Generate
 from warren_schemas.ids import WorkerId, new_worker_id
-
-log = logging.getLogger(__name__)
 
 
 async def serve_sampler(
@@ -52,7 +48,8 @@ async def serve_sampler(
                 )
                 desks[base_model] = desk
                 tasks.create_task(desk.process.run(), name=f"child of {base_model}")
-                tasks.create_task(_take_turns(broker, settings, desk), name=f"turns {base_model}")
+                taking = take_turns(broker, desk, sending, max_batch=settings.max_batch)
+                tasks.create_task(taking, name=f"turns {base_model}")
             news = _News(desks)
             for hearing in (
                 hear(broker, POLICIES, PolicyPublished, news.policies_published),
@@ -68,19 +65,6 @@ async def serve_sampler(
             desk.close()
         last = _describe(worker, settings, desks)
         await announce(broker, last.model_copy(update={"is_leaving": True}))
-
-
-async def _take_turns(broker: Broker, settings: GpuWorkerSettings, desk: TurnDesk) -> None:
-    queue = generate(desk.process.base_model)
-    await broker.declare(queue)
-    await desk.process.ready()
-    log.info("sampling from %s", desk.process.base_model)
-    prefetch = settings.max_batch  # messages, each of which may be a single turn
-    while True:
-        async with receive(broker, queue, Generate, prefetch=prefetch) as inbox:
-            async for claims in inbox:
-                await desk.take(claims)
-        log.warning("%s was deleted; making it again", queue.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,8 @@ class Slumber:
         self._has_work = has_work
         self._order = order
         self._is_in = False
-        self._is_asleep = False
+        self.is_asleep = False
+        """What the child said last."""
         self._changed = asyncio.Event()
 
     @asynccontextmanager
@@ -41,7 +42,7 @@ class Slumber:
         """Of one child, from before its start until its memory is free."""
         self._room.miss()
         await self._enter()
-        self._is_asleep = False
+        self.is_asleep = False
         try:
             yield
         finally:
@@ -49,8 +50,8 @@ class Slumber:
 
     def heard(self, *, is_asleep: bool) -> None:
         """The child has said so."""
-        if is_asleep != self._is_asleep:
-            self._is_asleep = is_asleep
+        if is_asleep != self.is_asleep:
+            self.is_asleep = is_asleep
             self._changed.set()
 
     def stirred(self) -> None:
@@ -75,7 +76,7 @@ class Slumber:
         self._order(is_asleep)
         try:
             async with asyncio.timeout(self._deadline_s):
-                while self._is_asleep != is_asleep:
+                while self.is_asleep != is_asleep:
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError as error:

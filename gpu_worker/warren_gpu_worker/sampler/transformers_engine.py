@@ -87,6 +87,10 @@ class TransformersEngine:
         return self._context_length
 
     @property
+    def caches_prefixes(self) -> bool:
+        return False
+
+    @property
     def has_work(self) -> bool:
         return bool(self._batches or self._waiting or self._refused)
 

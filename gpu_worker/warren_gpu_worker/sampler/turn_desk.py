@@ -1,29 +1,27 @@
 """The desk: `Generate` items in hand, their turns at the engine, `Step` items out.
 
 Invariants:
-- A claim is settled only after its successor is confirmed: a `Step` at the episode's home (or at
-  the shared queue, if the home is gone), or an `EpisodeEnded` in the run's stream (of a turn that
-  belongs to no run: at its home).
+- A claim's successor is a `Step` to the episode's home, or an `EpisodeEnded` to the run's stream (of
+  a turn that belongs to no run: to its home). `outgoing` settles the claim once that is confirmed.
 - Every claim is settled, or handed back by the inbox when the desk stops.
 - Items of an ended run or a cancelled episode are dropped; a failure of ours never becomes a turn.
 Twins are generated twice, and whoever receives both tells them apart by turn number.
 """
 
 import asyncio
-import logging
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 
-from warren_broker.courier import Courier
-from warren_broker.errors import BrokerError, Unroutable
 from warren_broker.inbox import Claim
 from warren_broker.port import Broker
 from warren_broker.topology import Home, Stream, trajectories
 from warren_broker.worker.unwanted import Unwanted
 from warren_gpu_worker.room import Room
 from warren_gpu_worker.sampler.frames import FinishedTurn, Published, TurnRequest
+from warren_gpu_worker.sampler.intake import Intake
+from warren_gpu_worker.sampler.outgoing import Outgoing
 from warren_gpu_worker.sampler.process import Answers, SamplerProcess
 from warren_gpu_worker.sampler.turn_items import (
     PAST_DEADLINE,
@@ -37,12 +35,7 @@ from warren_gpu_worker.sampler.turn_items import (
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_schemas.envelope import Envelope, Item
 from warren_schemas.episode import EpisodeEnded, Generate, Outcome
-from warren_schemas.frame import WireError
 from warren_schemas.ids import RunId, WorkerId
-
-_RETRY_DELAY_S = 1.0
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -54,16 +47,11 @@ class _Held:
     expiry: asyncio.TimerHandle | None = None
 
 
-@dataclass(slots=True)
-class _Parcel:
-    """Successors for one destination, and the claims that they settle."""
-
-    items: list[Item] = field(default_factory=list[Item])
-    claims: list[Claim[Generate]] = field(default_factory=list[Claim[Generate]])
-
-
 class TurnDesk:
-    """The desk of one base model; `sending` outlives `process.run` and carries what it answers."""
+    """The desk of one base model; `sending` outlives `process.run` and carries what it answers.
+
+    Turns come from the queue that all samplers share, and from this sampler's own (see `taking`).
+    """
 
     def __init__(
         self,
@@ -76,26 +64,27 @@ class TurnDesk:
         room: Room | None = None,
     ) -> None:
         self.process = SamplerProcess(base_model, settings, self._answered, room=room)
-        self.n_done = 0
-        self.n_open = 0
-        self._broker = broker
-        self._courier = Courier(broker)
-        self._worker = worker
-        self._sending = sending
-        self._capacity = 2 * settings.max_batch
+        self.shared = Intake(2 * settings.max_batch)  # one batch at work and one that waits
+        self.own = Intake(2 * settings.max_batch)
+        self.worker = worker
+        self._outgoing = Outgoing(broker, sending)
         self._ids = count(1)
         self._held: dict[int, _Held] = {}
-        self._has_room = asyncio.Event()
         self._unwanted = Unwanted()
 
-    async def take(self, claims: Sequence[Claim[Generate]]) -> None:
-        """Begin these turns; returns when there is room for more."""
-        self.n_open += len(claims)
+    @property
+    def n_open(self) -> int:
+        """Turns that are not settled yet."""
+        return self.shared.n_open + self.own.n_open
+
+    @property
+    def n_done(self) -> int:
+        return self._outgoing.n_settled
+
+    def take(self, claims: Sequence[Claim[Generate]]) -> None:
+        """Begin these turns; their claims are settled when they end."""
         requests = [request for claim in claims if (request := self._begin(claim))]
         self.process.submit(requests)
-        while self.n_open >= self._capacity:
-            self._has_room.clear()
-            await self._has_room.wait()
 
     def run_ended(self, run: RunId) -> None:
         """Drop what is held of the run, and what still comes."""
@@ -113,7 +102,6 @@ class TurnDesk:
         self.process.cancel(ids)
         for request_id in ids:
             self._release(request_id).claim.done()
-        self._closed(len(ids))
 
     def published(self, news: Published) -> None:
         self.process.published(news)
@@ -128,7 +116,6 @@ class TurnDesk:
         item, now_s = claim.item, time.time()
         if item.envelope in self._unwanted:
             claim.done()
-            self._closed(1)
             return None
         held = _Held(claim, now_s)
         if failure := objection(item, self.process.base_model, now_s):
@@ -156,16 +143,9 @@ class TurnDesk:
         self._deliver_all([(held, judged(held.claim.item, answer)) for held, answer in known])
 
     def _deliver_all(self, outcomes: Iterable[tuple[_Held, FinishedTurn | Outcome]]) -> None:
-        """Pack the successors by destination and send each parcel in a task of its own."""
-        parcels: dict[Home | Stream, _Parcel] = {}
-        for held, outcome in outcomes:
-            successor = self._successor(held, outcome)
-            parcel = parcels.setdefault(successor[0], _Parcel())
-            parcel.items.append(successor[1])
-            parcel.claims.append(held.claim)
-        for address, parcel in parcels.items():
-            name = f"{len(parcel.items)} successors to {address.name}"
-            self._sending.create_task(self._deliver(address, parcel), name=name)
+        self._outgoing.put(
+            (*self._successor(held, outcome), held.claim) for held, outcome in outcomes
+        )
 
     def _successor(
         self, held: _Held, outcome: FinishedTurn | Outcome
@@ -174,57 +154,16 @@ class TurnDesk:
         item = held.claim.item
         its_home = home_of(item)
         if isinstance(outcome, FinishedTurn):
-            return its_home, step_of(item, outcome)
+            return_to = self.worker if self.process.caches_prefixes else None
+            return its_home, step_of(item, outcome, return_to)
         ended = EpisodeEnded(
             envelope=successor_envelope(item),
             spec=item.spec,
             transcript=item.transcript,
             outcome=outcome,
-            worker=self._worker,
+            worker=self.worker,
             started_s=held.received_s,
             ended_s=time.time(),
         )
         run = item.envelope.run
         return (trajectories(run) if run else its_home), ended
-
-    async def _deliver(self, address: Home | Stream, parcel: _Parcel) -> None:
-        """Send a parcel and settle its claims."""
-        try:
-            await self._send(address, parcel.items)
-        except WireError as error:
-            await self._deliver_singly(address, parcel, error)
-            return
-        except BrokerError as error:
-            log.warning("%d turns go back to their queue: %s", len(parcel.claims), error)
-            for claim in parcel.claims:
-                claim.hand_back(delay_s=_RETRY_DELAY_S)
-        else:
-            for claim in parcel.claims:
-                claim.done()
-            self.n_done += len(parcel.claims)
-        self._closed(len(parcel.claims))
-
-    async def _deliver_singly(
-        self, address: Home | Stream, parcel: _Parcel, error: WireError
-    ) -> None:
-        """One item is unfit to travel: find it, and give it up alone."""
-        if len(parcel.items) == 1:
-            parcel.claims[0].dead_letter(f"its successor can't be sent: {error}")
-            self._closed(1)
-            return
-        for item, claim in zip(parcel.items, parcel.claims, strict=True):
-            await self._deliver(address, _Parcel([item], [claim]))
-
-    async def _send(self, address: Home | Stream, items: list[Item]) -> None:
-        try:
-            await self._courier.send_all(address, items)
-        except Unroutable:
-            if isinstance(address, Stream):
-                log.info("nobody keeps %s any more: %d failures dropped", address.name, len(items))
-                return
-            await self._broker.declare(address.fallback)
-            await self._courier.send_all(address.fallback, items)
-
-    def _closed(self, n_claims: int) -> None:
-        self.n_open -= n_claims
-        self._has_room.set()

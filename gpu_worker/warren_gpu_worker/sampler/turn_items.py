@@ -6,7 +6,7 @@ from warren_gpu_worker.sampler.frames import FinishedTurn, PolicySource, TurnReq
 from warren_gpu_worker.sampler.transcripts import extended, images_of, new_messages
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import Failed, FailureKind, Generate, Outcome, Step
-from warren_schemas.ids import made_ms, new_message_id
+from warren_schemas.ids import WorkerId, made_ms, new_message_id
 from warren_schemas.outcome import conclude
 
 _MOST_TURNS = 1 << 10
@@ -79,13 +79,15 @@ def _priority(item: Generate) -> int:
     return made_ms(item.spec.group) * _MOST_TURNS - min(item.turn, _MOST_TURNS)
 
 
-def step_of(item: Generate, turn: FinishedTurn) -> Step:
+def step_of(item: Generate, turn: FinishedTurn, return_to: WorkerId | None) -> Step:
+    """`return_to` names the sampler that would take the episode's next turn."""
     return Step(
         envelope=successor_envelope(item),
         spec=item.spec,
         transcript=extended(item.transcript, turn),
         turn=item.turn + 1,
         finish=turn.finish,
+        return_to=return_to,
     )
 
 

@@ -59,11 +59,6 @@ class AdapterShelf:
         return len(self._adapters)
 
     @property
-    def is_open(self) -> bool:
-        """Whether vLLM was started with room for adapters."""
-        return self._max_adapters > 0
-
-    @property
     def size_bytes(self) -> int:
         return sum(adapter.size_bytes for adapter in self._adapters.values())
 
@@ -78,6 +73,8 @@ class AdapterShelf:
 
     def load(self, key: PolicyKey, version: int, files: PolicyFiles) -> None:
         """Raises `PolicyUnusable`, and then nothing has changed."""
+        if not self._max_adapters:  # vLLM was started without room for any
+            raise PolicyUnusable("this sampler takes no adapters: its vllm.max_adapters is 0")
         known = self._adapters.get(key)
         number = known.handle.lora_int_id if known else next(self._numbers)
         draft = self._folder / f"{number}.draft"

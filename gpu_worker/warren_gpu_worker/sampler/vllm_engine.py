@@ -13,14 +13,14 @@ happens while no token is made, so the version of a token is known from the mome
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import cast
 
 from vllm.engine.arg_utils import EngineArgs
 from vllm.exceptions import VLLMValidationError
 from vllm.inputs import EngineInput
 from vllm.lora.request import LoRARequest
-from vllm.outputs import CompletionOutput
+from vllm.outputs import CompletionOutput, RequestOutput
 from vllm.v1.engine.llm_engine import LLMEngine
 
 from warren_gpu_worker.base_models.sight import Sight
@@ -30,11 +30,11 @@ from warren_gpu_worker.sampler.engine import (
     Completion,
     EngineStatistics,
     PolicyKey,
-    PolicyUnusable,
     Refusal,
     Request,
 )
 from warren_gpu_worker.sampler.rows import Row
+from warren_gpu_worker.sampler.tally import Tally
 from warren_gpu_worker.sampler.vllm_adapters import AdapterShelf
 from warren_gpu_worker.sampler.vllm_sampling import parameters_of, too_cold
 from warren_gpu_worker.sampler.vllm_start import (
@@ -95,12 +95,15 @@ class VllmEngine:
         self._running: dict[int, _Running] = {}
         self._refused: list[_Answer] = []
         self._n_reloads = 0
-        self._n_tokens = 0
-        self._n_steps = 0
+        self._tally = Tally()
 
     @property
     def context_length(self) -> int:
         return self._context_length
+
+    @property
+    def caches_prefixes(self) -> bool:
+        return True
 
     @property
     def has_work(self) -> bool:
@@ -130,7 +133,7 @@ class VllmEngine:
             return
         self._shapes.check(files, self._max_rank)
         if files.kind == "lora":
-            self._load_adapter(policy, version, files)
+            self._adapters.load(policy, version, files)
         else:
             self._load_full(policy, version, files)
         if recompute and policy in self._running_policies():
@@ -162,8 +165,8 @@ class VllmEngine:
         self._admit(answers)
         if self._running:
             for output in self._engine.step():
-                self._advance(int(output.request_id), output.outputs[0], answers)
-        self._n_steps += 1
+                self._advance(int(output.request_id), output, answers)
+        self._tally.n_steps += 1
         return answers
 
     def sleep(self) -> None:
@@ -182,8 +185,7 @@ class VllmEngine:
             n_waiting=self._sets.n_waiting,
             n_policies=len(self._adapters) + len(self._sets),
             policy_bytes=self._adapters.size_bytes + self._sets.size_bytes,
-            n_tokens=self._n_tokens,
-            n_steps=self._n_steps,
+            **asdict(self._tally),
         )
 
     def _refusal(self, request: Request) -> Refusal | None:
@@ -196,11 +198,6 @@ class VllmEngine:
 
     def _running_policies(self) -> set[PolicyKey]:
         return {running.row.request.policy for running in self._running.values()}
-
-    def _load_adapter(self, policy: PolicyKey, version: int, files: PolicyFiles) -> None:
-        if not self._adapters.is_open:
-            raise PolicyUnusable("this sampler takes no adapters: its vllm.max_adapters is 0")
-        self._adapters.load(policy, version, files)
 
     def _load_full(self, policy: PolicyKey, version: int, files: PolicyFiles) -> None:
         self._sets.put(policy, WeightSet(version, files.tensors))
@@ -261,10 +258,12 @@ class VllmEngine:
             return self._adapters.use(policy).handle
         return None if self._sets.in_place else self._adapters.zero
 
-    def _advance(self, request_id: int, output: CompletionOutput, answers: list[_Answer]) -> None:
+    def _advance(self, request_id: int, told_of: RequestOutput, answers: list[_Answer]) -> None:
         """Take over what a step gave one request."""
-        running = self._running[request_id]
+        running, output = self._running[request_id], told_of.outputs[0]
         row, version = running.row, self._version_in_use(running)
+        if not row.ids:
+            self._tally.prompted(row.request.prompt_ids_T.size, told_of.num_cached_tokens or 0)
         for token, told in zip(output.token_ids, output.logprobs or (), strict=True):
             logprob = told[token].logprob
             if math.isnan(logprob):
@@ -272,7 +271,7 @@ class VllmEngine:
                 self._leave(request_id, output)
                 return
             row.append(token, min(logprob, 0.0), version)
-            self._n_tokens += 1
+            self._tally.n_tokens += 1
             if finish := self._endings.finish(row, token):
                 answers.append(completed(row, finish))
                 self._leave(request_id, output)

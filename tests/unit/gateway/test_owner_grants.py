@@ -22,6 +22,7 @@ from warren_broker.topology import (
     owned,
     results,
     run_events,
+    sampler_home,
     train,
     trainer,
     trajectories,
@@ -104,6 +105,7 @@ def beat(**changes: object) -> Heartbeat:
         Home(f"{owned('ann')}home.env_1.letters", fallback=interact("letters", "bob")),
         WorkQueue(f"{owned('ann')}interact.letters", max_messages=1),
         generate("tiny"),
+        sampler_home("sampler_1", "tiny"),
         train("model_1", 1),
         trainer("gpu_1"),
         results("model_1"),
@@ -138,6 +140,7 @@ async def test_what_follows_from_an_episode_goes_where_it_belongs() -> None:
     ann = await shown(grants(), given)
     step = said(turn_of_policy(given), "a")
     await ann.publish(generate("tiny"), encode([turn_of_policy(given)]))
+    await ann.publish(sampler_home("sampler_1", "tiny"), encode([turn_of_policy(given)]))
     await ann.publish(trajectories("run_1"), encode([end_of(given)]))
     await ann.publish(OURS, encode([given]))
     await ann.publish(home("env_1", "letters", "ann"), encode([step]))
@@ -161,6 +164,9 @@ def run_ended(item: StartEpisode) -> Item:
     ("address", "make"),
     [
         (generate("other"), turn_of_policy),
+        (sampler_home("sampler_1", "other"), turn_of_policy),
+        (sampler_home("sampler_1", "tiny"), end_of),
+        (Home("turns.sampler_1.tiny", fallback=interact("letters")), turn_of_policy),
         (trajectories("run_2"), end_of),
         (run_events("run_1"), end_of),
         (interact("letters"), same),

@@ -1,0 +1,91 @@
+"""What a sampler sends, and the claims that it settles.
+
+Invariants: a claim is settled only after what follows from it is confirmed, at its address or, when
+that is a home that is gone, at the queue that it falls back to. An item that can't travel is given
+up alone.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from warren_broker.courier import Courier
+from warren_broker.errors import BrokerError, Unroutable
+from warren_broker.inbox import Claim
+from warren_broker.port import Broker
+from warren_broker.topology import Home, Stream, WorkQueue
+from warren_schemas.envelope import Item
+from warren_schemas.episode import Generate
+from warren_schemas.frame import WireError
+
+_RETRY_DELAY_S = 1.0
+
+Destination = Home | Stream | WorkQueue
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Parcel:
+    """Items for one destination, and the claims that they settle."""
+
+    items: list[Item] = field(default_factory=list[Item])
+    claims: list[Claim[Generate]] = field(default_factory=list[Claim[Generate]])
+
+
+class Outgoing:
+    """`tasks` carries what is under way."""
+
+    def __init__(self, broker: Broker, tasks: asyncio.TaskGroup) -> None:
+        self.n_settled = 0
+        """Claims whose item is confirmed."""
+        self._broker = broker
+        self._courier = Courier(broker)
+        self._tasks = tasks
+
+    def put(self, letters: Iterable[tuple[Destination, Item, Claim[Generate]]]) -> None:
+        """Pack by destination and send each parcel in a task of its own."""
+        parcels: dict[Destination, _Parcel] = {}
+        for address, item, claim in letters:
+            parcel = parcels.setdefault(address, _Parcel())
+            parcel.items.append(item)
+            parcel.claims.append(claim)
+        for address, parcel in parcels.items():
+            name = f"{len(parcel.items)} items to {address.name}"
+            self._tasks.create_task(self._deliver(address, parcel), name=name)
+
+    async def _deliver(self, address: Destination, parcel: _Parcel) -> None:
+        try:
+            await self._send(address, parcel.items)
+        except WireError as error:
+            await self._deliver_singly(address, parcel, error)
+        except BrokerError as error:
+            log.warning("%d turns go back to their queue: %s", len(parcel.claims), error)
+            for claim in parcel.claims:
+                claim.hand_back(delay_s=_RETRY_DELAY_S)
+        else:
+            self.n_settled += len(parcel.claims)
+            for claim in parcel.claims:
+                claim.done()
+
+    async def _deliver_singly(
+        self, address: Destination, parcel: _Parcel, error: WireError
+    ) -> None:
+        """One item is unfit to travel: find it, and give it up alone."""
+        if len(parcel.items) == 1:
+            parcel.claims[0].dead_letter(f"its successor can't be sent: {error}")
+            return
+        for item, claim in zip(parcel.items, parcel.claims, strict=True):
+            await self._deliver(address, _Parcel([item], [claim]))
+
+    async def _send(self, address: Destination, items: Sequence[Item]) -> None:
+        try:
+            await self._courier.send_all(address, items)
+        except Unroutable:
+            if isinstance(address, Stream):
+                log.info("nobody keeps %s any more: %d failures dropped", address.name, len(items))
+                return
+            queue = address.fallback if isinstance(address, Home) else address
+            await self._broker.declare(queue)
+            await self._courier.send_all(queue, items)

@@ -1,0 +1,79 @@
+"""Turns come in from two queues: the one that all samplers share, and this sampler's own.
+
+In its own lie the next turns of episodes whose turns it took before: it has their transcripts cached,
+so only what is new must be computed. An engine without such a cache has no queue of its own.
+
+Invariants: nothing is taken before the child has loaded the model. Each queue has room of its own, so
+neither keeps the other waiting. A turn in this sampler's own queue, which nobody else may take from,
+never waits for room or for a child that is not at work: it is passed on to the shared queue, and its
+claim is settled once that is confirmed.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from warren_broker.inbox import Claim, receive
+from warren_broker.port import Broker
+from warren_broker.topology import Home, WorkQueue, generate, sampler_home
+from warren_gpu_worker.sampler.outgoing import Outgoing
+from warren_gpu_worker.sampler.turn_desk import TurnDesk
+from warren_schemas.episode import Generate
+
+log = logging.getLogger(__name__)
+
+
+async def take_turns(
+    broker: Broker, desk: TurnDesk, sending: asyncio.TaskGroup, *, max_batch: int
+) -> None:
+    """Take turns of this base model until cancelled.
+
+    `max_batch` limits the messages in hand, each of which may be a single turn. Of its own there may
+    be so many that it always has a hand free to pass one on.
+    """
+    base_model = desk.process.base_model
+    queue, own = generate(base_model), sampler_home(desk.worker, base_model)
+    await broker.declare(queue)
+    await desk.process.ready()
+    log.info("sampling from %s", base_model)
+    async with asyncio.TaskGroup() as tasks:
+        shared = _take(broker, queue, _Shared(desk), prefetch=max_batch)
+        tasks.create_task(shared, name=f"take {queue.name}")
+        if desk.process.caches_prefixes:
+            way = _Returning(desk, Outgoing(broker, sending))
+            returning = _take(broker, own, way, prefetch=4 * max_batch)
+            tasks.create_task(returning, name=f"take {own.name}")
+
+
+class _Shared:
+    def __init__(self, desk: TurnDesk) -> None:
+        self._desk = desk
+
+    async def take(self, claims: Sequence[Claim[Generate]]) -> None:
+        """Begin these turns; returns when there is room for more."""
+        self._desk.take(self._desk.shared.count(claims))
+        await self._desk.shared.until_room()
+
+
+class _Returning:
+    def __init__(self, desk: TurnDesk, outgoing: Outgoing) -> None:
+        self._desk = desk
+        self._outgoing = outgoing
+        self._shared = generate(desk.process.base_model)
+
+    async def take(self, claims: Sequence[Claim[Generate]]) -> None:
+        """Begin these turns at once, or pass them on."""
+        if self._desk.process.is_at_work and not self._desk.own.is_full:
+            self._desk.take(self._desk.own.count(claims))
+        else:
+            self._outgoing.put((self._shared, claim.item, claim) for claim in claims)
+
+
+async def _take(
+    broker: Broker, source: WorkQueue | Home, way: _Shared | _Returning, *, prefetch: int
+) -> None:
+    while True:
+        async with receive(broker, source, Generate, prefetch=prefetch) as inbox:
+            async for claims in inbox:
+                await way.take(claims)
+        log.warning("%s was deleted; making it again", source.name)
