@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from warren_broker.courier import Courier
-from warren_broker.errors import BrokerClosed, BrokerUnavailable
+from warren_broker.errors import BrokerClosed, BrokerUnavailable, Unroutable
 from warren_broker.inbox import receive
 from warren_broker.port import Broker
 from warren_broker.topology import CANCELLATIONS, Home, WorkQueue, generate, home, interact
@@ -115,12 +115,19 @@ class Questions:
         futures: dict[EpisodeId, asyncio.Future[Answer]] = {i: loop.create_future() for i in ids}
         self._waiting |= futures
         try:
-            queue = generate(question.policy.base_model)
-            await self._broker.declare(queue)
-            await self._courier.send_all(queue, [_turn(self._name, question, i) for i in ids])
+            await self._send([_turn(self._name, question, i) for i in ids])
             yield list(futures.values())
         finally:
             self._give_up(futures)
+
+    async def _send(self, turns: list[Generate]) -> None:
+        """A sampler has declared its queue; where that was deleted it is made again."""
+        queue = generate(turns[0].spec.policy.base_model)
+        try:
+            await self._courier.send_all(queue, turns)
+        except Unroutable:
+            await self._broker.declare(queue)
+            await self._courier.send_all(queue, turns)
 
     def _give_up(self, futures: dict[EpisodeId, "asyncio.Future[Answer]"]) -> None:
         for episode, future in futures.items():

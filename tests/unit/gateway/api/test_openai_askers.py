@@ -10,7 +10,7 @@ from tests.support.rote_sampler import asking, ignored, step
 
 from warren_broker.courier import Courier
 from warren_broker.inbox import listen, receive
-from warren_broker.topology import CANCELLATIONS, generate, interact
+from warren_broker.topology import CANCELLATIONS, Address, generate, home, interact
 from warren_gateway.inference.questions import ENVIRONMENT
 from warren_schemas.control import EpisodeCancelled, WorkerRole
 from warren_schemas.episode import Generate
@@ -86,3 +86,25 @@ async def test_a_gateway_that_stops_answers_those_who_wait(
     asking.parts.questions.stop()
     for status, body in (await waiting, await chat(asking.ann)):
         assert (status, body["error"]["code"]) == (503, "stopping")
+
+
+async def test_a_question_waits_in_a_queue_that_had_to_be_made(
+    asking: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, made, declare = "new/base", asyncio.Event(), asking.broker.declare
+
+    async def noted(*addresses: Address) -> None:
+        await declare(*addresses)
+        made.set()
+
+    monkeypatch.setattr(asking.broker, "declare", noted)
+    asking.parts.registry.hear(heartbeat("sampler_2", WorkerRole.SAMPLER, base))
+    waiting = asyncio.create_task(chat(asking.ann, model=base))
+    async with asyncio.timeout(60):
+        await made.wait()
+        async with receive(asking.broker, generate(base), Generate, prefetch=1) as inbox:
+            (claim,) = await anext(inbox)
+            address = home(claim.item.home, ENVIRONMENT)
+            await Courier(asking.broker).send(address, step(claim.item, "late"))
+            claim.done()
+    assert (await waiting)[0] == 200
