@@ -79,11 +79,14 @@ async def _take_and_return(link: Link, name: str) -> Condition:
     try:
         with amqp():
             frames = await (await connection.channel()).get_underlay_channel()
+            limit = asyncio.timeout(ANSWER_S)
             try:
-                async with asyncio.timeout(ANSWER_S):
+                async with limit:
                     message = await frames.basic_get(name)
             except TimeoutError:
-                return Condition.MUTE
+                if limit.expired():
+                    return Condition.MUTE
+                raise  # the network's own
             if isinstance(message.delivery, Basic.GetOk):
                 await frames.basic_nack(message.delivery_tag or 0, requeue=True)
     finally:

@@ -1,0 +1,44 @@
+"""What counts as an answer of a queue, and what doesn't."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar, cast
+
+import pytest
+
+from warren_broker.rabbitmq.broken_queues import ask
+from warren_broker.rabbitmq.connection import Link
+from warren_broker.rabbitmq.failures import Lost
+
+T = TypeVar("T")
+
+
+class Unreachable:
+    """A link whose connections time out by themselves."""
+
+    async def call(self, run: Callable[[object], Awaitable[T]], *, timeout_s: float) -> T:
+        return await run(self)
+
+    async def dial(self) -> "Unreachable":
+        return self
+
+    async def channel(self) -> "Unreachable":
+        return self
+
+    async def get_underlay_channel(self) -> "Unreachable":
+        return self
+
+    async def basic_get(self, name: str) -> Any:
+        raise TimeoutError("[Errno 110] Connection timed out")
+
+    async def close(self) -> None: ...
+
+    @property
+    def held(self) -> "Unreachable":
+        return self
+
+    def abort(self) -> None: ...
+
+
+async def test_a_connection_that_times_out_says_nothing_of_the_queue() -> None:
+    with pytest.raises(Lost, match="timed out"):
+        await ask(cast(Link, Unreachable()), "queue")
