@@ -26,7 +26,6 @@ from warren_schemas.openai import (
     TextChoice,
     TextCompletion,
     TextLogprobs,
-    TokenLogprob,
     ToolCall,
     Usage,
 )
@@ -163,13 +162,12 @@ def _name(token_id: int) -> str:
 
 
 def named_logprobs(ids: list[int], logprobs: list[float]) -> ChatLogprobs:
-    """One for each token, by its id."""
-    return ChatLogprobs(
-        content=tuple(
-            TokenLogprob(token=_name(token_id), logprob=logprob)
-            for token_id, logprob in zip(ids, logprobs, strict=True)
-        )
-    )
+    """One for each token, by its id; validated in one go, for there may be thousands."""
+    content = [
+        {"token": _name(token_id), "logprob": logprob}
+        for token_id, logprob in zip(ids, logprobs, strict=True)
+    ]
+    return ChatLogprobs.model_validate({"content": content})
 
 
 def _message(words: str, tools: set[str]) -> ChatMessageAnswer:
