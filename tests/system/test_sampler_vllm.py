@@ -15,7 +15,14 @@ import torch
 from peft import PeftModel
 from tests.support.base_models import even_model, tiny_models
 from tests.support.engines import needs_vllm, settings_for
-from tests.support.episodes import EnvironmentSide, environment_side, first_turn, policy, user
+from tests.support.episodes import (
+    EnvironmentSide,
+    environment_side,
+    first_turn,
+    next_turn,
+    policy,
+    user,
+)
 from tests.support.processes import children_running
 from tests.support.sampling import adapter, nudged, with_weights
 from transformers import PreTrainedModel
@@ -132,6 +139,19 @@ async def test_policies_are_swapped_under_load_and_stay_exact(
         assert set(versions) <= {1, 2}
         if len(set(versions)) == 1:
             assert exactness(models[versions[0] - 1], step.transcript) < 1e-3
+
+
+async def test_next_turns_go_back_to_where_the_first_ones_are_cached(stage: Stage) -> None:
+    turns = [first_turn(policy(BASE), user("1234567890" * 15)) for _ in range(5)]
+    await stage.side.send(turns)
+    for n_turns in (1, 2, 3):
+        steps = await stage.side.steps(5)
+        for step in steps:
+            assert step.turn == n_turns
+            assert exactness(stage.base, step.transcript) < 1e-3
+            assert step.return_to is not None
+            await stage.side.send_back([next_turn(step, user("54321"))], step.return_to)
+    assert {step.turn for step in await stage.side.steps(5)} == {4}
 
 
 @pytest.mark.parametrize("kind", ["lora", "full"])
