@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
+from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
@@ -34,6 +36,8 @@ class Place:
     hub: MemoryHub
     side: EnvironmentSide
     gateway: Gateway
+    asker: Executor
+    """Who asks the gateway, in a process."""
 
 
 def contents(n: int) -> list[str]:
@@ -81,7 +85,8 @@ async def opened_place(
             await side.send(turns(policy(BASE), 1, Sampling(max_tokens=1)))
             await side.steps(1, timeout_s=_START_S)
             await _until_offered(gateway)
-            yield Place(hub, side, gateway)
+            with ProcessPoolExecutor(1, get_context("spawn")) as asker:
+                yield Place(hub, side, gateway, asker)
         await store.close()
 
 

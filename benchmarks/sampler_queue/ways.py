@@ -2,14 +2,17 @@
 
 bare     the engine, stepped in this process on the turns' token ids
 queue    `Generate` on the in-process broker, supervisor, child process, `Step` back
-gateway  HTTP `POST /inference/v1/generate`, and then as by the queue
+gateway  HTTP `POST /inference/v1/generate` from another process, and then as by the queue
 """
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import numpy as np
+import orjson
+from benchmarks.sampler_queue.asker import ask_all
 from benchmarks.sampler_queue.place import BASE, Place, prompts, turns
 from tests.support.episodes import policy
 
@@ -63,21 +66,14 @@ def by_queue(place: Place) -> Way:
 
 def by_gateway(place: Place, folder: str) -> Way:
     async def way(n: int, n_in_flight: int, sampling: Sampling) -> int:
-        waiting = prompts(folder, n)
-
-        async def ask() -> int:
-            n_tokens = 0
-            while waiting:
-                asked = {
-                    "model": BASE,
-                    "token_ids": waiting.pop(),
-                    "sampling_params": {"max_tokens": sampling.max_tokens, "logprobs": 0},
-                }
-                async with place.gateway.ann.post("/inference/v1/generate", json=asked) as response:
-                    response.raise_for_status()
-                    n_tokens += (await response.json())["usage"]["completion_tokens"]
-            return n_tokens
-
-        return sum(await asyncio.gather(*(ask() for _ in range(n_in_flight))))
+        params = {"max_tokens": sampling.max_tokens, "logprobs": 0}
+        questions = [
+            orjson.dumps({"model": BASE, "token_ids": prompt, "sampling_params": params})
+            for prompt in prompts(folder, n)
+        ]
+        asking = partial(
+            ask_all, place.gateway.url, dict(place.gateway.ann.headers), questions, n_in_flight
+        )
+        return await asyncio.get_running_loop().run_in_executor(place.asker, asking)
 
     return way
