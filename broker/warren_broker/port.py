@@ -7,7 +7,7 @@ Promises that every implementation keeps (`tests/contract/test_broker.py` holds 
 - A message stays with its queue until it is acked. A consumer that goes away, in good order or not,
   hands back what it did not ack; `n_deliveries` counts how often the message was handed out.
 - A message handed out more than `topology.DELIVERY_LIMIT` times goes to `dead` with the reason.
-- At most `prefetch` messages of a consumer are unacknowledged.
+- At most `prefetch` messages of a consumer are unacknowledged, `MAX_PREFETCH` at most.
 - A stream reader sees each offset once and in order, also across a lost connection; ack only gives
   back credit. Streams can't nack.
 - Events reach whoever is subscribed; they are never stored.
@@ -24,6 +24,8 @@ from typing import Literal, Protocol
 
 from warren_broker.topology import Address, Home, Stream, Topic, WorkQueue
 
+MAX_PREFETCH = 65_535
+"""Of one consumer; RabbitMQ counts them in 16 bits."""
 MAX_REASON_CHARS = 2000
 """Of the reason of a dead letter; what is longer is cut off. RabbitMQ takes no long headers."""
 

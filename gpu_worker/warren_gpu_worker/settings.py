@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from warren_broker.port import MAX_PREFETCH
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt, PositiveFloat, PositiveInt
 
@@ -63,7 +64,7 @@ class GpuWorkerSettings(Frozen):
     seed: NonNegativeInt | None = None
     """Of the sampler's random numbers. None: each sampler draws one, lest two of them that begin with
     the same turns answer alike."""
-    max_batch: PositiveInt = 256
+    max_batch: Annotated[int, Field(gt=0, le=MAX_PREFETCH)] = 256
     """Most sequences that one sampler decodes at once."""
     max_batch_tokens: PositiveInt = 262_144
     """Most cached tokens at once, padding included."""

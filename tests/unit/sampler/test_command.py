@@ -29,6 +29,7 @@ def test_importing_the_command_loads_nothing_heavy() -> None:
         ({"roles": "samplr"}, "did you mean sampler"),
         ({"dtype": "float23"}, "dtype"),
         ({"devices": 0}, "devices"),
+        ({"max_batch": 70_000}, "at most 65535"),
         ({"gpu_memory_share": 1.5}, "gpu_memory_share"),
         ({"max_adapter_rank": 7}, "max_adapter_rank"),
         ({"device": "cuda:1", "devices": 2}, "cuda:1 is one device, and devices is 2"),
