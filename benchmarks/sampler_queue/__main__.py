@@ -3,9 +3,10 @@
     --engine transformers    the other engine
     --rounds N               more of them (3)
     --updates                tokens/s with a new version every second: keep, recompute and drain
+    --width N                of the model (256: 2 million parameters; 64: 90,000)
     --affinity               turns/s of long episodes at two samplers: at any, or back at the same
 
-The same turns of a tiny model by the ways of `ways`, one after the other in each round of one run.
+The same turns of a small model by the ways of `ways`, one after the other in each round of one run.
 Rates are sampled tokens per second of wall time; ratios are medians of the rounds' ratios. Samplers
 answer in whole turns, so the time to the first token is that of turns of one token, one at a time.
 Two processes share the work by queue and gateway, so a machine with other work on it shows less
@@ -109,13 +110,15 @@ def main() -> None:
     parser.add_argument("--engine", choices=("vllm", "transformers"), default="vllm")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--updates", action="store_true")
+    parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--affinity", action="store_true")
     arguments = parser.parse_args()
     parts = ("schemas", "broker", "gpu_worker")
     os.environ["PYTHONPATH"] = os.pathsep.join(parts)  # for the sampler's child
     with TemporaryDirectory() as folder:
         even = Path(folder) / "even"
-        build_even_model(even, resolve_base_models([BASE], Path(folder))[BASE])
+        like = resolve_base_models([BASE], Path(folder))[BASE]
+        build_even_model(even, like, width=arguments.width, n_layers=max(2, arguments.width // 64))
         if arguments.updates:
             running = compare_updates(arguments.engine, str(even))
         elif arguments.affinity:
