@@ -1,8 +1,8 @@
 """The sampler role: one desk for each base model that this worker offers.
 
 Invariants: when this ends, for whatever reason, what was held has gone back to its queue, the
-children are gone, and the last heartbeat says that the worker leaves. What sends turns outlives what ends them, so that a turn that
-ends while the sampler stops finds its sender there.
+children are gone, and the last heartbeat says that the worker leaves. What sends turns outlives
+what ends them, so that a turn that ends while the sampler stops finds its sender there.
 """
 
 import asyncio
