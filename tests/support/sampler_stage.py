@@ -7,16 +7,19 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 import pytest_asyncio
 from tests.support.episodes import EnvironmentSide, environment_side
 
 from warren_broker.memory import MemoryHub, open_hub
 from warren_broker.topology import CANCELLATIONS, POLICIES, RUNS
+from warren_gpu_worker.sampler.frames import FinishedTurn, TurnRequest
 from warren_gpu_worker.sampler.service import serve_sampler
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_schemas.config import Sampling
 from warren_schemas.control import EpisodeCancelled, PolicyPublished, RunEnded
+from warren_schemas.episode import FinishReason
 from warren_schemas.wire import encode
 
 BASE, BASE_LORA = "warren/tiny", "warren/tiny-lora"
@@ -48,6 +51,20 @@ async def sampler(
 def settings_of(models: dict[str, str], log_dir: Path) -> GpuWorkerSettings:
     return GpuWorkerSettings(
         base_models=models, roles=frozenset({"sampler"}), log_dir=log_dir, seed=0
+    )
+
+
+def one_token(request: TurnRequest) -> FinishedTurn:
+    """The answer of an engine that samples one token, whatever it is asked."""
+    ids_T = np.zeros(1, np.int32)
+    return FinishedTurn(
+        id=request.id,
+        prompt_ids_T=ids_T,
+        ids_T=ids_T,
+        logprobs_T=ids_T.astype(np.float32),
+        versions_T=ids_T,
+        text="a",
+        finish=FinishReason.STOP,
     )
 
 

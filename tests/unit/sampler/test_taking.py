@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
 from tests.support.episodes import (
     EnvironmentSide,
@@ -16,14 +15,14 @@ from tests.support.episodes import (
     policy,
     user,
 )
-from tests.support.sampler_stage import settings_of
+from tests.support.sampler_stage import one_token, settings_of
 
 from warren_broker.memory import MemoryHub, open_hub
 from warren_gpu_worker.sampler import turn_desk
-from warren_gpu_worker.sampler.frames import FinishedTurn, TurnRequest
+from warren_gpu_worker.sampler.frames import TurnRequest
 from warren_gpu_worker.sampler.process import SamplerProcess
 from warren_gpu_worker.sampler.service import serve_sampler
-from warren_schemas.episode import FinishReason, Generate, Step
+from warren_schemas.episode import Generate, Step
 
 BASE = "warren/tiny"
 MAX_BATCH = 2
@@ -63,20 +62,7 @@ class HandMade(SamplerProcess):
 
     def finish(self, n: int) -> None:
         done, self.waiting = self.waiting[:n], self.waiting[n:]
-        self._answered([_turn(request) for request in done])
-
-
-def _turn(request: TurnRequest) -> FinishedTurn:
-    ids_T = np.zeros(1, np.int32)
-    return FinishedTurn(
-        id=request.id,
-        prompt_ids_T=ids_T,
-        ids_T=ids_T,
-        logprobs_T=ids_T.astype(np.float32),
-        versions_T=ids_T,
-        text="a",
-        finish=FinishReason.STOP,
-    )
+        self._answered([one_token(request) for request in done])
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,15 @@ import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from tests.support.episodes import environment_side, first_turn, policy
-from tests.support.sampler_stage import settings_of
+from tests.support.sampler_stage import one_token, settings_of
 
 from warren_broker.memory import open_hub
 from warren_gpu_worker.sampler import turn_desk
-from warren_gpu_worker.sampler.frames import FinishedTurn, TurnRequest
+from warren_gpu_worker.sampler.frames import TurnRequest
 from warren_gpu_worker.sampler.process import Answers, SamplerProcess
 from warren_gpu_worker.sampler.service import serve_sampler
-from warren_schemas.episode import FinishReason
 
 
 async def test_a_turn_that_ends_while_the_sampler_stops_does_not_break_it(
@@ -34,7 +32,7 @@ async def test_a_turn_that_ends_while_the_sampler_stops_does_not_break_it(
             try:
                 await asyncio.Event().wait()
             finally:
-                answers: Answers = [_turn(asked.get_nowait()) for _ in range(asked.qsize())]
+                answers: Answers = [one_token(asked.get_nowait()) for _ in range(asked.qsize())]
                 self._answered(answers)
 
     monkeypatch.setattr(turn_desk, "SamplerProcess", AnswersWhenStopped)
@@ -49,16 +47,3 @@ async def test_a_turn_that_ends_while_the_sampler_stops_does_not_break_it(
             with pytest.raises(asyncio.CancelledError):
                 await serving
         await broker.close()
-
-
-def _turn(request: TurnRequest) -> FinishedTurn:
-    ids_T = np.zeros(1, np.int32)
-    return FinishedTurn(
-        id=request.id,
-        prompt_ids_T=ids_T,
-        ids_T=ids_T,
-        logprobs_T=ids_T.astype(np.float32),
-        versions_T=ids_T,
-        text="a",
-        finish=FinishReason.STOP,
-    )
