@@ -1,7 +1,8 @@
 """The trainer's supervisor: announces the worker, opens and closes models, outlives its child.
 
 Invariants:
-- The heartbeat lists exactly the leases that are held, and says so at once when that changes.
+- The heartbeat lists exactly the leases that are held, and says so at once when that changes; it
+  offers base models only while there is a queue for grants, or the first one would find nobody.
 - One lease per model: a newer epoch ends the older one; an epoch that was held here or closed never
   comes back, however late its messages arrive.
 - A full-parameter model has the worker to itself: while one is held no other is, and the other way
@@ -84,6 +85,7 @@ class _Trainer:
         self._fences: dict[ModelId, int] = {}
         """The highest epoch of each model that was held here or closed."""
         self._changed = asyncio.Event()
+        self._takes_orders = False
         self._n_done = 0
         self._is_leaving = False
 
@@ -130,7 +132,7 @@ class _Trainer:
             envelope=Envelope(),
             worker=self._worker,
             role=WorkerRole.TRAINER,
-            offers=tuple(self._settings.base_models) if self._process.is_ready else (),
+            offers=tuple(self._settings.base_models) if self._is_open else (),
             interval_s=INTERVAL_S,
             capacity=self._capacity,
             in_flight=len(self._holdings),
@@ -140,6 +142,10 @@ class _Trainer:
             pid=os.getpid(),
             is_leaving=self._is_leaving,
         )
+
+    @property
+    def _is_open(self) -> bool:
+        return self._takes_orders and self._process.is_ready
 
     @property
     def _capacity(self) -> int:
@@ -153,12 +159,17 @@ class _Trainer:
 
     async def _take_orders(self) -> None:
         """Until the queue is deleted, which makes a new one."""
-        async with receive(
-            self._broker, trainer(self._worker), (OpenModel, CloseModel), prefetch=_PREFETCH
-        ) as inbox:
-            async for claims in inbox:
-                for claim in claims:
-                    await self._follow(claim)
+        try:
+            async with receive(
+                self._broker, trainer(self._worker), (OpenModel, CloseModel), prefetch=_PREFETCH
+            ) as inbox:
+                self._takes_orders = True
+                self._changed.set()
+                async for claims in inbox:
+                    for claim in claims:
+                        await self._follow(claim)
+        finally:
+            self._takes_orders = False
 
     async def _follow(self, claim: Claim[OpenModel | CloseModel]) -> None:
         order = claim.item

@@ -1,5 +1,8 @@
 """Which worker holds which model: grants, epochs, refusals, gaps, heartbeats."""
 
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -18,14 +21,52 @@ from tests.support.trainer_children import kill_child
 from tests.support.trainer_owner import WORKER, Owner, owner_of, serving
 
 from warren_broker.memory.hub import MemoryHub
-from warren_broker.topology import train, trainer
+from warren_broker.port import Consumer
+from warren_broker.topology import Home, WorkQueue, train, trainer
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer import lease
+from warren_gpu_worker.trainer import lease, service
+from warren_gpu_worker.trainer.process import TrainerProcess
 from warren_schemas.control import WorkerRole
 from warren_schemas.ids import ModelId
 from warren_schemas.training import (
     OpFailed,
 )
+
+
+async def test_it_offers_nothing_before_it_has_a_queue_for_grants(
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker, has_queue, is_ready = hub.client("worker"), asyncio.Event(), asyncio.Event()
+    consume = broker.consume
+
+    class Process(TrainerProcess):
+        async def run(self) -> None:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self.note_ready())
+                await super().run()
+
+        async def note_ready(self) -> None:
+            await self.until_ready()
+            is_ready.set()
+
+    @asynccontextmanager
+    async def consume_late(queue: WorkQueue | Home, *, prefetch: int) -> AsyncGenerator[Consumer]:
+        if queue == trainer(WORKER):
+            await has_queue.wait()
+        async with consume(queue, prefetch=prefetch) as consumer:
+            yield consumer
+
+    monkeypatch.setattr(broker, "consume", consume_late)
+    monkeypatch.setattr(service, "TrainerProcess", Process)
+    async with serving(broker, settings):
+        await is_ready.wait()
+        n_before = len(owner.heartbeats)
+        await owner.until(lambda: len(owner.heartbeats) > n_before + 1)
+        assert all(beat.offers == () for beat in owner.heartbeats)
+        has_queue.set()
+        await owner.until(lambda: owner.heartbeats[-1].offers == (BASE,))
+        await owner.grant(LORA, epoch=1)
+        done(await owner.outcome(1, 0))
 
 
 async def test_a_newer_epoch_ends_the_older_and_an_ended_one_never_comes_back(
