@@ -223,6 +223,23 @@ async def test_stopping_hands_back_what_is_held_and_says_goodbye(
         await watcher.close()
 
 
+async def test_a_base_model_is_offered_once_it_is_loaded(
+    tiny_models: dict[str, str], tmp_path: Path
+) -> None:
+    only = {BASE: tiny_models[BASE]}
+    async with open_hub(tmp_path / "broker") as hub:
+        watcher = hub.client("watcher")
+        async with listen(watcher, WORKERS, Heartbeat) as heartbeats:
+            offers: list[tuple[str, ...]] = []
+            async with sampler(hub, settings_of(only, tmp_path)):
+                while (BASE,) not in offers:
+                    for claim in await anext(heartbeats):
+                        offers.append(claim.item.offers)
+                        claim.done()
+        await watcher.close()
+    assert offers[0] == ()
+
+
 async def last_heartbeat(heartbeats: Inbox[Heartbeat]) -> Heartbeat:
     async for claims in heartbeats:
         for claim in claims:

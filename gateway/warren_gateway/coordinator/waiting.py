@@ -104,7 +104,10 @@ def _nobody_offers(role: WorkerRole, offer: str, workers: Sequence[Heartbeat]) -
     offered = sorted({name for worker in workers for name in worker.offers})
     online = _online(len(workers), offered)
     guess = nearest(offer, offered)
-    hint = f"did you mean {guess}?" if guess else f"start one with: {_REMEDY[role].format(offer)}"
+    remedy = f"start one with: {_REMEDY[role].format(offer)}"
+    if any(not worker.offers for worker in workers):
+        remedy = f"wait for what is still loading, or {remedy}"
+    hint = f"did you mean {guess}?" if guess else remedy
     return f"no {_ROLE[role]} offers {offer} ({online}); {hint}"
 
 

@@ -78,7 +78,7 @@ class SamplerProcess:
         self._held: dict[int, _Held] = {}
         self._outbox = Orders()
         self._has_orders = asyncio.Event()
-        self._was_ready = asyncio.Event()
+        self._loaded = asyncio.Event()
         self._is_conversing = False
         self._busy_since_s = 0.0
         self._slumber = Slumber(
@@ -93,9 +93,14 @@ class SamplerProcess:
         """Whether a child is there and awake, so that turns get on."""
         return self._is_conversing and not self._slumber.is_asleep
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether a child has loaded the base model; one that dies is replaced."""
+        return self._loaded.is_set()
+
     async def ready(self) -> None:
         """Wait until the first child has loaded the base model."""
-        await self._was_ready.wait()
+        await self._loaded.wait()
 
     def submit(self, requests: Iterable[TurnRequest]) -> None:
         if not self._held:
@@ -125,7 +130,7 @@ class SamplerProcess:
             try:
                 await self._live_one_life()
             except ChildDied as death:
-                if not self._was_ready.is_set():
+                if not self._loaded.is_set():
                     raise SamplerBroken(str(death)) from death
                 log.warning("%s; starting it again with %d turns", death, len(self._held))
             self._give_up_repeated()
@@ -174,7 +179,7 @@ class SamplerProcess:
             raise SamplerBroken(f"{self.base_model} can't be sampled from: {frame.reason}")
         assert isinstance(frame, Ready), "a child greets first"
         self.caches_prefixes = frame.caches_prefixes
-        self._was_ready.set()
+        self._loaded.set()
 
     async def _converse(self, child: Child) -> None:
         """Both directions until the child dies, which raises `ChildDied`."""

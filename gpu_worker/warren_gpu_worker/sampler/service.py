@@ -1,4 +1,4 @@
-"""The sampler role: one desk for each base model that this worker offers.
+"""The sampler role: one desk for each base model of this worker, offered as soon as it is loaded.
 
 Invariants: when this ends, for whatever reason, what was held has gone back to its queue, the
 children are gone, and the last heartbeat says that the worker leaves. What sends turns outlives
@@ -40,6 +40,7 @@ async def serve_sampler(
     """
     worker = new_worker_id("sampler")
     desks: dict[str, TurnDesk] = {}
+    loaded = asyncio.Event()
     try:
         async with asyncio.TaskGroup() as sending, asyncio.TaskGroup() as tasks:
             for base_model in settings.base_models:
@@ -50,6 +51,7 @@ async def serve_sampler(
                 tasks.create_task(desk.process.run(), name=f"child of {base_model}")
                 taking = take_turns(broker, desk, sending, max_batch=settings.max_batch)
                 tasks.create_task(taking, name=f"turns {base_model}")
+                tasks.create_task(_tell_loaded(desk, loaded), name=f"loading of {base_model}")
             news = _News(desks)
             for hearing in (
                 hear(broker, POLICIES, PolicyPublished, news.policies_published),
@@ -58,13 +60,19 @@ async def serve_sampler(
             ):
                 tasks.create_task(hearing, name="news")
             tasks.create_task(
-                beat(broker, lambda: _describe(worker, settings, desks)), name="heartbeat"
+                beat(broker, lambda: _describe(worker, settings, desks), changed=loaded),
+                name="heartbeat",
             )
     finally:
         for desk in desks.values():
             desk.close()
         last = _describe(worker, settings, desks)
         await announce(broker, last.model_copy(update={"is_leaving": True}))
+
+
+async def _tell_loaded(desk: TurnDesk, loaded: asyncio.Event) -> None:
+    await desk.process.ready()
+    loaded.set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +103,7 @@ def _describe(
         envelope=Envelope(),
         worker=worker,
         role=WorkerRole.SAMPLER,
-        offers=tuple(settings.base_models),
+        offers=tuple(base for base, desk in desks.items() if desk.process.is_loaded),
         interval_s=INTERVAL_S,
         capacity=settings.max_batch * len(settings.base_models),
         in_flight=sum(desk.n_open for desk in desks.values()),

@@ -143,7 +143,10 @@ def test_a_worker_that_is_still_starting_offers_nothing_yet() -> None:
     )
 
     assert reason is not None
-    assert reason.startswith("no env worker offers guess (1 online with nothing yet); start one")
+    assert reason.startswith(
+        "no env worker offers guess (1 online with nothing yet); wait for what is still loading, or"
+        " start one with: warren env-worker"
+    )
 
 
 def test_a_missing_worker_is_reported_once_and_only_after_a_while() -> None:

@@ -37,12 +37,6 @@ class HandMade(SamplerProcess):
     made: "asyncio.Queue[HandMade]"
     at_work = True
 
-    async def ready(self) -> None:
-        self.caches_prefixes = True
-        self.waiting: list[TurnRequest] = []
-        self.stirred = asyncio.Event()
-        self.made.put_nowait(self)
-
     @property
     def is_at_work(self) -> bool:
         return self.at_work
@@ -52,6 +46,11 @@ class HandMade(SamplerProcess):
         self.stirred.set()
 
     async def run(self) -> None:
+        self.caches_prefixes = True
+        self.waiting: list[TurnRequest] = []
+        self.stirred = asyncio.Event()
+        self._loaded.set()
+        self.made.put_nowait(self)
         await asyncio.Event().wait()
 
     async def until_waiting(self, n: int) -> None:
