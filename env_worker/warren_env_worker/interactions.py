@@ -23,10 +23,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from pydantic import ValidationError
+
 from warren_broker.inbox import Claim
 from warren_broker.worker.unwanted import Unwanted
 from warren_env_worker.host.host import Host
-from warren_env_worker.host.protocol import Answer
+from warren_env_worker.host.protocol import Answer, Refused
 from warren_env_worker.host.request import Request
 from warren_env_worker.interaction import Interaction, episode_of, misfit, run_of, turn_of
 from warren_env_worker.memory import FinishedEpisodes
@@ -69,6 +71,15 @@ class Interactions:
     @property
     def n_live(self) -> int:
         return len(self._live)
+
+    def needs_room(self, item: Taken) -> bool:
+        """Whether to take it opens one live environment more."""
+        if misfit(item) is not None or item.envelope in self._unwanted or _is_late(item):
+            return False
+        episode = episode_of(item)
+        finished = self._finished.get(episode)
+        is_known = finished is not None and finished.attempt >= item.envelope.attempt
+        return episode not in self._live and not is_known
 
     def take(self, claim: Claim[Taken]) -> None:
         """Settle the claim now, or when what follows from it is confirmed."""
@@ -192,7 +203,7 @@ class Interactions:
         by = Origin(
             self._worker, interaction.started_s, self._hosts[taken.spec.environment].description
         )
-        successor = follow(taken, answer, by)
+        successor = _followed(taken, answer, by)
         claims, interaction.claims = interaction.claims, []
         interaction.successor = successor
         if successor.is_end:
@@ -221,6 +232,16 @@ class Interactions:
             self._room[environment].set()
         else:
             self._room[environment].clear()
+
+
+def _followed(taken: Taken, answer: Answer, by: Origin) -> Successor:
+    """What follows. The child has checked what it sends, but user code lives in it and may have sent
+    this: what nobody could read fails its own episode."""
+    try:
+        return follow(taken, answer, by)
+    except ValidationError as error:
+        reason = f"its environment sent what can't be read: {error.errors()[0]['msg']}"
+        return follow(taken, Refused(answer.id, FailureKind.ENVIRONMENT_ERROR, reason), by)
 
 
 def _is_late(item: Taken) -> bool:

@@ -3,7 +3,8 @@
 Per environment it consumes two queues: `interact.<environment>`, which any env worker takes from
 (starts, and steps whose home is gone), and its own home, where the steps of its live episodes
 arrive. A remote worker takes from its owner's queues of the same kinds, through a gateway. No new
-episode of an environment is taken while `capacity` are live; steps always flow.
+episode of an environment is taken while `capacity` are live; steps of those that are always flow,
+whichever queue they come from.
 
 Invariants: nothing is acknowledged before what follows from it is confirmed (`outbound`); user code
 never runs on this event loop (`host`). Stopped, the worker hands back what it holds, lets its homes
@@ -15,11 +16,12 @@ import logging
 import os
 import socket
 import time
+from collections import deque
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 
-from warren_broker.inbox import Inbox, hear, receive
+from warren_broker.inbox import Claim, Inbox, hear, receive
 from warren_broker.port import WorkBroker
 from warren_broker.topology import CANCELLATIONS, RUNS, Home, WorkQueue, home, interact
 from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
@@ -34,6 +36,8 @@ from warren_schemas.episode import StartEpisode, Step
 
 START_PREFETCH = 1
 """Messages of new episodes held at most: what waits here can't be taken by a worker with room."""
+FULL_S = 1.0
+"""How long a worker without room keeps such a message."""
 STEP_PREFETCH = 64
 REAP_S = 5.0
 """How often episodes past their deadline are looked for."""
@@ -128,10 +132,24 @@ async def _serve(
 async def _take_when_room(
     environment: str, inbox: Inbox[Taken], interactions: Interactions
 ) -> None:
+    """What needs no room is taken at once. For what does, one message waits for `FULL_S` and then goes
+    back to the end of its queue: another worker may have room, and behind it may be a step that lost
+    its way home, of an episode that is live here and makes no room before it gets it."""
+    room = interactions.room(environment)
     async for claims in inbox:
+        waiting = deque[Claim[Taken]]()
         for claim in claims:
-            await interactions.room(environment).wait()
-            interactions.take(claim)
+            if interactions.needs_room(claim.item):
+                waiting.append(claim)
+            else:
+                interactions.take(claim)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FULL_S):
+                while waiting:
+                    await room.wait()
+                    interactions.take(waiting.popleft())
+        for claim in waiting:
+            claim.hand_back()
 
 
 async def _take(inbox: Inbox[Taken], interactions: Interactions) -> None:

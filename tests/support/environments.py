@@ -13,7 +13,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import cast
+from dataclasses import replace
+from typing import Literal, cast
 
 from warren.environment import ChatMessage, Context, Env, Image, Limits, StepResult
 
@@ -153,6 +154,23 @@ class Delayed(Patient):
         return await super().step("wait 0.2")
 
 
+class Dropped(Delayed):
+    """Counts the instances that live in its process."""
+
+    name = "dropped"
+    n_live = 0
+
+    async def reset(self, task: None, ctx: Context) -> str:
+        Dropped.n_live += 1
+        return await super().reset(task, ctx)
+
+    async def step(self, action: str) -> StepResult:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if action.startswith("wait "):
+            return await Patient.step(self, action)
+        result = await super().step(action)
+        return replace(result, metrics={"n_live": float(Dropped.n_live)})
+
+
 class Sleepy(Letters):
     """Sleeps until the file is there that the policy names, and blocks its process by it."""
 
@@ -220,6 +238,44 @@ class Secretive(Env):
 
     def step(self, action: str) -> StepResult:
         raise PermissionError(f"401 for key {self.secrets['JUDGE_KEY']}")
+
+
+class Prompting(Letters):
+    """Has a system prompt of its own idea."""
+
+    name = "prompting"
+
+    def system_prompt(self) -> str:
+        return cast("str", {"role": "system", "content": "Be brief."})
+
+
+class Unheard(Letters):
+    """Speaks in a role that there is none."""
+
+    name = "unheard"
+
+    def reset(self, task: None, ctx: Context) -> list[ChatMessage]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return [ChatMessage.model_construct(role=cast("Literal['user']", "nobody"), content="?")]
+
+
+class Numbered(Letters):
+    version = cast("str", 2)
+
+
+class Unlimited(Letters):
+    limits = cast("Limits", {"step_s": 5.0})
+
+
+class Filed(Letters):
+    """Takes its time to load every split but one, each episode in a process of its own."""
+
+    name = "filed"
+    isolation = "process"
+    limits = Limits(load_s=60.0, reset_s=60.0, step_s=0.01)
+
+    def tasks(self, split: str) -> None:
+        if split != "train":
+            time.sleep(7.0)  # longer than a process may be silent
 
 
 class NoSteps(Env):

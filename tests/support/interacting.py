@@ -107,15 +107,20 @@ async def endings(broker: Broker, n: int, *, run: RunId = RUN) -> list[EpisodeEn
 
 
 @asynccontextmanager
-async def sampling(broker: Broker, policy: Policy = echo) -> AsyncGenerator[None]:
-    """A sampler that answers with this policy while the context lasts."""
+async def sampling(
+    broker: Broker, policy: Policy = echo, *, finds_home: bool = True
+) -> AsyncGenerator[None]:
+    """A sampler that answers with this policy while the context lasts.
+
+    One that finds no home sends each step where it would fall back to.
+    """
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(_sample(broker, policy), name="sampler")
+        task = group.create_task(_sample(broker, policy, finds_home), name="sampler")
         yield
         task.cancel()
 
 
-async def _sample(broker: Broker, policy: Policy) -> None:
+async def _sample(broker: Broker, policy: Policy, finds_home: bool) -> None:
     courier = Courier(broker)
     await broker.declare(generate(BASE_MODEL))
     async with receive(broker, generate(BASE_MODEL), Generate, prefetch=16) as inbox:
@@ -126,7 +131,10 @@ async def _sample(broker: Broker, policy: Policy) -> None:
                 where = home(item.home, item.spec.environment, item.spec.owner)
                 by_home.setdefault(where, []).append(said(item, policy(item)))
             for where, steps in by_home.items():
-                await _send_home(courier, where, steps)
+                if finds_home:
+                    await _send_home(courier, where, steps)
+                else:
+                    await courier.send_all(where.fallback, steps)
             for claim in claims:
                 claim.done()
 

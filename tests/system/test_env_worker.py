@@ -135,6 +135,19 @@ async def test_a_full_worker_takes_no_new_episodes_but_all_steps() -> None:
     assert {reward(item) for item in ended} == {3.0}
 
 
+async def test_a_full_worker_finds_steps_that_lost_their_way_behind_new_episodes() -> None:
+    """Their episodes are live there, and nothing makes room before they are taken."""
+    async with (
+        open_hub() as hub,
+        serving(hub, "env_1", capacity=3),
+        serving(hub, "env_2", capacity=3),
+    ):
+        broker = hub.client("test")
+        async with sampling(broker, finds_home=False):
+            ended = await play_all(broker, 20, 3)
+    assert [reward(item) for item in ended] == [3.0] * 20
+
+
 async def test_a_worker_that_stops_hands_its_episodes_over() -> None:
     async with open_hub() as hub, serving(hub, "env_2") as _second:
         broker = hub.client("test")

@@ -17,9 +17,12 @@ def code_digest(environment: type[Env[Any]]) -> str:
     """
     digest = hashlib.blake2b(digest_size=8)
     files = _files(environment.__module__)
-    for name, path in files:
-        digest.update(f"{name}\0".encode())
-        digest.update(path.read_bytes())
+    try:
+        for name, path in files:
+            digest.update(f"{name}\0".encode())
+            digest.update(path.read_bytes())
+    except OSError:
+        return ""
     return digest.hexdigest() if files else ""
 
 
@@ -33,5 +36,6 @@ def _files(module: str) -> list[tuple[str, Path]]:
     path = Path(root)
     if path.name != "__init__.py":
         return [(path.name, path)]
-    found = sorted(path.parent.rglob("*.py"))[:MAX_FILES]
+    # An editor's lock on a file is a link to nowhere, with a name like any other's.
+    found = sorted(file for file in path.parent.rglob("*.py") if file.is_file())[:MAX_FILES]
     return [(str(file.relative_to(path.parent)), file) for file in found]

@@ -71,6 +71,13 @@ def digest(observation: Sequence[Message]) -> str:
     return hashlib.blake2b(canonical, digest_size=8).hexdigest()
 
 
+def prompt(value: object) -> str | None:
+    """The system message."""
+    if value is not None and not isinstance(value, str):
+        raise _unexpected("system_prompt()", "a str or None", value)
+    return value and _sendable(value)
+
+
 def step_result(value: object) -> StepResult:
     if not isinstance(value, StepResult):
         raise _unexpected("step()", "a StepResult", value)

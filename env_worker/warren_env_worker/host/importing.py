@@ -3,7 +3,7 @@
 import importlib
 from typing import Any, cast
 
-from warren.environment import Env
+from warren.environment import Env, Limits
 from warren.games import environment_of, is_game
 from warren_env_worker.host.refusal import one_line, place
 from warren_schemas.explain import nearest
@@ -41,6 +41,13 @@ def _environment(found: object, reference: str) -> type[Env[Any]]:
     missing: frozenset[str] = getattr(environment, "__abstractmethods__", frozenset())
     if missing:
         raise ImportFailed(f"{reference} lacks {', '.join(f'{m}()' for m in sorted(missing))}")
+    for attribute, kind in (("name", str), ("version", str), ("limits", Limits)):
+        value: object = getattr(environment, attribute)
+        if not isinstance(value, kind):
+            raise ImportFailed(
+                f"{reference}.{attribute} must be of type {kind.__name__};"
+                f" it is of type {type(value).__name__}"
+            )
     return environment
 
 

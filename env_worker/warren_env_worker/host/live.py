@@ -34,7 +34,7 @@ class LiveEpisode:
         messages = contract.messages(shown, "reset()", self._limits.observation_chars)
         if not messages:
             raise error_refusal("reset() returned an empty observation; show the policy something")
-        prompt = await self._caller.call(call, limit_s, environment.system_message)
+        prompt = contract.prompt(await self._caller.call(call, limit_s, environment.system_message))
         if prompt is not None:
             messages.insert(0, ("system", prompt))
         return Observed(call, messages, contract.digest(messages))

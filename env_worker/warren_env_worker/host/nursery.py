@@ -120,11 +120,19 @@ class Nursery:
         self._flush()
         load_s = self._environment.limits.load_s
         coroutine = self._loader.call(call.id, load_s, self._catalogue.load, call.start)
+        began_s = time.monotonic()
         try:
             coroutine.send(None)
         except StopIteration:
             return
+        finally:
+            self._was_deaf(time.monotonic() - began_s)
         raise RuntimeError("tasks() waited")
+
+    def _was_deaf(self, deaf_s: float) -> None:
+        """Nobody listened meanwhile, so nobody was silent."""
+        for offspring in (*self._live.values(), *self._leaving):
+            offspring.asked_s += deaf_s
 
     def _play(self, channel: Channel, cell: Cell) -> None:
         """In the episode's process."""

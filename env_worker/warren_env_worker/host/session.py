@@ -1,7 +1,7 @@
 """One life of a child process, from its greeting to its death.
 
 Invariants: at most one request of a slot is in the child; every request that was handed over is
-answered, or is among the `unfinished` of the death. The event loop never waits for user code: a
+answered, or is among the `unfinished` of the death, unless its slot was closed meanwhile. The event loop never waits for user code: a
 call that outlives its deadline dies with the child.
 """
 
@@ -126,10 +126,12 @@ class Session:
         request = self._in_flight.pop(answer.id, None)
         if request is None:  # a slot was closed; nobody waits for that
             return
+        is_wanted = request.slot in self._held
         if isinstance(answer, Refused) or answer.is_over:
             self._held.discard(request.slot)
-        if isinstance(answer, Refused) and answer.kind is FailureKind.LOST:
-            self._backlog.put(request)  # its own process died between two turns: rebuild it
+        if is_wanted and isinstance(answer, Refused) and answer.kind is FailureKind.LOST:
+            # Its own process died between two turns: rebuild it, before it may be closed.
+            self._backlog.put_back([request], as_suspects=False)
         else:
             request.answer(answer)
 
@@ -168,7 +170,7 @@ class Session:
         return Death(
             reason=self._sentence or reason,
             kind=_CRASHED if self._sentence is None else _TIMEOUT,
-            unfinished=[request for request in unfinished if request is not guilty],
+            unfinished=[r for r in unfinished if r is not guilty and r.slot in self._held],
             guilty=guilty,
             is_clear=guilty is not None or culprit != IDLE,
         )

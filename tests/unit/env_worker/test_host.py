@@ -225,6 +225,30 @@ async def test_a_slot_that_is_closed_is_gone_from_the_child() -> None:
         await observed(reborn.step("a"))
 
 
+async def test_a_system_prompt_that_is_no_text_fails_its_own_episode_only() -> None:
+    async with hosting("Prompting") as host:
+        refusal = await refused(Player(host, spec("prompting")).reset())
+        assert refusal.kind is ERROR
+        assert refusal.reason == "system_prompt() must return a str or None; it returned dict"
+
+
+async def test_of_what_was_dropped_nothing_is_rebuilt_after_a_death() -> None:
+    """Neither those that were at work in the child, nor what hung there and had it killed."""
+    async with hosting("Dropped") as host:
+        wanted = await playing(host, "dropped")
+        dropped = [await playing(host, "dropped") for _ in range(5)]
+        waiting = [asyncio.ensure_future(player.step("wait 3600")) for player in dropped]
+        assert (await observed(wanted.step("count"))).metrics == {"n_live": 6.0}
+        waiting.append(asyncio.ensure_future(wanted.step("bomb")))
+        for player in dropped:
+            host.close(player.slot)
+        await refused(waiting.pop())
+        newcomer = await playing(host, "dropped")
+        assert (await observed(newcomer.step("count"))).metrics == {"n_live": 1.0}
+        for step in waiting:
+            step.cancel()
+
+
 async def test_tasks_are_drawn_alike_by_every_process() -> None:
     async with hosting("Tasked", n_processes=2) as host:
         specs = [spec("tasked", task=TaskRef(index=i)) for i in range(10) for _ in range(2)]
@@ -268,6 +292,8 @@ async def test_demonstrations_of_an_environment_without_any_are_refused_for_good
         ("NotAnEnvironment", "is no environment"),
         ("NoSteps", "lacks step()"),
         ("Leters", "did you mean Letters?"),
+        ("Numbered", "Numbered.version must be of type str; it is of type int"),
+        ("Unlimited", "Unlimited.limits must be of type Limits; it is of type dict"),
     ],
 )
 async def test_what_is_no_environment_is_refused_at_the_start(reference: str, reason: str) -> None:

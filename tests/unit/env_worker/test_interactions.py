@@ -200,7 +200,7 @@ async def test_a_twin_of_the_last_turn_gets_the_same_end() -> None:
         worker.take(last)
         ended = await worker.ended()
         worker.take(last)
-        assert (await worker.ended()) is ended
+        assert (await worker.ended()).envelope == ended.envelope
 
 
 async def test_older_turns_and_attempts_are_dropped() -> None:
@@ -322,6 +322,34 @@ async def test_a_failing_environment_fails_the_episode_with_its_transcript() -> 
         assert ended.outcome.kind is FailureKind.ENVIRONMENT_ERROR
         assert ended.transcript.actions == ["evil"]
         assert worker.interactions.n_live == 0
+
+
+async def test_what_nobody_can_read_fails_its_own_episode() -> None:
+    async with working("Unheard", "unheard") as worker:
+        worker.take(start(of=spec("unheard")))
+        failure = await worker.failed()
+        assert failure.kind is FailureKind.ENVIRONMENT_ERROR
+        assert failure.reason.startswith("its environment sent what can't be read: ")
+
+
+async def test_what_needs_room_is_what_opens_an_environment_more() -> None:
+    async with working() as worker:
+        first, late = start("ep_1"), start("ep_2", deadline_s=1.0)
+        needs_room = worker.interactions.needs_room
+        assert needs_room(first)
+        assert not needs_room(late)
+        worker.take(first)
+        item = await worker.generated()
+        assert not needs_room(said(item, "a"))
+        assert not needs_room(first)
+        for _ in range(3):
+            worker.take(said(item, "a"))
+            after = (await worker.successor()).item
+            item = after if isinstance(after, Generate) else item
+        assert not needs_room(said(item, "a"))
+        assert needs_room(start("ep_1", attempt=2))
+        worker.interactions.end_run(RUN)
+        assert not needs_room(start("ep_1", attempt=2))
 
 
 async def test_transcripts_that_no_message_can_carry_fail() -> None:

@@ -17,7 +17,7 @@ from tests.support.interacting import spec
 
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Observed, Refused
-from warren_schemas.episode import FailureKind
+from warren_schemas.episode import FailureKind, TaskRef
 
 PATIENCE_S = 100.0
 TROUBLE = "warren_env_worker.environments.trouble"
@@ -167,6 +167,18 @@ async def test_a_dropped_episode_is_ended_even_while_it_is_at_work() -> None:
         host.close(player.slot)
         await asyncio.wait_for(count_becomes(1), PATIENCE_S)
         step.cancel()
+
+
+async def test_who_answers_while_tasks_are_loaded_was_not_silent() -> None:
+    async with hosted("tests.support.environments:Filed") as host:
+        train = [Player(host, spec("filed")) for _ in range(3)]
+        for player in train:
+            await observed(player.reset())
+        of_other_tasks = Player(host, spec("filed", task=TaskRef(index=0, split="eval")))
+        answers = await asyncio.gather(
+            *(player.step("a") for player in train), of_other_tasks.reset()
+        )
+        assert [type(answer) for answer in answers] == [Observed] * 4
 
 
 async def test_the_host_says_which_code_it_runs() -> None:
