@@ -1,8 +1,8 @@
 """One life of a child process, from its greeting to its death.
 
 Invariants: at most one request of a slot is in the child; every request that was handed over is
-answered, or is among the `unfinished` of the death, unless its slot was closed meanwhile. The event loop never waits for user code: a
-call that outlives its deadline dies with the child.
+answered, or is among the `unfinished` of the death, unless its slot was closed meanwhile. The event
+loop never waits for user code: a call that outlives its deadline dies with the child.
 """
 
 import asyncio
