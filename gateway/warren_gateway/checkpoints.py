@@ -4,6 +4,7 @@ from sqlmodel import Session, col, select
 
 from warren_gateway.store.tables import Checkpoint, Model, Run
 from warren_schemas.config import TrainConfig
+from warren_schemas.events import RunState
 from warren_schemas.http import CheckpointList, CheckpointView
 
 
@@ -14,7 +15,8 @@ class UnusableCheckpoint(Exception):
 def require_checkpoint(session: Session, owner: str, config: TrainConfig) -> str | None:
     """The URL of the checkpoint that the config resumes from; None where it begins anew.
 
-    Raises `UnusableCheckpoint` unless it is one of this owner's, of a model of the same making.
+    Raises `UnusableCheckpoint` unless it is one of this owner's, of a model of the same making, and
+    of a run that is over: one that goes on would delete it before the new run has opened it.
     Whether its files are whole is seen by the trainer that opens it.
     """
     if (resume := config.resume_from) is None:
@@ -30,13 +32,21 @@ def require_checkpoint(session: Session, owner: str, config: TrainConfig) -> str
         raise UnusableCheckpoint(
             f"{run.id} trains another model: its config says model: {saved.model_dump_json()}"
         )
-    if resume.checkpoint is None:
-        return model.checkpoint_url
-    found = session.get(Checkpoint, (model.id, resume.checkpoint))
-    if found is None:
-        names = ", ".join(row.name for row in _rows(session, model)) or "none"
-        raise UnusableCheckpoint(f"{run.id} has no checkpoint {resume.checkpoint}; it has: {names}")
-    return found.url
+    url = model.checkpoint_url
+    if resume.checkpoint is not None:
+        found = session.get(Checkpoint, (model.id, resume.checkpoint))
+        if found is None:
+            names = ", ".join(row.name for row in _rows(session, model)) or "none"
+            raise UnusableCheckpoint(
+                f"{run.id} has no checkpoint {resume.checkpoint}; it has: {names}"
+            )
+        url = found.url
+    if not RunState(run.state).is_final:
+        raise UnusableCheckpoint(
+            f"{run.id} is {run.state}, and deletes checkpoints as it saves newer ones: wait for its"
+            " end, or cancel it"
+        )
+    return url
 
 
 def list_checkpoints(session: Session, run: Run) -> CheckpointList:

@@ -10,13 +10,13 @@ Invariants
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TypeVar
 
 from sqlmodel import Session
 
 from warren_broker.errors import BrokerUnavailable
-from warren_broker.inbox import Claim, Inbox, follow, receive
+from warren_broker.inbox import follow, receive
 from warren_broker.port import Broker
 from warren_broker.topology import (
     Address,
@@ -25,9 +25,8 @@ from warren_broker.topology import (
     run_events,
     train,
 )
-from warren_gateway.coordinator import ending, leases, logic, records
-from warren_gateway.coordinator.change import Change
-from warren_gateway.coordinator.mailbox import Mail, Mailbox
+from warren_gateway.coordinator import ending, episodes, leases, logic, records
+from warren_gateway.coordinator.mailbox import Mail, Mailbox, hand_over
 from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.ownership import interact_queues
 from warren_gateway.coordinator.player import play
@@ -39,7 +38,6 @@ from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
 from warren_gateway.streams import recording
 from warren_schemas.control import WorkerRole
-from warren_schemas.envelope import Item
 from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import RunState
 from warren_schemas.training import OpResult
@@ -49,9 +47,9 @@ LONGEST_NAP_S = 10.0
 """Deadlines are times of day: a clock that is set back makes a nap too long by no more than this."""
 RESULTS_PREFETCH = 64
 RESTART_GRACE_S = 5.0
-"""After a restart with a broker that forgets, episodes in the air are started again after this."""
+"""After a time in which nobody read, this long is left to read endings before any counts as missing.
+With a broker that forgets, episodes in the air are started again after a restart and this."""
 
-ItemT = TypeVar("ItemT", bound=Item)
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
@@ -111,10 +109,10 @@ class RunActor:
             name = memory.run
             readers = [
                 tasks.create_task(
-                    _hand_over(endings, self._mailbox.put_endings), name=f"{name} endings"
+                    hand_over(endings, self._mailbox.put_endings), name=f"{name} endings"
                 ),
                 tasks.create_task(
-                    _hand_over(answers, self._mailbox.put_answers), name=f"{name} answers"
+                    hand_over(answers, self._mailbox.put_answers), name=f"{name} answers"
                 ),
                 tasks.create_task(self._watch_workers(), name=f"{name} workers"),
                 tasks.create_task(watch_queues(memory, self._broker), name=f"{name} queues"),
@@ -138,9 +136,11 @@ class RunActor:
         if memory.plays_episodes:
             addresses += interact_queues(memory.config, memory.owner).values()
         await self._declare(*addresses)  # in one go: new queues take their time to settle
+        memory.now_s = time.time()
         if not self._broker.is_durable:
             for group in memory.groups.values():
-                group.deadline_s = min(group.deadline_s, memory.now_s + RESTART_GRACE_S)
+                group.deadline_s = memory.now_s
+        episodes.reprieve(memory, RESTART_GRACE_S)
 
     async def _drive(self) -> None:
         while not self._memory.is_over:
@@ -161,7 +161,7 @@ class RunActor:
         self._ask_for_recorded()
         nap_s = min(logic.next_deadline_s(self._memory) - time.time(), LONGEST_NAP_S)
         mail = await self._mailbox.take(nap_s)
-        self._memory.now_s = time.time()
+        self._notice_sleep()
         if mail.is_control_changed:
             await self._look_for_wishes()
         if mail.is_recorder_changed:
@@ -171,6 +171,13 @@ class RunActor:
         await self._commit()
         for claim in (*mail.endings, *mail.answers, *mail.recorded):
             claim.done()
+
+    def _notice_sleep(self) -> None:
+        """No nap is as long as the time in which this machine slept, or was stopped."""
+        memory, before_s = self._memory, self._memory.now_s
+        memory.now_s = time.time()
+        if memory.now_s - before_s > LONGEST_NAP_S + RESTART_GRACE_S:
+            episodes.reprieve(memory, RESTART_GRACE_S)
 
     def _absorb(self, mail: Mail) -> None:
         memory = self._memory
@@ -230,12 +237,19 @@ class RunActor:
 
     async def _patiently(self, work: Callable[[Session], T]) -> T:
         """The transaction, tried again until the store is there."""
+        memory, has_waited = self._memory, False
         while True:
             try:
-                return await self._store.transact(work)
+                result = await self._store.transact(work)
             except StoreUnavailable as error:
-                log.warning("%s waits for the store: %s", self._memory.run, error)
+                log.warning("%s waits for the store: %s", memory.run, error)
+                has_waited = True
                 await asyncio.sleep(RETRY_S)
+                continue
+            if has_waited:
+                memory.now_s = time.time()
+                episodes.reprieve(memory, RESTART_GRACE_S)
+            return result
 
     async def _declare(self, *addresses: Address) -> None:
         """Declare, tried again until the broker is there."""
@@ -252,10 +266,15 @@ class RunActor:
             self._mailbox.wake()
 
     async def fail(self, reason: str) -> None:
-        """End the run as failed, whatever state it is in."""
-        self._memory.now_s = time.time()
-        self._memory.change = Change()  # what the failed decision had begun is void
-        ending.end(self._memory, RunState.FAILED, reason)
+        """End the run as failed, as the store knows it: what was not committed is void.
+
+        Raises `LeaseLost`.
+        """
+        run, epoch = self._memory.run, self._memory.epoch
+        memory = await self._patiently(lambda session: records.load(session, run, time.time()))
+        memory.epoch = epoch  # of our own lease, so that its loss is noticed
+        self._memory = memory
+        ending.end(memory, RunState.FAILED, reason)
         await self._commit()
 
     async def _clean_up(self) -> None:
@@ -275,15 +294,3 @@ class RunActor:
         """Those of the answers and of every lease that there was, or would have been next."""
         model, n_epochs = self._memory.model, self._memory.lease.epoch + 1
         return [results(model), *(train(model, epoch) for epoch in range(1, n_epochs + 1))]
-
-
-async def _hand_over(
-    inbox: Inbox[ItemT], put: "Callable[[list[Claim[ItemT]]], Awaitable[None]]"
-) -> None:
-    """Until cancelled: a run whose queue is gone would hear nothing more, and begins again instead.
-
-    Raises `BrokerUnavailable`.
-    """
-    async for claims in inbox:
-        await put(list(claims))
-    raise BrokerUnavailable("what the run reads from was deleted at the broker")

@@ -13,6 +13,8 @@ def end(memory: Memory, state: RunState, reason: str | None = None) -> None:
     """Bring the run to its final state; a run that is over stays as it is."""
     if memory.is_over:
         return
+    if reason is not None:
+        reason = reason.replace("\0", "")  # workers' words; PostgreSQL takes no text with a NUL
     memory.state = state
     memory.source.leave(memory)
     for group in list(memory.groups.values()):

@@ -18,7 +18,7 @@ from warren_gateway.coordinator.trainable import as_trainable
 from warren_schemas.config import EnvironmentConfig
 from warren_schemas.control import EpisodeCancelled
 from warren_schemas.envelope import Envelope
-from warren_schemas.episode import Completed, EpisodeEnded, EpisodePurpose
+from warren_schemas.episode import Completed, EpisodeEnded, EpisodePurpose, Failed
 from warren_schemas.ids import new_group_id
 from warren_schemas.wire import MAX_ITEMS
 
@@ -101,7 +101,8 @@ def absorb(memory: Memory, item: EpisodeEnded, offset: int) -> Group | None:
     if group is None or not group.expects(item):
         return None
     item = as_trainable(item)
-    _count(memory, group, item)
+    if isinstance(item.outcome, Failed):
+        futility.note_failures(memory, group.environment, item.outcome)
     again = group.take(item, offset, max_attempts=group_policy.max_attempts(memory, group))
     if again:
         _restart(memory, group, [item.spec.member])
@@ -129,9 +130,16 @@ def expire(memory: Memory) -> list[Group]:
     return decided
 
 
+def reprieve(memory: Memory, grace_s: float) -> None:
+    """Nobody looked for a while: endings that came meanwhile are not late, only unread."""
+    for group in memory.groups.values():
+        group.deadline_s = max(group.deadline_s, memory.now_s + grace_s)
+
+
 def close(memory: Memory, group: Group, fate: str) -> None:
     """The group needs nothing more; `fate` says what it was good for."""
     del memory.groups[group.id]
+    _count(memory, group)
     if not memory.is_over:  # the end of a run is told of as a whole
         _cancel(memory, group)
     memory.change.closed.append((group, outcomes(group, fate)))
@@ -208,13 +216,13 @@ def rewind_tasks(memory: Memory, purpose: EpisodePurpose) -> None:
         memory.progress.task_cursors.pop(_cursor(purpose, environment), None)
 
 
-def _count(memory: Memory, group: Group, item: EpisodeEnded) -> None:
-    if isinstance(item.outcome, Completed):
-        memory.progress.n_episodes += 1
-        if item.spec.purpose is not EpisodePurpose.DEMONSTRATE:
-            memory.progress.n_tokens += item.transcript.tokens.n_sampled
-    else:
-        futility.note_failures(memory, group.environment, item.outcome)
+def _count(memory: Memory, group: Group) -> None:
+    """Only once it is closed: the endings of open groups are read again after a takeover."""
+    memory.progress.n_episodes += len(group.completed)
+    if group.purpose is not EpisodePurpose.DEMONSTRATE:
+        memory.progress.n_tokens += sum(
+            item.transcript.tokens.n_sampled for item, _ in group.completed
+        )
 
 
 def _outcome(group: Group, member: int, fate: str) -> dict[str, Any]:

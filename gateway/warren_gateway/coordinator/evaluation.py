@@ -13,7 +13,13 @@ from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.progress import EvaluationProgress
 from warren_schemas.config import EvaluationConfig
 from warren_schemas.episode import EpisodePurpose
-from warren_schemas.events import EvaluationCompleted
+from warren_schemas.events import EvaluationCompleted, WarningRaised
+
+_WHEN = {
+    "before": "before training",
+    "during": "during training",
+    "after": "after training",
+}
 
 
 def start(
@@ -61,8 +67,21 @@ def absorb(memory: Memory, group: Group) -> None:
     evaluation.n_failed += len(group.failures)
     evaluation.reward_sum += sum(outcome.reward for outcome in outcomes)
     add(evaluation.environment_totals, environment_sums([group]))
-    if evaluation.is_done and evaluation.n_ended:
+    if not evaluation.is_done:
+        return
+    memory.progress.evaluation = None
+    if evaluation.n_ended:
         _report(memory, evaluation)
+    else:
+        _report_nothing(memory, evaluation)
+
+
+def _report_nothing(memory: Memory, evaluation: EvaluationProgress) -> None:
+    message = (
+        f"no episode of the evaluation {_WHEN[evaluation.when]} ended without failing: all"
+        f" {evaluation.n_failed} failed, and it has no reward"
+    )
+    memory.emit(WarningRaised(message=message))
 
 
 def _report(memory: Memory, evaluation: EvaluationProgress) -> None:
@@ -71,7 +90,6 @@ def _report(memory: Memory, evaluation: EvaluationProgress) -> None:
         memory.progress.reward_before = reward
     elif evaluation.when == "after":
         memory.progress.reward_after = reward
-    memory.progress.evaluation = None
     memory.emit(
         EvaluationCompleted(
             when=evaluation.when,

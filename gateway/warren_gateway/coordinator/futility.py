@@ -31,7 +31,7 @@ def note_failures(memory: Memory, environment: int, failure: Failed, n: int = 1)
     if not progress.n_failed_episodes:
         _tell_first(memory, environment, failure)
     progress.n_failed_episodes += n
-    if not progress.n_episodes and failure.kind in _OF_ENVIRONMENTS:
+    if failure.kind in _OF_ENVIRONMENTS and not _has_completed(memory):
         progress.n_failures_at_first += n
         progress.last_failure_at_first = failure.reason
 
@@ -52,9 +52,14 @@ def reason_to_end(memory: Memory) -> str | None:
     """Why to end a run of which no episode has completed."""
     progress, config = memory.progress, memory.config
     most = config.limits.failed_groups * config.algorithm.group_size
-    if progress.n_episodes or progress.n_failures_at_first < most:
+    if progress.n_failures_at_first < most or _has_completed(memory):
         return None
     return _reason(progress.last_failure_at_first)
+
+
+def _has_completed(memory: Memory) -> bool:
+    """Whether any episode of the run has; those of open groups are not in the totals yet."""
+    return memory.progress.n_episodes > 0 or any(g.ended for g in memory.groups.values())
 
 
 def _tell_first(memory: Memory, environment: int, failure: Failed) -> None:

@@ -84,6 +84,9 @@ def grant(memory: Memory, worker: WorkerId) -> None:
     memory.lease = Lease(memory.lease.epoch + 1, worker, is_opened=False, seen_s=memory.now_s)
     memory.done_op = memory.checkpoint_op
     memory.early_answers.clear()
+    for pending in progress.pending:
+        if pending.first_op > memory.checkpoint_op:
+            pending.answers.clear()  # the new holder answers these ops again
     memory.change.model |= {
         "epoch": memory.lease.epoch,
         "holder": worker,

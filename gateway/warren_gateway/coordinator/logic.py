@@ -73,9 +73,9 @@ def decide(memory: Memory, alive: Alive) -> None:
     reason = futility.reason_to_end(memory) or memory.source.failure(memory)
     if reason is not None:
         return ending.end(memory, RunState.FAILED, reason)
-    for group in episodes.expire(memory):
-        _complete(memory, group)
-    waiting.report(memory, alive)
+    _expire(memory)
+    if not memory.is_over:
+        waiting.report(memory, alive)
     while not memory.is_over:
         has_moved = _advance(memory)
         if not steps.settle(memory) and not has_moved:
@@ -122,6 +122,14 @@ def _absorb_opening(memory: Memory, result: OpResult) -> None:
         leases.declined(memory)
     else:
         ending.end(memory, RunState.FAILED, f"the model can't be opened: {result.outcome.reason}")
+
+
+def _expire(memory: Memory) -> None:
+    """The end of the run closes every group, also those of this round that were not looked at."""
+    for group in episodes.expire(memory):
+        if memory.is_over:
+            return
+        _complete(memory, group)
 
 
 def _complete(memory: Memory, group: Group) -> None:

@@ -4,14 +4,19 @@ Bounded: who puts endings or answers in waits while too many lie there.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from warren_broker.inbox import Claim
+from warren_broker.errors import BrokerUnavailable
+from warren_broker.inbox import Claim, Inbox
+from warren_schemas.envelope import Item
 from warren_schemas.episode import EpisodeEnded
 from warren_schemas.training import OpResult
 
 MOST_ITEMS = 4096
+
+ItemT = TypeVar("ItemT", bound=Item)
 
 
 @dataclass(slots=True)
@@ -80,3 +85,15 @@ class Mailbox:
         if self._mail.n_items >= MOST_ITEMS:
             self._room.clear()
         self._arrived.set()
+
+
+async def hand_over(
+    inbox: Inbox[ItemT], put: "Callable[[list[Claim[ItemT]]], Awaitable[None]]"
+) -> None:
+    """Until cancelled: a run whose queue is gone would hear nothing more, and begins again instead.
+
+    Raises `BrokerUnavailable`.
+    """
+    async for claims in inbox:
+        await put(list(claims))
+    raise BrokerUnavailable("what the run reads from was deleted at the broker")

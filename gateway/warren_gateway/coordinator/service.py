@@ -206,6 +206,8 @@ class Coordinators:
             )
         except LeaseLost:
             return True
+        except Exception as failure:
+            log.error("%s: %s can't be ended as failed", error_id, run, exc_info=failure)
         return False  # the next actor finds the run over, and cleans up
 
     async def _let_go(self) -> None:

@@ -4,7 +4,8 @@ import random
 
 from tests.unit.coordinator.world import World, config
 
-from warren_schemas.events import RunState
+from warren_gateway.coordinator import ending
+from warren_schemas.events import RunState, StateChanged
 
 FAILED_GROUPS, GROUP_SIZE = 4, 4
 ENOUGH = FAILED_GROUPS * GROUP_SIZE
@@ -42,13 +43,40 @@ def test_an_environment_that_works_after_a_while_is_given_the_time() -> None:
 def test_once_an_episode_has_completed_each_is_tried_as_often_as_it_may() -> None:
     world = a_world(failure_rate=0.0)
     world.decide()
-    while not world.memory.progress.n_episodes:
+    while not any(group.ended for group in world.memory.groups.values()):
         world.move()
     world.failure_rate = 1.0
     fail_episodes(world, 3 * ENOUGH)
     world.failure_rate = 0.0
 
     assert world.drive(chaos=0.0).state is RunState.COMPLETED
+
+
+def test_groups_that_run_out_of_time_together_end_the_run_once() -> None:
+    limits = {"steps": 3, "episode_s": 50, "episode_attempts": 1, "failed_groups": 2}
+    world = World(config(limits=limits), random.Random(2))
+    world.decide()
+    while len(world.memory.groups) < 2 * 2:
+        world.train()
+        world.read_mail()
+    world.episodes.clear()
+    world.now_s += 51.0
+
+    world.decide()
+
+    assert world.memory.state is RunState.FAILED
+    assert not world.memory.groups
+    last = world.events[-1].body
+    assert isinstance(last, StateChanged) and last.state is RunState.FAILED
+
+
+def test_what_the_store_can_t_take_is_left_out_of_the_reason() -> None:
+    world = a_world(failure_rate=0.0)
+    ending.end(world.memory, RunState.FAILED, "it\0 broke")
+
+    change = world.memory.take_change()
+
+    assert change.run["error"] == "it broke"
 
 
 def test_episodes_that_nobody_plays_are_waited_for() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.unit.coordinator.world import World, config
 
 from warren_gateway.coordinator import leases
+from warren_schemas.episode import EpisodePurpose
 from warren_schemas.events import (
     EvaluationCompleted,
     Phase,
@@ -98,6 +99,51 @@ def test_a_run_whose_episodes_always_fail_ends_with_the_reason() -> None:
     assert last.reason == "episodes fail: it broke"
     [told] = [e.body.message for e in world.events if isinstance(e.body, WarningRaised)]
     assert told.startswith("an episode of guess failed: it broke; the run goes on")
+
+
+def test_an_evaluation_of_which_every_episode_fails_is_passed_over() -> None:
+    world = World(
+        config(evaluation={"episodes": 4}), random.Random(1), failing=EpisodePurpose.EVALUATE
+    )
+
+    memory = world.drive(chaos=0.0)
+
+    assert memory.state is RunState.COMPLETED
+    assert memory.progress.reward_before is memory.progress.reward_after is None
+    bodies = [event.body for event in world.events]
+    assert not [body for body in bodies if isinstance(body, EvaluationCompleted)]
+    told = [body.message for body in bodies if isinstance(body, WarningRaised)]
+    for when in ("before", "after"):
+        assert any(f"no episode of the evaluation {when} training ended" in text for text in told)
+
+
+def test_episodes_are_counted_once_however_often_the_run_is_taken_over() -> None:
+    world = World(config(), random.Random(1))
+    world.decide()
+    while not world.memory.is_over:
+        world.move()
+        if not world.memory.is_over and world.rng.random() < 0.2:
+            world.load()
+
+    played = {item.envelope.episode for item in world.stream}
+    assert world.memory.progress.n_episodes == len(played)
+    assert world.memory.progress.n_tokens == 2 * len(played)
+
+
+def test_what_a_lost_trainer_had_answered_is_no_part_of_a_step_s_metrics() -> None:
+    world = World(config(checkpoint={"every_steps": 100}), random.Random(1))
+    world.decide()
+    while not any(pending.answers for pending in world.memory.progress.pending):
+        world.move()
+        assert not world.memory.is_over
+    world.kill_trainer()
+    world.answers.clear()
+
+    world.drive(chaos=0.0)
+
+    steps = [event.body for event in world.events if isinstance(event.body, StepCompleted)]
+    losses = [step.metrics["policy/loss"] for step in steps if "policy/loss" in step.metrics]
+    assert losses and set(losses) == {0.5}
 
 
 def test_a_cancelled_run_tells_everybody_and_asks_for_nothing_more() -> None:

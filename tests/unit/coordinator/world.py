@@ -80,6 +80,8 @@ class World:
     config: TrainConfig
     rng: random.Random
     failure_rate: float = 0.0
+    failing: EpisodePurpose | None = None
+    """Every episode of this purpose fails."""
     rewards: tuple[float, ...] = (0.0, 0.0, 1.0)
     now_s: float = 1000.0
     engine: Engine = field(default_factory=lambda: create_engine("sqlite://"))
@@ -270,7 +272,7 @@ class World:
         if not self.episodes:
             return
         item = self.episodes.pop(self.rng.randrange(len(self.episodes)))
-        ended = _end(item, self._outcome(), self.rng)
+        ended = _end(item, self._outcome(item.spec.purpose), self.rng)
         self.stream += [ended] * self.rng.choice((1, 1, 1, 2))
 
     def lose_episode(self) -> None:
@@ -279,8 +281,8 @@ class World:
             self.episodes.pop(self.rng.randrange(len(self.episodes)))
         self.now_s += self.config.limits.episode_s / 4
 
-    def _outcome(self) -> Completed | Failed:
-        if self.rng.random() < self.failure_rate:
+    def _outcome(self, purpose: EpisodePurpose) -> Completed | Failed:
+        if purpose is self.failing or self.rng.random() < self.failure_rate:
             return Failed(kind=FailureKind.ENVIRONMENT_ERROR, reason="it broke")
         return Completed(reward=self.rng.choice(self.rewards), metrics={"exact": 1.0})
 

@@ -28,6 +28,11 @@ from warren_gateway.store.tables import Checkpoint, Model, Run
         ("me", {"resume_from": {"run": "run_2"}}, "saved no checkpoint yet"),
         (
             "me",
+            {"resume_from": {"run": "run_3"}},
+            "run_3 is running, .* wait for its end, or cancel",
+        ),
+        (
+            "me",
             {"resume_from": {"run": "run_1"}, "model": {"base": "other"}},
             "run_1 trains another model",
         ),
@@ -39,13 +44,19 @@ def test_a_run_resumes_from_what_is_its_owner_s_and_fits(
     engine = create_engine("sqlite://")
     SQLModel.metadata.create_all(engine)
     with Session(engine) as session:
-        for run, url in (("run_1", "file:///x/m/states/step-000009"), ("run_2", None)):
+        newest = "file:///x/m/states/step-000009"
+        rows = (
+            ("run_1", "completed", newest),
+            ("run_2", "cancelled", None),
+            ("run_3", "running", newest),
+        )
+        for run, state, url in rows:
             row = Run(
                 id=run,
                 owner="me",
                 name="r",
                 config=config().model_dump(mode="json"),
-                state="running",
+                state=state,
                 n_steps=9,
                 created_s=1.0,
             )

@@ -1,0 +1,207 @@
+"""An actor over a real store and broker, after a time in which nobody read, and when all goes wrong."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from sqlalchemy import create_engine, update
+from sqlmodel import Session
+from tests.support.brokers import PATIENCE_S, eventually
+from tests.unit.coordinator.world import RUN, World, config
+
+from warren_broker.memory import open_memory
+from warren_broker.port import Broker
+from warren_gateway.coordinator import actor as actors
+from warren_gateway.coordinator import logic, records, service
+from warren_gateway.coordinator.actor import RunActor
+from warren_gateway.coordinator.change import Change
+from warren_gateway.coordinator.memory import Memory
+from warren_gateway.coordinator.service import Coordinators
+from warren_gateway.coordinator.shares import Shares
+from warren_gateway.coordinator.waiting import Alive
+from warren_gateway.registry import Registry
+from warren_gateway.store.outbox import Relay
+from warren_gateway.store.store import Store, StoreUnavailable
+from warren_gateway.store.tables import Run
+from warren_gateway.streams import recording
+from warren_schemas.events import RunState
+from warren_schemas.ids import new_message_id
+from warren_schemas.wire import encode
+
+T = TypeVar("T")
+AGO_S = 100.0
+"""The world's episodes started so long ago, and have half of it as their time."""
+
+
+@pytest.fixture
+async def broker() -> AsyncGenerator[Broker]:
+    async with open_memory(None, name="gateway") as broker:
+        yield broker
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncGenerator[Store]:
+    store = await Store.open(f"sqlite:///{tmp_path / 'warren.db'}")
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+def world(store: Store, tmp_path: Path) -> World:
+    """In the store of the test: episodes are in the air, and late."""
+    engine = create_engine(f"sqlite:///{tmp_path / 'warren.db'}")
+    world = World(config(), random.Random(1), engine=engine, now_s=time.time() - AGO_S)
+    world.decide()
+    while not world.memory.groups:
+        world.train()
+        world.read_mail()
+    return world
+
+
+async def record(world: World, broker: Broker) -> None:
+    """Every episode in the air has ended, and nobody has read of it."""
+    while world.episodes:
+        world.finish_episode()
+    stream = recording(world.run, world.config)
+    await broker.declare(stream)
+    for ended in world.stream:
+        await broker.publish(stream, encode([ended]), message_id=new_message_id())
+
+
+def an_actor(world: World, memory: Memory, store: Store, broker: Broker) -> RunActor:
+    registry = Registry(broker)
+    for beat in world.alive(None):
+        registry.hear(beat)
+    return RunActor(memory, store, broker, registry, Relay(store, broker), Shares(registry))
+
+
+async def load(store: Store) -> Memory:
+    return await store.transact(lambda session: records.load(session, RUN, time.time()))
+
+
+async def until_trained_on(memory: Memory, actor: RunActor) -> None:
+    async def is_trained_on() -> bool:
+        return memory.progress.n_consumed_steps > 0
+
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(actor.run())
+        await eventually(is_trained_on)
+        running.cancel()
+
+
+async def state_of(store: Store) -> tuple[str, str | None]:
+    run = await store.transact(lambda session: session.get_one(Run, RUN))
+    return run.state, run.error
+
+
+async def test_episodes_that_ended_while_no_gateway_was_there_are_not_played_again(
+    world: World, store: Store, broker: Broker
+) -> None:
+    await record(world, broker)
+    memory = await load(store)
+
+    await until_trained_on(memory, an_actor(world, memory, store, broker))
+
+    assert memory.progress.n_failed_episodes == 0
+
+
+class OnceAway(Store):
+    """The first transaction finds it away, for longer than the episodes have."""
+
+    memory: Memory | None = None
+
+    async def transact(self, work: Callable[[Session], T]) -> T:
+        if self.memory is not None:
+            for group in self.memory.groups.values():
+                group.deadline_s = 0.0
+            self.memory = None
+            raise StoreUnavailable("away")
+        return await super().transact(work)
+
+
+async def test_episodes_that_ended_while_the_store_was_away_are_not_played_again(
+    world: World, tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actors, "RETRY_S", 0.0)
+    await record(world, broker)
+    store = await OnceAway.open(f"sqlite:///{tmp_path / 'warren.db'}")
+    assert isinstance(store, OnceAway)
+    memory = await load(store)
+    actor = an_actor(world, memory, store, broker)
+    actor.notify()  # it looks into the store with its first mail
+    store.memory = memory
+
+    await until_trained_on(memory, actor)
+
+    assert store.memory is None
+    assert memory.progress.n_failed_episodes == 0
+    await store.close()
+
+
+async def test_an_end_that_was_never_committed_is_written_after_all(
+    world: World, store: Store, broker: Broker
+) -> None:
+    memory = await load(store)
+    memory.state = RunState.FAILED
+
+    await an_actor(world, memory, store, broker).fail("it broke")
+
+    assert await state_of(store) == ("failed", "it broke")
+
+
+async def test_a_run_fails_although_what_it_had_begun_is_void(
+    world: World, store: Store, broker: Broker
+) -> None:
+    world.now_s += AGO_S
+    while world.memory.progress.n_admitted < 4:
+        world.train()
+        world.read_mail()
+    memory = await load(store)
+    memory.groups.clear()
+    memory.progress.n_admitted = 0
+    logic.decide(memory, world.alive)
+    assert memory.change.admitted
+
+    await an_actor(world, memory, store, broker).fail("it broke")
+
+    assert await state_of(store) == ("failed", "it broke")
+
+
+async def test_a_run_whose_failure_can_t_be_written_ends_no_other(
+    world: World, store: Store, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "RETRY_S", 0.0)
+    is_tried_again = asyncio.Event()
+    loop, decide, save = asyncio.get_running_loop(), logic.decide, records.save
+    to_fail = ["the decision", "the end of the run"]
+
+    def failing_decide(memory: Memory, alive: Alive) -> None:
+        if len(to_fail) == 2:
+            raise ValueError(to_fail.pop(0))
+        decide(memory, alive)
+
+    def failing_save(session: Session, memory: Memory, change: Change) -> None:
+        if to_fail:
+            raise ValueError(to_fail.pop())
+        save(session, memory, change)
+        loop.call_soon_threadsafe(is_tried_again.set)
+
+    monkeypatch.setattr(logic, "decide", failing_decide)
+    monkeypatch.setattr(records, "save", failing_save)
+    await store.transact(lambda session: session.exec(update(Run).values(is_cancel_requested=True)))
+    coordinators = Coordinators(
+        store, broker, Registry(broker), Relay(store, broker), driving=lambda _: None
+    )
+
+    async def is_cancelled() -> bool:
+        return (await state_of(store))[0] == "cancelled"
+
+    async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(coordinators.run())
+        await is_tried_again.wait()
+        await eventually(is_cancelled)
+        running.cancel()
