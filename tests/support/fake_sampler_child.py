@@ -1,8 +1,12 @@
-"""A sampler's child that does nothing but misbehave; its base model's name says how."""
+"""A sampler's child that does nothing but misbehave; its base model's name says how.
+
+One that `relapses` is broken whenever there is something where its base model should lie.
+"""
 
 import os
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -17,6 +21,7 @@ from warren_gpu_worker.sampler.frames import (
     pack,
     unpack_orders,
 )
+from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_schemas.episode import FinishReason
 
 STATISTICS = EngineStatistics(0, 0, 0, 0, 0, 0)
@@ -37,10 +42,16 @@ def main() -> None:
         return
     if how == "stillborn":
         os._exit(3)
+    folder = GpuWorkerSettings.model_validate_json(sys.argv[1]).base_models[how]
+    if how == "relapses" and Path(folder).exists():
+        channel.send(pack(Broken("there is no memory left on the device")))
+        return
     channel.send(pack(Ready(512)))
     while (frame := channel.receive()) is not None:
         requests = unpack_orders(frame).requests
-        if how == "dies" and any(request.forced_action == "die" for request in requests):
+        if how in ("dies", "relapses") and any(
+            request.forced_action == "die" for request in requests
+        ):
             os._exit(4)
         if how == "hangs" and any(request.forced_action == "hang" for request in requests):
             time.sleep(3600)

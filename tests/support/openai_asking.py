@@ -24,7 +24,15 @@ async def text(client: aiohttp.ClientSession, **changes: Any) -> tuple[int, dict
     return await post(client, "/v1/completions", TEXT | changes)
 
 
-def publish(session: Session, run: str) -> None:
+def publish(session: Session, run: str, version: int = 2) -> None:
     model = session.exec(select(Model).where(Model.run_id == run)).one()
-    model.policy_version, model.policy_url = 2, "file:///store/model/policies/v2"
+    model.policy_version = version
+    model.policy_url = f"file:///store/model/policies/v{version}"
+    session.add(model)
+
+
+def start_with_adapter(session: Session, run: str) -> None:
+    """As if the run's config had named one that GPU workers offer."""
+    model = session.exec(select(Model).where(Model.run_id == run)).one()
+    model.spec = {**model.spec, "update": {"kind": "lora", "start_adapter": "mine"}}
     session.add(model)

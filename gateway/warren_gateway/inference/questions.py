@@ -1,8 +1,10 @@
 """Questions to the samplers: a `Generate` for each answer wanted, and a home for what comes back.
 
 A question is an episode of one turn that belongs to no run. Its answer comes to this gateway's home
-queue; if the gateway has died by then, it falls back to a queue that all gateways share, and is
-dropped there, since whoever asked is gone with the connection.
+queue; if nobody takes from that for a while, it falls back to a queue that all gateways share. Who
+finds it there and did not ask leaves it to the others for `ELSEWHERE_S`: its gateway may have lost
+the broker for a moment. If it has died, whoever asked is gone with the connection, and the answer is
+dropped.
 
 Invariants: every question is answered, fails with `AnswersLost`, or is given up by its asker, and
 then samplers are told to stop; an answer that nobody waits for (a twin, or one that came too late)
@@ -33,7 +35,13 @@ from warren_schemas.episode import (
     Step,
     TaskRef,
 )
-from warren_schemas.ids import EpisodeId, new_episode_id, new_group_id, new_worker_id
+from warren_schemas.ids import (
+    EpisodeId,
+    made_ms,
+    new_episode_id,
+    new_group_id,
+    new_worker_id,
+)
 from warren_schemas.transcript import Transcript
 
 ENVIRONMENT = "warren/chat"
@@ -41,6 +49,9 @@ ENVIRONMENT = "warren/chat"
 ANSWER_S = 600.0
 """How long the samplers have."""
 MAX_WAITING = 4096
+ELSEWHERE_S = 60.0
+"""So old does an answer get that goes round among the gateways."""
+_ROUND_S = 0.5
 _PREFETCH = 64
 
 Answer = Step | EpisodeEnded
@@ -140,19 +151,26 @@ class Questions:
             future.cancel()
 
     async def _take_answers(self, queue: Home | WorkQueue) -> None:
+        """Those in the home queue are for this gateway or for nobody."""
+        is_shared = isinstance(queue, WorkQueue)
         kinds = (Step, EpisodeEnded)
         while True:
             async with receive(self._broker, queue, kinds, prefetch=_PREFETCH) as inbox:
                 async for claims in inbox:
                     for claim in claims:
-                        self._answered(claim.item)
-                        claim.done()
+                        is_ours = self._answered(claim.item)
+                        if is_shared and not is_ours and is_young(claim.item, time.time()):
+                            claim.hand_back(delay_s=_ROUND_S)
+                        else:
+                            claim.done()
 
-    def _answered(self, answer: Answer) -> None:
+    def _answered(self, answer: Answer) -> bool:
+        """Whether it is waited for here."""
         episode = answer.envelope.episode
         future = self._waiting.get(episode) if episode else None
         if future and not future.done():
             future.set_result(answer)
+        return future is not None
 
     async def _tell_unwanted(self) -> None:
         """Nobody depends on it: a sampler that misses this generates what is dropped here."""
@@ -164,6 +182,14 @@ class Questions:
                 await self._courier.send_all(CANCELLATIONS, items)
             except BrokerUnavailable as error:
                 log.warning("%d questions were not called back: %s", len(items), error)
+
+
+def is_young(answer: Answer, now_s: float) -> bool:
+    """Whether it was made so lately that another gateway may still come and take it.
+
+    By the clock of the sampler that made it; where that is far off, the answer counts as old.
+    """
+    return abs(now_s - made_ms(answer.envelope.id) / 1000) < ELSEWHERE_S
 
 
 def _turn(asker: str, question: Question, episode: EpisodeId) -> Generate:

@@ -62,28 +62,50 @@ class Served:
 
 
 def _newest(model: Model) -> PolicyRef:
+    """Of a run whose adapter is not published yet: a version without an address.
+
+    Samplers answer that with `policy_unavailable`, and never with the bare base model.
+    """
+    is_coming = _starts_with_adapter(model) and model.policy_url is None
     return PolicyRef(
         model=ModelId(model.id),
         base_model=model.base_model,
-        min_version=model.policy_version,
+        min_version=1 if is_coming else model.policy_version,
         url=model.policy_url,
     )
 
 
 def _pinned(model: Model, version: str, name: str) -> PolicyRef:
-    """Versions lie side by side in one folder; 0 is the base model itself."""
+    """Version 0 is the base model itself, or what the run started with."""
     is_number = version.isascii() and version.isdecimal() and len(version) <= _MOST_DIGITS
     if not is_number or int(version) > model.policy_version:
         raise NoSuchModel(name)
     wanted = int(version)
-    folder = model.policy_url.rpartition("/v")[0] if model.policy_url else ""
+    url = _address(model, wanted)
+    if url is None and _starts_with_adapter(model):
+        raise NoSuchModel(name)
     return PolicyRef(
         model=ModelId(model.id),
         base_model=model.base_model,
         min_version=wanted,
-        url=f"{folder}/v{wanted}" if wanted else None,
+        url=url,
         pinned=True,
     )
+
+
+def _address(model: Model, version: int) -> str | None:
+    """Versions lie side by side in one folder; None: the base model itself."""
+    if version == model.policy_version:
+        return model.policy_url
+    if version == 0 and not _starts_with_adapter(model):
+        return None
+    folder = model.policy_url.rpartition("/v")[0] if model.policy_url else ""
+    return f"{folder}/v{version}"
+
+
+def _starts_with_adapter(model: Model) -> bool:
+    """Then somebody's adapter is its version 0, published before anybody samples."""
+    return model.spec.get("update", {}).get("start_adapter") is not None
 
 
 def _model(owner: str, run: str, session: Session) -> Model | None:

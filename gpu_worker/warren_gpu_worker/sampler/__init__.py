@@ -21,6 +21,7 @@ In the child
     vllm_start           can it run here, and with which arguments
     vllm_weights         full weights, replaced in place
     vllm_adapters        adapters, by names that never come twice
+    adapter_files        where they lie
     weight_sets          full weights, which take turns
     base_shapes          weights are found sound before vLLM sees them
     transformers_engine  the plain one: continuous batching on one device

@@ -8,6 +8,10 @@ that has been deleted meanwhile harms nobody.
 Under `drain`, what was fetched waits until the policy's requests at the engine are answered, and
 newcomers wait with it.
 
+Version 0 of most models is the base model, and has no address. A run that starts with somebody's
+adapter publishes that as version 0: where a key came without an address before, and stands for the
+base model, such a request has its files fetched all the same.
+
 Invariants: at most one fetch for each policy; every parked request is released or refused; the live
 weights of a model never go back to an older version.
 """
@@ -28,7 +32,11 @@ BASE_VERSION = 0
 @dataclass(frozen=True, slots=True)
 class _Parked:
     request: Request
-    version: int
+    source: PolicySource
+
+    @property
+    def version(self) -> int:
+        return self.source.version
 
 
 class PolicyKeeper:
@@ -46,6 +54,8 @@ class PolicyKeeper:
         self._drains = on_new_weights == "drain"
         self._recomputes = on_new_weights == "recompute"
         self._held_back: dict[PolicyKey, tuple[PolicySource, PolicyFiles]] = {}
+        self._bare: set[PolicyKey] = set()
+        """Those that were last loaded without files, as the base model."""
         self._wanted: dict[PolicyKey, PolicySource] = {}  # those with a fetch under way
         self._parked: dict[PolicyKey, list[_Parked]] = {}
 
@@ -60,24 +70,24 @@ class PolicyKeeper:
             if source.version > self._held_back[source.key][0].version:
                 self._want(source)
             return None
-        loaded = self._engine.version_of(source.key)
-        if loaded is None or loaded < source.version:
+        if not self._has(source):
             if source.url is not None:
                 self._park(request, source)
                 self._want(source)
                 return None
             if source.version != BASE_VERSION:
                 return _unavailable(request, f"version {source.version} has no address")
-            self._engine.load(source.key, BASE_VERSION, None)
+            self._load_bare(source.key)
         self._engine.submit([request])
         return None
 
     def published(self, news: Published) -> None:
         """Bring the model's live weights up to date, if anybody uses them here."""
         key = PolicyKey(news.model)
-        loaded = self._engine.version_of(key)
-        if key in self._wanted or (loaded is not None and loaded < news.version):
-            self._want(PolicySource(key, news.version, news.url))
+        source = PolicySource(key, news.version, news.url)
+        is_used = self._engine.version_of(key) is not None
+        if key in self._wanted or (is_used and not self._has(source)):
+            self._want(source)
 
     def fetched(self, source: PolicySource, files: PolicyFiles) -> list[Refusal]:
         """The files are here; refusals if they are of no use."""
@@ -121,16 +131,28 @@ class PolicyKeeper:
 
     def _load(self, source: PolicySource, files: PolicyFiles) -> None:
         self._engine.load(source.key, source.version, files, recompute=self._recomputes)
+        self._bare.discard(source.key)
+
+    def _load_bare(self, key: PolicyKey) -> None:
+        self._engine.load(key, BASE_VERSION, None)
+        known = {k for k in self._bare if self._engine.version_of(k) is not None}
+        self._bare = known | {key}
+
+    def _has(self, source: PolicySource) -> bool:
+        """Whether what is loaded is new enough, and no base model in the place of files."""
+        loaded = self._engine.version_of(source.key)
+        if loaded is None or loaded < source.version:
+            return False
+        return source.url is None or source.key not in self._bare
 
     def _park(self, request: Request, source: PolicySource) -> None:
-        self._parked.setdefault(source.key, []).append(_Parked(request, source.version))
+        self._parked.setdefault(source.key, []).append(_Parked(request, source))
 
     def _release(self, key: PolicyKey) -> None:
-        """Submit those for whom the loaded version is new enough."""
-        loaded = self._engine.version_of(key)
+        """Submit those for whom the loaded version will do."""
         still_parked: list[_Parked] = []
         for parked in self._parked.pop(key, []):
-            if loaded is not None and parked.version <= loaded:
+            if self._has(parked.source):
                 self._engine.submit([parked.request])
             else:
                 still_parked.append(parked)

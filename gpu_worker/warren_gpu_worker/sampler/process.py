@@ -1,9 +1,11 @@
 """The supervisor's side of the sampling child: kept alive, and nothing that it held is lost.
 
 Invariants: every submitted request is answered once, by a turn or a refusal, unless it is
-cancelled. A child that dies is started again and gets what it still owed; a request that was handed
-out `MAX_ATTEMPTS` times to children that died is refused, for it may be what kills them. A child
-that holds work and is silent for `hang_s` is killed, as is one that takes so long to fall asleep.
+cancelled or given back. A child that dies is started again and gets what it still owed; a request
+that was handed out `MAX_ATTEMPTS` times to children that died is refused, for it may be what kills
+them. A child that holds work and is silent for `hang_s` is killed, as is one that takes so long to
+fall asleep. Only the first child must come up: where a later one does not, others are started without
+end, and what is held is given back after `MAX_DEATHS` in a row, for somebody else to answer.
 """
 
 import asyncio
@@ -31,6 +33,8 @@ from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_schemas.episode import FailureKind
 
 MAX_ATTEMPTS = 3
+MAX_DEATHS = 3
+"""After so many in a row, with no child that came up between them, nobody counts on this sampler."""
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 30.0
 """Between a child's death and the next one's birth, doubled at each death soon after birth."""
@@ -56,7 +60,8 @@ class _Held:
 class SamplerProcess:
     """`answered` is called with every batch of answers, on the event loop, and must not block.
 
-    The child sleeps while a trainer has the `room`. `module` is the child's program.
+    So is `gave_back`, with the ids of requests that are no longer held and get no answer. The child
+    sleeps while a trainer has the `room`. `module` is the child's program.
     """
 
     def __init__(
@@ -64,6 +69,7 @@ class SamplerProcess:
         base_model: str,
         settings: GpuWorkerSettings,
         answered: Callable[[Answers], None],
+        gave_back: Callable[[Sequence[int]], None],
         *,
         room: Room | None = None,
         module: str = "warren_gpu_worker.sampler.child",
@@ -74,12 +80,15 @@ class SamplerProcess:
         self.statistics: EngineStatistics | None = None
         self._settings = settings
         self._answered = answered
+        self._gave_back = gave_back
         self._module = module
         self._held: dict[int, _Held] = {}
         self._outbox = Orders()
         self._has_orders = asyncio.Event()
         self._loaded = asyncio.Event()
-        self._is_conversing = False
+        self._childless = asyncio.Event()
+        self._childless.set()
+        self._n_deaths = 0
         self._busy_since_s = 0.0
         self._slumber = Slumber(
             room or Room(),
@@ -89,18 +98,27 @@ class SamplerProcess:
         )
 
     @property
-    def is_at_work(self) -> bool:
-        """Whether a child is there and awake, so that turns get on."""
-        return self._is_conversing and not self._slumber.is_asleep
+    def has_child(self) -> bool:
+        """Whether a child is there with the base model, be it asleep."""
+        return not self._childless.is_set()
 
     @property
-    def is_loaded(self) -> bool:
-        """Whether a child has loaded the base model; one that dies is replaced."""
-        return self._loaded.is_set()
+    def is_at_work(self) -> bool:
+        """Whether a child is there and awake, so that turns get on."""
+        return self.has_child and not self._slumber.is_asleep
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether a child has the base model, or one that died is likely to be replaced soon."""
+        return self._loaded.is_set() and self._n_deaths < MAX_DEATHS
 
     async def ready(self) -> None:
         """Wait until the first child has loaded the base model."""
         await self._loaded.wait()
+
+    async def until_childless(self) -> None:
+        """Return when no child is there."""
+        await self._childless.wait()
 
     def submit(self, requests: Iterable[TurnRequest]) -> None:
         if not self._held:
@@ -123,21 +141,28 @@ class SamplerProcess:
         self._has_orders.set()
 
     async def run(self) -> None:
-        """Keep a child at work until cancelled. Raises `SamplerBroken` if none can be started."""
+        """Keep a child at work until cancelled. Raises `SamplerBroken` if the first can't start."""
         pause_s = _FIRST_PAUSE_S
         while True:
             started_s = time.monotonic()
             try:
                 await self._live_one_life()
-            except ChildDied as death:
-                if not self._loaded.is_set():
-                    raise SamplerBroken(str(death)) from death
-                log.warning("%s; starting it again with %d turns", death, len(self._held))
+            except (ChildDied, SamplerBroken, OSError) as failure:
+                self._lost_child(failure)
             self._give_up_repeated()
+            if self._n_deaths >= MAX_DEATHS:
+                self._give_back_all()
             if time.monotonic() - started_s > _LONGEST_PAUSE_S:
                 pause_s = _FIRST_PAUSE_S
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def _lost_child(self, failure: ChildDied | SamplerBroken | OSError) -> None:
+        """A worker whose model was loaded once goes on: what fails now may work again later."""
+        if not self._loaded.is_set():
+            raise SamplerBroken(str(failure)) from failure
+        self._n_deaths += 1
+        log.warning("%s; starting it again with %d turns", failure, len(self._held))
 
     async def _live_one_life(self) -> None:
         """Start a child, hand it everything, and serve until it dies (`ChildDied`)."""
@@ -179,12 +204,13 @@ class SamplerProcess:
             raise SamplerBroken(f"{self.base_model} can't be sampled from: {frame.reason}")
         assert isinstance(frame, Ready), "a child greets first"
         self.caches_prefixes = frame.caches_prefixes
+        self._n_deaths = 0
         self._loaded.set()
 
     async def _converse(self, child: Child) -> None:
         """Both directions until the child dies, which raises `ChildDied`."""
         deaths: list[BaseException] = []
-        self._is_conversing = True
+        self._childless.clear()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._send(child), name=f"send to {child.name}")
@@ -193,7 +219,7 @@ class SamplerProcess:
         except* ChildDied as group:
             deaths.extend(group.exceptions)
         finally:
-            self._is_conversing = False
+            self._childless.set()
         raise deaths[0]
 
     async def _send(self, child: Child) -> None:
@@ -240,3 +266,11 @@ class SamplerProcess:
         if given_up:
             reason = f"the sampler died {MAX_ATTEMPTS} times while it worked on this turn"
             self._answered([Refusal(i, FailureKind.SAMPLER_ERROR, reason) for i in given_up])
+
+    def _give_back_all(self) -> None:
+        """Somebody else may have a child that answers them."""
+        ids = list(self._held)
+        self._held.clear()
+        if ids:
+            log.error("%s has no child: %d turns are given back", self.base_model, len(ids))
+            self._gave_back(ids)

@@ -1,4 +1,4 @@
-"""The sampler role: one desk for each base model of this worker, offered as soon as it is loaded.
+"""The sampler role: one desk for each base model of this worker, offered once it is loaded.
 
 Invariants: when this ends, for whatever reason, what was held has gone back to its queue, the
 children are gone, and the last heartbeat says that the worker leaves. What sends turns outlives
@@ -103,7 +103,7 @@ def _describe(
         envelope=Envelope(),
         worker=worker,
         role=WorkerRole.SAMPLER,
-        offers=tuple(base for base, desk in desks.items() if desk.process.is_loaded),
+        offers=tuple(base for base, desk in desks.items() if desk.process.is_offered),
         interval_s=INTERVAL_S,
         capacity=settings.max_batch * len(settings.base_models),
         in_flight=sum(desk.n_open for desk in desks.values()),

@@ -3,10 +3,11 @@
 In its own lie the next turns of episodes whose turns it took before: it has their transcripts cached,
 so only what is new must be computed. An engine without such a cache has no queue of its own.
 
-Invariants: nothing is taken before the child has loaded the model. Each queue has room of its own, so
-neither keeps the other waiting. A turn in this sampler's own queue, which nobody else may take from,
-never waits for room or for a child that is not at work: it is passed on to the shared queue, and its
-claim is settled once that is confirmed.
+Invariants: nothing is taken before the child has loaded the model, nor while there is no child: what
+comes from the shared queue meanwhile goes back there. (For a child that sleeps it waits: turns are
+what wakes it.) Each queue has room of its own, so neither keeps the other waiting. A turn in this
+sampler's own queue, which nobody else may take from, never waits for room or for a child that is not
+at work: it is passed on to the shared queue, and its claim is settled once that is confirmed.
 """
 
 import asyncio
@@ -19,6 +20,11 @@ from warren_broker.topology import Home, WorkQueue, generate, sampler_home
 from warren_gpu_worker.sampler.outgoing import Outgoing
 from warren_gpu_worker.sampler.turn_desk import TurnDesk
 from warren_schemas.episode import Generate
+
+_ELSEWHERE_S = 3.0
+"""A turn that comes while there is no child stays out of its queue for so long: another sampler has
+time to take the next one, and a lone sampler does not go round in circles, for whole transcripts
+travel each time."""
 
 log = logging.getLogger(__name__)
 
@@ -50,9 +56,25 @@ class _Shared:
         self._desk = desk
 
     async def take(self, claims: Sequence[Claim[Generate]]) -> None:
-        """Begin these turns; returns when there is room for more."""
-        self._desk.take(self._desk.shared.count(claims))
-        await self._desk.shared.until_room()
+        """Begin these turns, or hand them back; returns when the next ones can be seen to."""
+        if self._desk.process.has_child:
+            self._desk.take(self._desk.shared.count(claims))
+            await self._until_next()
+            return
+        for claim in claims:
+            claim.hand_back(delay_s=_ELSEWHERE_S)
+
+    async def _until_next(self) -> None:
+        """There is room for more, or no child any more: what comes then is for others."""
+        if not self._desk.shared.is_full:
+            return
+        ends = self._desk.shared.until_room(), self._desk.process.until_childless()
+        waiting = [asyncio.ensure_future(end) for end in ends]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for end in waiting:
+                end.cancel()
 
 
 class _Returning:

@@ -3,7 +3,8 @@
 Invariants:
 - A claim's successor is a `Step` to the episode's home, or an `EpisodeEnded` to the run's stream (of
   a turn that belongs to no run: to its home). `outgoing` settles the claim once that is confirmed.
-- Every claim is settled, or handed back by the inbox when the desk stops.
+- Every claim is settled, or handed back: by the inbox when the desk stops, or by the desk when the
+  child can't be replaced.
 - Items of an ended run or a cancelled episode are dropped; a failure of ours never becomes a turn.
 Twins are generated twice, and whoever receives both tells them apart by turn number.
 """
@@ -63,7 +64,9 @@ class TurnDesk:
         sending: asyncio.TaskGroup,
         room: Room | None = None,
     ) -> None:
-        self.process = SamplerProcess(base_model, settings, self._answered, room=room)
+        self.process = SamplerProcess(
+            base_model, settings, self._answered, gave_back=self._gave_back, room=room
+        )
         self.shared = Intake(2 * settings.max_batch)  # one batch at work and one that waits
         self.own = Intake(2 * settings.max_batch)
         self.worker = worker
@@ -141,6 +144,12 @@ class TurnDesk:
     def _answered(self, answers: Answers) -> None:
         known = [(self._release(a.id), a) for a in answers if a.id in self._held]
         self._deliver_all([(held, judged(held.claim.item, answer)) for held, answer in known])
+
+    def _gave_back(self, ids: Sequence[int]) -> None:
+        """Nobody works on these here any more."""
+        for request_id in ids:
+            if request_id in self._held:
+                self._release(request_id).claim.hand_back()
 
     def _deliver_all(self, outcomes: Iterable[tuple[_Held, FinishedTurn | Outcome]]) -> None:
         self._outgoing.put(

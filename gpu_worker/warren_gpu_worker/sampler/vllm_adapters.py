@@ -9,22 +9,18 @@ Invariant: vLLM sees no adapter that was not loaded successfully here (a broken 
 the middle of a step would take the engine down).
 """
 
-import json
 import shutil
 from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
 
-from safetensors.torch import (
-    save_file,  # pyright: ignore[reportUnknownVariableType]
-)
 from vllm.lora.request import LoRARequest
 from vllm.v1.engine.llm_engine import LLMEngine
 
+from warren_gpu_worker.sampler.adapter_files import roomy_parent, write_adapter
 from warren_gpu_worker.sampler.engine import PolicyKey, PolicyUnusable
 from warren_gpu_worker.scratch import Scratch
-from warren_gpu_worker.weights import CONFIG_FILE, WEIGHTS_FILE, PolicyFiles
+from warren_gpu_worker.weights import PolicyFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +47,7 @@ class AdapterShelf:
         self._adapters: dict[PolicyKey, LoadedAdapter] = {}  # the least recently used comes first
         self._numbers = count(1)
         self._loads = count(1)
-        self._scratch = Scratch("warren-adapters")
+        self._scratch = Scratch("warren-adapters", roomy_parent(memory_bytes))
         self._folder = self._scratch.folder
         self.zero = self._make_zero(zero) if zero else None
 
@@ -78,7 +74,7 @@ class AdapterShelf:
         known = self._adapters.get(key)
         number = known.handle.lora_int_id if known else next(self._numbers)
         draft = self._folder / f"{number}.draft"
-        _write(files, draft)
+        write_adapter(files, draft)
         name = f"{key.model}@{version}#{next(self._loads)}"
         try:
             self._engine.add_lora(LoRARequest(name, number, str(draft), load_inplace=True))
@@ -96,7 +92,7 @@ class AdapterShelf:
     def _make_zero(self, files: PolicyFiles) -> LoRARequest:
         number = next(self._numbers)
         folder = self._folder / str(number)
-        _write(files, folder)
+        write_adapter(files, folder)
         handle = LoRARequest("zero", number, str(folder))
         self._engine.add_lora(handle)
         return handle
@@ -113,9 +109,3 @@ class AdapterShelf:
             if len(self) <= self._max_adapters and self.size_bytes <= self._memory_bytes:
                 return
             self.unload(key)
-
-
-def _write(files: PolicyFiles, folder: Path) -> None:
-    folder.mkdir()
-    save_file(files.tensors, folder / WEIGHTS_FILE["lora"])
-    (folder / CONFIG_FILE["lora"]).write_text(json.dumps(files.adapter_config))

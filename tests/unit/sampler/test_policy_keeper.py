@@ -182,3 +182,40 @@ def test_news_of_models_that_nobody_samples_here_is_ignored(tiny: PreTrainedMode
     assert it.fetches == []
     it.keeper.published(Published(LIVE.model, 1, "file:///v1"))
     assert it.fetched_versions == [1]
+
+
+def test_a_version_0_with_an_address_is_fetched_though_the_base_model_stood_for_it(
+    tiny: PreTrainedModel,
+) -> None:
+    it = Keeping(tiny)
+    it.submit(1, version=0, url=None)
+    of_base = completions(it.engine)[1].ids_T.tolist()
+    it.submit(2, version=0)
+    it.submit(3, version=0)
+    assert it.fetched_versions == [0]
+    assert not it.engine.has_work, "they wait for the adapter"
+    it.keeper.fetched(it.fetches[0], it.files(5))
+    done = completions(it.engine)
+    assert sorted(done) == [2, 3]
+    assert of_base != done[2].ids_T.tolist()
+    it.submit(4, version=0)
+    assert it.fetched_versions == [0], "now it is there"
+
+
+def test_a_version_0_that_can_not_be_had_is_not_the_base_model(tiny: PreTrainedModel) -> None:
+    it = Keeping(tiny)
+    it.submit(1, version=0, url=None)
+    completions(it.engine)
+    it.submit(2, version=0)
+    (refusal,) = it.keeper.fetch_failed(it.fetches[0], "is not there")
+    assert refusal.id == 2
+    assert not it.engine.has_work
+
+
+def test_a_version_0_that_is_published_takes_the_place_of_the_base_model(
+    tiny: PreTrainedModel,
+) -> None:
+    it = Keeping(tiny)
+    it.submit(1, version=0, url=None)
+    it.keeper.published(Published(KEY.model, 0, "file:///v0"))
+    assert it.fetched_versions == [0]

@@ -2,8 +2,10 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,15 +24,21 @@ PATIENCE_S = 200.0
 class Supervised:
     """A process and what it has answered so far."""
 
-    def __init__(self, how: str, hang_s: float) -> None:
-        settings = GpuWorkerSettings(base_models={how: "/nowhere"}, hang_s=hang_s)
-        self.process = SamplerProcess(how, settings, self._answered, module=FAKE)
+    def __init__(self, how: str, **fields: Any) -> None:
+        settings = GpuWorkerSettings.model_validate({"base_models": {how: "/nowhere"}, **fields})
+        self.process = SamplerProcess(
+            how, settings, self._answered, gave_back=self._gave_back, module=FAKE
+        )
+        self.given_back: asyncio.Queue[Sequence[int]] = asyncio.Queue()
         self.answers: list[FinishedTurn | Refusal] = []
         self._arrived = asyncio.Event()
 
     def _answered(self, answers: Answers) -> None:
         self.answers += answers
         self._arrived.set()
+
+    def _gave_back(self, ids: Sequence[int]) -> None:
+        self.given_back.put_nowait(ids)
 
     async def until_finished(self, number: int) -> None:
         """Ask until an answer is no refusal: a busy machine may keep a healthy child silent too."""
@@ -49,10 +57,10 @@ class Supervised:
 
 @asynccontextmanager
 async def supervised(
-    how: str, monkeypatch: pytest.MonkeyPatch, hang_s: float = 300.0
+    how: str, monkeypatch: pytest.MonkeyPatch, **fields: Any
 ) -> AsyncGenerator[Supervised]:
     monkeypatch.setenv("PYTHONPATH", ".", prepend=os.pathsep)
-    it = Supervised(how, hang_s)
+    it = Supervised(how, **fields)
     task = asyncio.create_task(it.process.run())
     try:
         yield it
@@ -119,4 +127,40 @@ async def test_a_model_that_never_comes_up_is_reported(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", ".", prepend=os.pathsep)
     with pytest.raises(SamplerBroken, match=reason):
-        await Supervised(how, 300.0).process.run()
+        await Supervised(how).process.run()
+
+
+async def test_turns_are_given_back_when_no_new_child_comes_up_and_another_one_may_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_the_way = tmp_path / "in the way"
+    models = {"relapses": str(in_the_way)}
+    async with supervised("relapses", monkeypatch, base_models=models) as it:
+        await asyncio.wait_for(it.process.ready(), PATIENCE_S)
+        assert it.process.is_offered
+        in_the_way.touch()
+        it.process.submit([request(1, "die")])
+        assert await asyncio.wait_for(it.given_back.get(), PATIENCE_S) == [1]
+        assert not it.process.is_offered
+        assert not it.process.has_child
+        in_the_way.unlink()
+        it.process.submit([request(2)])
+        (answer,) = await it.until(1)
+        assert answer.id == 2
+        assert it.process.is_offered
+
+
+async def test_a_child_that_the_system_can_not_start_for_a_while_comes_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = tmp_path / "logs"
+    async with supervised("dies", monkeypatch, log_dir=logs) as it:
+        await asyncio.wait_for(it.process.ready(), PATIENCE_S)
+        logs.rename(tmp_path / "old")
+        logs.touch()
+        it.process.submit([request(1, "die")])
+        await asyncio.wait_for(it.given_back.get(), PATIENCE_S)
+        logs.unlink()
+        it.process.submit([request(2)])
+        (answer,) = await it.until(1)
+        assert answer.id == 2

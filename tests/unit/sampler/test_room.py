@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -107,7 +107,14 @@ class Pair:
         settings = GpuWorkerSettings(base_models={how: "/nowhere"}, vllm=asked)
         impatient = settings.model_copy(update={"hang_s": sampler_hang_s})
         self.room = room = Room(QUICK)
-        self.sampler = SamplerProcess(how, impatient, self._answered, room=room, module=CHILD)
+        self.sampler = SamplerProcess(
+            how,
+            impatient,
+            self._answered,
+            gave_back=self._gave_back,
+            room=room,
+            module=CHILD,
+        )
         self.trainer = TrainerProcess("trainer", settings, self, room)
         self.n_turns = 0
         self.n_deaths = 0
@@ -117,6 +124,9 @@ class Pair:
         self._epochs = count(1)
         self._epoch = 0
         self._changed = asyncio.Event()
+
+    def _gave_back(self, ids: Sequence[int]) -> None:
+        raise AssertionError(f"a new child came up, and yet {ids} were given back")
 
     def ask(self, n: int = 1) -> None:
         none = np.zeros(0, np.int32)

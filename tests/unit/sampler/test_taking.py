@@ -32,7 +32,7 @@ PATIENCE_S = 60.0
 
 
 class HandMade(SamplerProcess):
-    """No child: turns end when the test says so."""
+    """Its child is the test: turns end when that says so."""
 
     made: "asyncio.Queue[HandMade]"
     at_work = True
@@ -50,8 +50,22 @@ class HandMade(SamplerProcess):
         self.waiting: list[TurnRequest] = []
         self.stirred = asyncio.Event()
         self._loaded.set()
+        self._childless.clear()
         self.made.put_nowait(self)
         await asyncio.Event().wait()
+
+    def lose_child(self) -> None:
+        self.at_work = False
+        self._childless.set()
+
+    def get_child(self) -> None:
+        self.at_work = True
+        self._childless.clear()
+
+    def give_all_back(self) -> None:
+        ids = [request.id for request in self.waiting]
+        self.waiting.clear()
+        self._gave_back(ids)
 
     async def until_waiting(self, n: int) -> None:
         async with asyncio.timeout(PATIENCE_S):
@@ -176,3 +190,52 @@ async def test_the_turns_of_a_sampler_that_left_are_taken_by_another(stage: Stag
         await first.until_waiting(2)
     async with stage.sampler() as second:
         await second.until_waiting(2)
+
+
+async def test_a_sampler_without_a_child_leaves_turns_to_others(stage: Stage) -> None:
+    async with stage.sampler() as first:
+        steps = await stage.first_steps(first, N_IN_HAND)
+        first.lose_child()
+        async with stage.sampler() as second:
+            await stage.go_on(steps)
+            for _ in range(N_IN_HAND // MAX_BATCH):
+                await second.until_waiting(MAX_BATCH)
+                second.finish(MAX_BATCH)
+            assert not first.waiting
+
+
+async def test_a_full_sampler_that_loses_its_child_keeps_nothing_more_from_others(
+    stage: Stage,
+) -> None:
+    async with stage.sampler() as first:
+        await stage.side.send([first_turn(policy()) for _ in range(N_IN_HAND)])
+        await first.until_waiting(N_IN_HAND)
+        await stage.side.send([first_turn(policy())])
+        first.lose_child()
+        async with stage.sampler() as second:
+            await second.until_waiting(1)
+            assert len(first.waiting) == N_IN_HAND
+
+
+async def test_a_sampler_whose_child_is_back_takes_what_it_left(stage: Stage) -> None:
+    async with stage.sampler() as only:
+        only.lose_child()
+        await stage.side.send([first_turn(policy())])
+        only.get_child()
+        await only.until_waiting(1)
+
+
+async def test_turns_that_a_child_will_not_answer_are_taken_by_another(stage: Stage) -> None:
+    async with stage.sampler() as first:
+        steps = await stage.first_steps(first, 2)
+        await stage.go_on(steps)
+        await stage.fill_shared(first)
+        n_held = 2 + MAX_BATCH
+        await first.until_waiting(n_held)
+        first.lose_child()
+        async with stage.sampler() as second:
+            first.give_all_back()
+            for _ in range(n_held // MAX_BATCH):
+                await second.until_waiting(MAX_BATCH)
+                second.finish(MAX_BATCH)
+            assert len(await stage.side.steps(n_held)) == n_held

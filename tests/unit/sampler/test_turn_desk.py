@@ -29,6 +29,7 @@ async def test_a_turn_that_ends_while_the_sampler_stops_does_not_break_it(
                 asked.put_nowait(request)
 
         async def run(self) -> None:
+            self._childless.clear()
             try:
                 await asyncio.Event().wait()
             finally:

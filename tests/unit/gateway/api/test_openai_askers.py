@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.support.episodes import first_turn, policy
 from tests.support.gateway import Gateway, heartbeat
 from tests.support.openai_asking import chat, said
 from tests.support.rote_sampler import asking, ignored, step
@@ -11,9 +12,10 @@ from tests.support.rote_sampler import asking, ignored, step
 from warren_broker.courier import Courier
 from warren_broker.inbox import listen, receive
 from warren_broker.topology import CANCELLATIONS, Address, generate, home, interact
-from warren_gateway.inference.questions import ENVIRONMENT
+from warren_gateway.inference.questions import ELSEWHERE_S, ENVIRONMENT, Questions, is_young
 from warren_schemas.control import EpisodeCancelled, WorkerRole
 from warren_schemas.episode import Generate
+from warren_schemas.ids import made_ms
 
 __all__ = ["asking", "ignored"]
 
@@ -76,6 +78,31 @@ async def test_an_answer_that_took_the_shared_queue_is_taken_and_its_twin_droppe
     assert status == 200
     assert body["choices"][0]["message"]["content"] == "by the shared queue"
     assert (await chat(asking.ann))[0] == 200
+
+
+async def test_an_answer_in_the_shared_queue_waits_for_the_gateway_that_asked(
+    asking: Gateway,
+) -> None:
+    base, courier, other = "other/base", Courier(asking.broker), Questions(asking.broker)
+    asking.parts.registry.hear(heartbeat("sampler_2", WorkerRole.SAMPLER, base))
+    running = asyncio.create_task(other.run())
+    async with receive(asking.broker, generate(base), Generate, prefetch=1) as inbox:
+        for _ in range(4):  # whoever takes from the queue, it is sometimes the other one
+            waiting = asyncio.create_task(chat(asking.ann, model=base))
+            (claim,) = await anext(inbox)
+            await courier.send(interact(ENVIRONMENT), step(claim.item, "by the shared queue"))
+            claim.done()
+            assert (await asyncio.wait_for(waiting, 60))[0] == 200
+    running.cancel()
+    await asyncio.wait([running])
+
+
+def test_an_answer_does_not_go_round_for_ever() -> None:
+    answer = step(first_turn(policy()), "hello")
+    made_s = made_ms(answer.envelope.id) / 1000
+    assert is_young(answer, made_s + ELSEWHERE_S - 1)
+    assert not is_young(answer, made_s + ELSEWHERE_S + 1)
+    assert not is_young(answer, made_s - ELSEWHERE_S - 1), "a clock that is far off"
 
 
 async def test_a_gateway_that_stops_answers_those_who_wait(

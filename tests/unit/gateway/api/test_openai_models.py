@@ -1,9 +1,12 @@
 """Names of models in the manner of OpenAI: base models, and the policies of one's own runs."""
 
 import aiohttp
+import pytest
 from tests.support.gateway import Gateway
-from tests.support.openai_asking import chat, publish, said
+from tests.support.openai_asking import chat, publish, said, start_with_adapter
 from tests.support.rote_sampler import BASE, asking, ignored
+
+from warren_gateway.inference.served import NoSuchModel
 
 __all__ = ["asking", "ignored"]
 
@@ -52,3 +55,19 @@ async def test_a_pinned_version_that_is_gone_is_not_found(asking: Gateway) -> No
     await asking.store.transact(lambda session: publish(session, run))
     status, body = await chat(asking.ann, model=f"{run}@1", **said("fail policy_unavailable"))
     assert (status, body["error"]["code"]) == (404, "model_not_found")
+
+
+async def test_version_0_of_a_run_that_starts_with_an_adapter_is_never_the_base_model(
+    gateway: Gateway,
+) -> None:
+    run, served = await gateway.submit(), gateway.parts.served
+    await gateway.store.transact(lambda session: start_with_adapter(session, run))
+    coming = await served.policy("ann", run)
+    assert (coming.url, coming.min_version) == (None, 1), "samplers say policy_unavailable"
+    with pytest.raises(NoSuchModel):
+        await served.policy("ann", f"{run}@0")
+    for published in (0, 2):
+        await gateway.store.transact(lambda session, v=published: publish(session, run, v))
+        newest, first = [await served.policy("ann", name) for name in (run, f"{run}@0")]
+        assert newest.url == f"file:///store/model/policies/v{published}"
+        assert (first.url, first.min_version) == ("file:///store/model/policies/v0", 0)
