@@ -93,7 +93,7 @@ async def opened_place(
 async def _until_offered(gateway: Gateway) -> None:
     registry = gateway.parts.registry
     async with asyncio.timeout(_START_S):
-        while not registry.alive(WorkerRole.SAMPLER):
+        while not any(BASE in sampler.offers for sampler in registry.alive(WorkerRole.SAMPLER)):
             await registry.changed(registry.generation)
 
 

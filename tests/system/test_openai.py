@@ -78,7 +78,7 @@ async def until_sampled(gateway: Gateway) -> None:
     async with asyncio.timeout(200):
         while True:
             generation = registry.generation
-            if registry.alive(WorkerRole.SAMPLER):
+            if any(BASE in sampler.offers for sampler in registry.alive(WorkerRole.SAMPLER)):
                 return
             await registry.changed(generation)
 

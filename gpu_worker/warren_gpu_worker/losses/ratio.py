@@ -36,10 +36,11 @@ def ratio_diagnostics(tokens: TokenTensors) -> dict[str, Tensor]:
     """
     ratio = masked_ratio(tokens)
     ratio_M = ratio.ratio_BT[tokens.mask_BT].double()  # so that squares don't overflow
-    kl_k3_BT = ratio.ratio_BT - 1 - ratio.log_ratio_BT
+    log_ratio_M = ratio.log_ratio_BT[tokens.mask_BT].double()
+    kl_k3_M = log_ratio_M.expm1() - log_ratio_M  # r - 1 would round what is near 0 below it
     return {
         "ratio:sum": ratio_M.sum(),
         "ratio:max": ratio_M.max(),
         "ratio_square:sum": ratio_M.square().sum(),
-        "kl_k3:sum": kl_k3_BT.sum(),
+        "kl_k3:sum": kl_k3_M.sum(),
     }
