@@ -219,6 +219,7 @@ def rewind_tasks(memory: Memory, purpose: EpisodePurpose) -> None:
 def _count(memory: Memory, group: Group) -> None:
     """Only once it is closed: the endings of open groups are read again after a takeover."""
     memory.progress.n_episodes += len(group.completed)
+    memory.progress.n_failed_episodes += group.n_failed_attempts
     if group.purpose is not EpisodePurpose.DEMONSTRATE:
         memory.progress.n_tokens += sum(
             item.transcript.tokens.n_sampled for item, _ in group.completed

@@ -28,9 +28,9 @@ _OF_ENVIRONMENTS = (
 def note_failures(memory: Memory, environment: int, failure: Failed, n: int = 1) -> None:
     """So many attempts have failed in this way."""
     progress = memory.progress
-    if not progress.n_failed_episodes:
+    if not progress.is_failure_told:
+        progress.is_failure_told = True
         _tell_first(memory, environment, failure)
-    progress.n_failed_episodes += n
     if failure.kind in _OF_ENVIRONMENTS and not _has_completed(memory):
         progress.n_failures_at_first += n
         progress.last_failure_at_first = failure.reason
@@ -46,6 +46,12 @@ def note_group(memory: Memory, group: Group) -> str | None:
     last = next(reversed(group.failures.values()))
     is_last = progress.n_failed_groups_in_a_row >= memory.config.limits.failed_groups
     return _reason(last.reason) if is_last or _is_hopeless(last) else None
+
+
+def n_failed(memory: Memory) -> int:
+    """Episodes of the run that failed so far, each attempt by itself."""
+    in_the_air = sum(group.n_failed_attempts for group in memory.groups.values())
+    return memory.progress.n_failed_episodes + in_the_air
 
 
 def reason_to_end(memory: Memory) -> str | None:

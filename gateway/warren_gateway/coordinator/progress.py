@@ -84,6 +84,8 @@ class Progress(BaseModel):
     n_updates: int = 0
     n_tokens: int = 0
     n_failed_episodes: int = 0
+    """Of closed groups, each attempt by itself."""
+    is_failure_told: bool = False
     n_failures_at_first: int = 0
     """Of environments, before the run's first episode completed."""
     last_failure_at_first: str = ""

@@ -6,6 +6,7 @@ Invariant: a step counts as published when every op of it is answered; steps are
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from warren_gateway.coordinator import futility
 from warren_gateway.coordinator.batches import Datum, by_temperature, token_batches
 from warren_gateway.coordinator.keeping import checkpoint
 from warren_gateway.coordinator.memory import Memory
@@ -171,6 +172,6 @@ def _rates(memory: Memory) -> dict[str, float]:
     return {
         "rollout/episodes_s": (progress.n_episodes - episodes) / elapsed_s,
         "rollout/tokens_s": (progress.n_tokens - tokens) / elapsed_s,
-        "episode/failed_total": float(progress.n_failed_episodes),
+        "episode/failed_total": float(futility.n_failed(memory)),
         "stale/dropped_total": float(progress.n_stale_groups),
     }

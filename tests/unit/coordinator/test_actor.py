@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,12 +13,12 @@ from sqlmodel import Session
 from tests.support.brokers import PATIENCE_S, eventually
 from tests.unit.coordinator.world import RUN, World, config
 
-from warren_broker.memory import open_memory
 from warren_broker.port import Broker
 from warren_gateway.coordinator import actor as actors
-from warren_gateway.coordinator import logic, records, service
+from warren_gateway.coordinator import futility, logic, records, service
 from warren_gateway.coordinator.actor import RunActor
 from warren_gateway.coordinator.change import Change
+from warren_gateway.coordinator.mailbox import Mail, Mailbox
 from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.service import Coordinators
 from warren_gateway.coordinator.shares import Shares
@@ -35,19 +35,6 @@ from warren_schemas.wire import encode
 T = TypeVar("T")
 AGO_S = 100.0
 """The world's episodes started so long ago, and have half of it as their time."""
-
-
-@pytest.fixture
-async def broker() -> AsyncGenerator[Broker]:
-    async with open_memory(None, name="gateway") as broker:
-        yield broker
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncGenerator[Store]:
-    store = await Store.open(f"sqlite:///{tmp_path / 'warren.db'}")
-    yield store
-    await store.close()
 
 
 @pytest.fixture
@@ -106,7 +93,7 @@ async def test_episodes_that_ended_while_no_gateway_was_there_are_not_played_aga
 
     await until_trained_on(memory, an_actor(world, memory, store, broker))
 
-    assert memory.progress.n_failed_episodes == 0
+    assert futility.n_failed(memory) == 0
 
 
 class OnceAway(Store):
@@ -138,8 +125,36 @@ async def test_episodes_that_ended_while_the_store_was_away_are_not_played_again
     await until_trained_on(memory, actor)
 
     assert store.memory is None
-    assert memory.progress.n_failed_episodes == 0
+    assert futility.n_failed(memory) == 0
     await store.close()
+
+
+class Slept(Mailbox):
+    """The first look into it takes the machine longer than the episodes have."""
+
+    memory: Memory | None = None
+
+    async def take(self, timeout_s: float) -> Mail:
+        if self.memory is None:
+            return await super().take(timeout_s)
+        self.memory.now_s -= AGO_S
+        for group in self.memory.groups.values():
+            group.deadline_s = 0.0
+        self.memory = None
+        return Mail()
+
+
+async def test_episodes_that_ended_while_the_machine_slept_are_not_played_again(
+    world: World, store: Store, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await record(world, broker)
+    memory = await load(store)
+    monkeypatch.setattr(Slept, "memory", memory)
+    monkeypatch.setattr(actors, "Mailbox", Slept)
+
+    await until_trained_on(memory, an_actor(world, memory, store, broker))
+
+    assert futility.n_failed(memory) == 0
 
 
 async def test_an_end_that_was_never_committed_is_written_after_all(

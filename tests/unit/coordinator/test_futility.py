@@ -4,8 +4,8 @@ import random
 
 from tests.unit.coordinator.world import World, config
 
-from warren_gateway.coordinator import ending
-from warren_schemas.events import RunState, StateChanged
+from warren_gateway.coordinator import ending, futility
+from warren_schemas.events import RunState, StateChanged, WarningRaised
 
 FAILED_GROUPS, GROUP_SIZE = 4, 4
 ENOUGH = FAILED_GROUPS * GROUP_SIZE
@@ -20,7 +20,7 @@ def a_world(failure_rate: float) -> World:
 
 def fail_episodes(world: World, n: int) -> None:
     world.decide()
-    while world.memory.progress.n_failed_episodes < n:
+    while futility.n_failed(world.memory) < n:
         world.move()
         assert not world.memory.is_over
 
@@ -29,7 +29,7 @@ def test_attempts_count_like_members_as_long_as_no_episode_has_completed() -> No
     memory = a_world(failure_rate=1.0).drive(chaos=0.0)
 
     assert memory.state is RunState.FAILED
-    assert ENOUGH <= memory.progress.n_failed_episodes <= ENOUGH + 5
+    assert ENOUGH <= futility.n_failed(memory) <= ENOUGH + 5
 
 
 def test_an_environment_that_works_after_a_while_is_given_the_time() -> None:
@@ -70,6 +70,22 @@ def test_groups_that_run_out_of_time_together_end_the_run_once() -> None:
     assert isinstance(last, StateChanged) and last.state is RunState.FAILED
 
 
+def test_a_failure_counts_once_and_is_told_once_whoever_reads_of_it() -> None:
+    limits = {"steps": 3, "episode_s": 50, "episode_attempts": 1}
+    world = World(config(limits=limits), random.Random(2), failure_rate=0.5)
+    world.decide()
+    while not any(group.n_failed_attempts for group in world.memory.groups.values()):
+        world.move()
+    n_failed = futility.n_failed(world.memory)
+
+    world.load()
+    while world.n_read < len(world.stream):
+        world.read_mail()
+
+    assert futility.n_failed(world.memory) == n_failed
+    assert sum(isinstance(event.body, WarningRaised) for event in world.events) == 1
+
+
 def test_what_the_store_can_t_take_is_left_out_of_the_reason() -> None:
     world = a_world(failure_rate=0.0)
     ending.end(world.memory, RunState.FAILED, "it\0 broke")
@@ -82,7 +98,7 @@ def test_what_the_store_can_t_take_is_left_out_of_the_reason() -> None:
 def test_episodes_that_nobody_plays_are_waited_for() -> None:
     world = a_world(failure_rate=0.0)
     world.decide()
-    while world.memory.progress.n_failed_episodes < 2 * ENOUGH:
+    while futility.n_failed(world.memory) < 2 * ENOUGH:
         world.episodes.clear()
         world.now_s += 60.0
         world.read_mail()

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from tests.support.gateway import Gateway, open_gateway
 
-from warren_broker.memory import open_memory
 from warren_broker.port import Broker
 from warren_gateway.store.store import Store
 
@@ -18,19 +17,6 @@ def any_store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[st
         yield request.getfixturevalue("private_postgres")
     else:
         yield f"sqlite:///{tmp_path / 'warren.db'}"
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncGenerator[Store]:
-    store = await Store.open(f"sqlite:///{tmp_path / 'warren.db'}")
-    yield store
-    await store.close()
-
-
-@pytest.fixture
-async def broker() -> AsyncGenerator[Broker]:
-    async with open_memory(None, name="gateway") as broker:
-        yield broker
 
 
 @pytest.fixture

@@ -1,0 +1,23 @@
+"""What the tests of a gateway and of its coordinators stand on: a real store, the in-process broker."""
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from warren_broker.memory import open_memory
+from warren_broker.port import Broker
+from warren_gateway.store.store import Store
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncGenerator[Store]:
+    store = await Store.open(f"sqlite:///{tmp_path / 'warren.db'}")
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def broker() -> AsyncGenerator[Broker]:
+    async with open_memory(None, name="gateway") as broker:
+        yield broker
