@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from warren_schemas.config import TrainConfig
 from warren_schemas.explain import explain
+from warren_schemas.spelling import spelled_out
 from warren_schemas.yaml_text import YamlError, parse_yaml
 
 
@@ -33,7 +34,9 @@ class ConfigError(ValueError):
 def load_config(text: str, overrides: Sequence[str] = ()) -> TrainConfig:
     """A run's config from YAML text. Raises `ConfigError`."""
     try:
-        data = apply_overrides(_mapping(parse_yaml(text)), overrides)
+        data = spelled_out(_mapping(parse_yaml(text)), TrainConfig)
+        for override in overrides:
+            data = spelled_out(apply_overrides(data, [override]), TrainConfig)
         return TrainConfig.model_validate_json(_to_json(data), strict=True)
     except ValidationError as error:
         raise ConfigError(explain(error, TrainConfig)) from error

@@ -42,7 +42,7 @@ def places_of(model: type[BaseModel], key: str) -> Iterator[str]:
             f"{prefix}{name}.": child
             for prefix, m in level.items()
             for name, info in m.model_fields.items()
-            for child in _models_in(info.annotation)
+            for child in models_in(info.annotation)
         }
 
 
@@ -52,7 +52,7 @@ def _step(place: Place, part: str | int) -> Place:
         return Place((*path, str(part)), models)
     fields = [m.model_fields[part] for m in models if part in m.model_fields]
     if fields:
-        return Place((*path, part), [m for f in fields for m in _models_in(f.annotation)])
+        return Place((*path, part), [m for f in fields for m in models_in(f.annotation)])
     tagged = [m for m in models if part in _tags(m)]
     if tagged:
         return Place(path, tagged)
@@ -67,7 +67,8 @@ def _tags(model: type[BaseModel]) -> list[str]:
     return [values[0] for values in constants if len(values) == 1]
 
 
-def _models_in(annotation: object) -> list[type[BaseModel]]:
+def models_in(annotation: object) -> list[type[BaseModel]]:
+    """The models that a value of this annotation may be, or hold."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [model for argument in get_args(annotation) for model in _models_in(argument)]
+    return [model for argument in get_args(annotation) for model in models_in(argument)]

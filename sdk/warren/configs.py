@@ -11,6 +11,7 @@ from warren.errors import ConfigurationError
 from warren_schemas.config import TrainConfig
 from warren_schemas.explain import explain, nearest
 from warren_schemas.overrides import ConfigError, load_config
+from warren_schemas.spelling import spelled_out
 
 ConfigLike: TypeAlias = "TrainConfig | Mapping[str, object] | str | PathLike[str]"
 
@@ -22,7 +23,7 @@ def to_config(config: ConfigLike) -> TrainConfig:
     if isinstance(config, str | PathLike):
         return read_config(Path(config))
     try:
-        return TrainConfig.model_validate(dict(config))
+        return TrainConfig.model_validate(spelled_out(config, TrainConfig))
     except ValidationError as error:
         raise _invalid("the config", explain(error, TrainConfig)) from error
 

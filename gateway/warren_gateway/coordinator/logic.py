@@ -235,7 +235,8 @@ def _enter(memory: Memory) -> None:
         memory.change.run |= {"state": memory.state.value, "started_s": memory.now_s}
     memory.change.run["phase"] = stage.phase.value
     if stage.n_steps:
-        memory.change.run["n_steps"] = stage.n_steps
+        step = memory.progress.n_published_steps
+        memory.change.run |= {"step": step, "n_steps": stage.n_steps}
     memory.emit(StateChanged(state=memory.state, phase=stage.phase))
     memory.source.enter(memory)
     is_training = stage.phase is Phase.TRAINING

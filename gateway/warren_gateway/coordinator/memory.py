@@ -137,8 +137,6 @@ class Memory:
             change.revision = self.revision
             change.run["progress"] = self.progress.model_dump()
             change.run["stream_offset"] = self.resume_offset
-            if self.stage.n_steps:
-                change.run["step"] = self.progress.n_published_steps
         return change
 
     @property

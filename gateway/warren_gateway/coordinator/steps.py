@@ -140,6 +140,7 @@ def settle(memory: Memory) -> bool:
     while progress.pending and progress.pending[0].last_op <= memory.done_op:
         pending = progress.pending.pop(0)
         progress.n_published_steps += 1
+        memory.change.run["step"] = progress.n_published_steps
         metrics = {
             **pending.metrics,
             **trainer_metrics(pending.answers),

@@ -83,7 +83,7 @@ def replay(
     logprobs. It follows a run that still goes on.
 
     For example:
-        warren replay last --into config.yaml --set algorithm.loss.kind=importance_sampling
+        warren replay last --into config.yaml --set algorithm.loss=importance_sampling
         warren replay last --to trajectories.parquet
         warren replay last --look --from 15m
     """

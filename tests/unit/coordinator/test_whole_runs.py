@@ -55,6 +55,7 @@ def test_a_run_ends_whatever_happens(seed: int, chaos: float) -> None:
     bodies = [event.body for event in world.events]
     steps = [b.step for b in bodies if isinstance(b, StepCompleted) and b.phase is Phase.TRAINING]
     assert steps == list(range(1, world.config.limits.steps + 1))
+    assert world.step_shown == (world.config.limits.steps, world.config.limits.steps)
     evaluations = Counter(b.when for b in bodies if isinstance(b, EvaluationCompleted))
     assert evaluations["before"] == evaluations["after"] == 1
     assert world.listed_checkpoints == set(world.checkpoints)

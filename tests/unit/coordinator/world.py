@@ -258,6 +258,13 @@ class World:
         with Session(self.engine) as session:
             return {row.url for row in session.exec(select(Checkpoint))}
 
+    @property
+    def step_shown(self) -> tuple[int, int]:
+        """What people are told: so many steps of so many."""
+        with Session(self.engine) as session:
+            run = session.get_one(Run, self.run)
+            return run.step, run.n_steps
+
     def lose_model(self) -> None:
         """The trainer's child dies of it; the worker lives on without the model."""
         self.trainer = None

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from warren_schemas.config import AlgorithmConfig, CispoLoss, FullUpdate
 from warren_schemas.overrides import ConfigError, OverrideError, apply_overrides, load_config
 from warren_schemas.yaml_text import YamlError, parse_yaml
 
@@ -51,6 +52,37 @@ def test_overrides_go_on_top_in_order() -> None:
     assert config.evaluation is not None
     assert config.evaluation.episodes == 10
     assert config.sampling.stop == ("a", "b=c")
+
+
+@pytest.mark.parametrize("kind", ["ppo", "gspo", "cispo", "dro", "importance_sampling"])
+def test_the_name_of_a_kind_stands_for_it(kind: str) -> None:
+    text = TEXT + "algorithm: {loss: {kind: ppo, clip_low: 0.5}}\nsource: live\n"
+
+    config = load_config(text, [f"algorithm.loss={kind}", "model.update=full"])
+
+    assert config.algorithm == AlgorithmConfig.model_validate({"loss": {"kind": kind}})
+    assert config.model.update == FullUpdate()
+
+
+def test_a_kind_that_was_named_takes_keys() -> None:
+    text = TEXT + "algorithm: {loss: cispo}\n"
+    assert load_config(text, ["algorithm.loss.clip_high=3"]).algorithm.loss == CispoLoss(
+        clip_high=3.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("override", "error"),
+    [
+        ("algorithm.loss=cipso", "'cipso'; did you mean cispo?"),
+        ("source=recorded", "source.run: missing"),
+        ("algorithm.loss=3", "algorithm.loss: expected keys and values, got 3"),
+    ],
+)
+def test_a_name_of_no_kind_is_told_of(override: str, error: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(TEXT, [override])
+    assert error in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -67,3 +67,13 @@ def test_bytes_are_no_config(path: Path) -> None:
 def test_a_dict_is_held_against_the_same_schema() -> None:
     with pytest.raises(ConfigurationError, match="did you mean environments"):
         to_config({"model": {"base": "m"}, "environment": []})
+
+
+def test_a_dict_may_name_a_kind_as_a_file_may(path: Path) -> None:
+    path.write_text(f"{GOOD}algorithm: {{loss: cispo}}\n")
+    config = {
+        "model": {"base": "warren/tiny"},
+        "environments": [{"name": "guess"}],
+        "algorithm": {"loss": "cispo"},
+    }
+    assert to_config(config) == read_config(path)
