@@ -187,7 +187,8 @@ class Broker(WorkBroker, Protocol):
     async def requeue_dead_letter(self, letter_id: str) -> bool:
         """Publish it to its origin again; False when it is not there (any more).
 
-        Raises `Unroutable` when the origin is gone; the letter then stays in `dead`.
+        Raises `Unroutable` when the origin is gone, and `BrokerUnavailable` when it is full; the letter
+        then stays in `dead`.
         """
         ...
 

@@ -1,7 +1,11 @@
 """Dead letters: what was given up is visible with its reason, and can be tried again."""
 
+from itertools import count
+
+import pytest
 from tests.support.brokers import Place, assert_quiet, letters_of, publish_bodies, take
 
+from warren_broker.errors import BrokerUnavailable
 from warren_broker.port import MAX_REASON_CHARS, Broker
 from warren_broker.topology import DEAD
 
@@ -61,6 +65,21 @@ async def test_a_dead_letter_can_be_tried_again(place: Place, broker: Broker) ->
         await delivery.ack()
     assert [letter.body for letter in await letters_of(broker, queue, 2)] == [b"0", b"2"]
     assert not await broker.requeue_dead_letter(middle.id)
+
+
+async def test_a_letter_whose_queue_is_full_stays(place: Place, broker: Broker) -> None:
+    queue = place.queue(max_messages=1)
+    await broker.declare(queue)
+    await broker.dead_letter(b"bad", origin=queue, reason="no", message_id=f"{place.prefix}-bad")
+    (letter,) = await letters_of(broker, queue, 1)
+    with pytest.raises(BrokerUnavailable):
+        for i in count():
+            await broker.publish(queue, b"fill", message_id=f"{place.prefix}-{i}", timeout_s=1.0)
+
+    with pytest.raises(BrokerUnavailable, match="the queue is full"):
+        await broker.requeue_dead_letter(letter.id)
+
+    assert await letters_of(broker, queue, 1) == [letter]
 
 
 async def test_a_letter_that_is_not_there_can_not_be_tried_again(broker: Broker) -> None:

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from warren_broker.errors import Unroutable
+from warren_broker.errors import BrokerUnavailable, Unroutable
 from warren_broker.memory.client import MemoryBroker
 from warren_broker.memory.streams import Streams, open_streams
 from warren_broker.memory.topics import Topics
@@ -82,6 +82,8 @@ class MemoryHub:
             return False
         if (origin := self._queues.get(letter.origin)) is None:
             raise Unroutable(f"{letter_id} came from {letter.origin}, which is gone")
+        if len(origin.ready) >= origin.max_messages:
+            raise BrokerUnavailable(f"{letter_id} can't go to {letter.origin}: the queue is full")
         self.declare(DEAD).remove(letter)
         letter.origin = letter.reason = ""
         letter.n_requeued += 1

@@ -28,13 +28,13 @@ from yarl import URL
 from warren_broker.errors import BrokerClosed, BrokerUnavailable
 from warren_broker.pauses import pauses
 from warren_broker.rabbitmq.failures import Lost, amqp
+from warren_broker.rabbitmq.goodbyes import CLOSE_S, Goodbyes
 from warren_broker.rabbitmq.transport import HeldConnection
 
 DIAL_S = 10.0
 """How long one attempt to connect may take."""
 CHANNEL_S = 10.0
 """A server that opens no channel within this time is stuck, and the connection is given up."""
-CLOSE_S = 3.0
 CALL_S = 30.0
 MOST_IDLE = 4
 """Channels that are kept open for the next look."""
@@ -62,6 +62,7 @@ class Link:
         """What the current connection was given up for."""
         self._keeper: asyncio.Task[None] | None = None
         self._is_closed = False
+        self.goodbyes = Goodbyes()
         self.n_connections = 0
         self.connected_s = 0.0
         """On the event loop's clock."""
@@ -113,24 +114,28 @@ class Link:
             raise
 
     @asynccontextmanager
-    async def channel(self) -> AsyncGenerator[AbstractChannel]:
+    async def channel(self, *, timeout_s: float = CHANNEL_S) -> AsyncGenerator[AbstractChannel]:
         """A channel for a few calls, closed afterwards. Raises `Lost` and `BrokerClosed`."""
         channel = await self.open_channel()
         try:
             with amqp():
-                async with asyncio.timeout(CHANNEL_S):
+                async with asyncio.timeout(timeout_s):
                     yield channel
         finally:
-            await close_channel(channel)
+            await self.close_channel(channel)
+
+    async def close_channel(self, channel: AbstractChannel) -> None:
+        """Close it, and see it closed if the server answers."""
+        await self.goodbyes.say(channel.close())
 
     @asynccontextmanager
-    async def _lent_channel(self) -> AsyncGenerator[AbstractChannel]:
+    async def _lent_channel(self, *, timeout_s: float) -> AsyncGenerator[AbstractChannel]:
         """The same, and lent again if all went well."""
         channel = self._idle_channel() or await self.open_channel()
         connection, is_well = self._current, False
         try:
             with amqp():
-                async with asyncio.timeout(CHANNEL_S):
+                async with asyncio.timeout(timeout_s):
                     yield channel
             is_well = True
         finally:
@@ -138,7 +143,7 @@ class Link:
             if is_well and len(self._idle) < MOST_IDLE:
                 self._idle.append(channel)
             else:
-                leave_channel(channel)
+                self.goodbyes.begin(channel.close())
 
     def _idle_channel(self) -> AbstractChannel | None:
         while self._idle:
@@ -153,10 +158,12 @@ class Link:
         *,
         timeout_s: float = CALL_S,
         only_looks: bool = False,
+        attempt_s: float = CHANNEL_S,
     ) -> ResultT:
         """Run `operation`, which may run twice, until the server answers.
 
-        `only_looks`: it leaves nothing on the channel. Raises `BrokerUnavailable` after `timeout_s`,
+        `only_looks`: it leaves nothing on the channel. `attempt_s`: an operation that takes longer is
+        begun again. Raises `BrokerUnavailable` after `timeout_s`,
         and what `operation` raises but `Lost`.
         """
         reason = "there is no connection"
@@ -164,9 +171,8 @@ class Link:
             async with asyncio.timeout(timeout_s):
                 for pause_s in pauses():
                     try:
-                        async with (
-                            self._lent_channel() if only_looks else self.channel() as channel
-                        ):
+                        lent = self._lent_channel if only_looks else self.channel
+                        async with lent(timeout_s=attempt_s) as channel:
                             return await operation(channel)
                     except Lost as error:
                         reason = str(error)
@@ -256,26 +262,6 @@ class Link:
                 raise _explain(error, self._url, self._description) from error.__cause__
             raise
         return connection
-
-
-async def close_channel(channel: AbstractChannel) -> None:
-    """Close, and wait for that `CLOSE_S` at most."""
-    await asyncio.wait([leave_channel(channel)], timeout=CLOSE_S)
-
-
-def leave_channel(channel: AbstractChannel) -> asyncio.Future[tuple[BaseException | None]]:
-    """Begin to close; done when it is closed, or its connection is lost.
-
-    Never cut short: aiormq would say goodbye a second time, and a server that has heard the first one
-    takes the second for a breach of the protocol and hangs up.
-    """
-    closing = asyncio.gather(channel.close(), return_exceptions=True)
-    _closing.add(closing)
-    closing.add_done_callback(_closing.discard)
-    return closing
-
-
-_closing: set[asyncio.Future[tuple[BaseException | None]]] = set()
 
 
 async def hang_up(connection: HeldConnection) -> None:

@@ -19,7 +19,7 @@ from pamqp.commands import Basic
 
 from warren_broker.pauses import pauses
 from warren_broker.port import DeadLetter
-from warren_broker.rabbitmq.connection import Link
+from warren_broker.rabbitmq.connection import CALL_S, Link
 from warren_broker.rabbitmq.entities import Entities
 from warren_broker.rabbitmq.messages import (
     REQUEUED,
@@ -35,7 +35,8 @@ from warren_broker.rabbitmq.publisher import Publisher
 from warren_broker.rabbitmq.topology import inspect
 from warren_broker.topology import DEAD
 
-REQUEUE_S = 20.0
+REQUEUE_S = 6.0
+"""How long a full queue may take to make room for a letter."""
 PUT_BACK_S = 1.0
 
 
@@ -85,7 +86,7 @@ class DeadLetters:
             return is_found
 
         async with self._one_at_a_time:
-            return await self._link.call(run)
+            return await self._link.call(run, attempt_s=CALL_S)  # it may lie behind many others
 
     async def _take(self, frames: Frames, limit: int) -> AsyncGenerator[DeliveredMessage]:
         for _ in range(limit):

@@ -21,7 +21,7 @@ from pamqp.commands import Basic
 
 from warren_broker.errors import BrokerUnavailable, Unroutable
 from warren_broker.pauses import pauses
-from warren_broker.rabbitmq.connection import Link, close_channel
+from warren_broker.rabbitmq.connection import Link
 from warren_broker.rabbitmq.failures import Lost, amqp
 from warren_broker.rabbitmq.messages import Parcel
 
@@ -126,7 +126,8 @@ class Publisher:
         if frames is None or frames is not self._frames or self._channel is None:
             return
         channel, self._channel, self._frames = self._channel, None, None
-        task = asyncio.create_task(close_channel(channel), name="close a publishing channel")
+        closing = self._link.close_channel(channel)
+        task = asyncio.create_task(closing, name="close a publishing channel")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 

@@ -39,14 +39,14 @@ class Position:
         is_past = isinstance(start, FromTime) and start.unix_s < time.time()
         self._is_next = start == "next" or (isinstance(start, FromTime) and not is_past)
         self._since_s = start.unix_s if isinstance(start, FromTime) and is_past else None
-        self._last = start - 1 if isinstance(start, int) else -1
+        self._next = start if isinstance(start, int) else None
         self._began_s: float | None = None
         self._has_taken = False
 
     def ask(self) -> str | int | datetime:
         """What to ask of the server at an attach."""
-        if self._last >= 0:
-            return self._last + 1
+        if self._next is not None:
+            return self._next or "first"
         if self._is_next and self._began_s is None:
             self._began_s = time.time()
             return "next"
@@ -57,14 +57,18 @@ class Position:
 
     def admits(self, offset: int, published_s: float | None) -> bool:
         """Whether to hand this one out; if so, the position moves behind it."""
-        if offset <= self._last:
+        if self._next is not None and offset < self._next:
             return False
         is_early = (published_s or self._since_s or 0.0) < (self._since_s or 0.0)
         if is_early and not self._has_taken:
             return False
         self._has_taken = True
-        self._last = offset
+        self._next = offset + 1
         return True
+
+    def rewind(self, offset: int) -> None:
+        """This one was not handed out after all, nor any behind it."""
+        self._next = offset
 
 
 class StreamDelivery:
@@ -88,7 +92,7 @@ class StreamDelivery:
         return 1
 
     @property
-    def offset(self) -> int | None:
+    def offset(self) -> int:
         return self._offset
 
     async def ack(self) -> None:
@@ -140,7 +144,10 @@ class StreamReader(Mailbox):
             self._skip(delivery)
 
     def detached(self) -> None:
-        """What was taken over stays: the next attach goes on behind it."""
+        """What nobody took comes again, so that no more than `prefetch` lies here."""
+        if self._box:
+            self._position.rewind(self._box[0].offset)
+            self._box.clear()
 
     def _skip(self, delivery: StreamDelivery) -> None:
         task = asyncio.create_task(delivery.ack(), name="skip a message of a stream")

@@ -21,8 +21,8 @@ from pamqp.commands import Basic
 
 from warren_broker.errors import BrokerError
 from warren_broker.pauses import pauses
-from warren_broker.rabbitmq.connection import Link, close_channel
-from warren_broker.rabbitmq.failures import Lost, amqp, settle
+from warren_broker.rabbitmq.connection import Link
+from warren_broker.rabbitmq.failures import Lost, amqp
 from warren_broker.rabbitmq.topology import inspect
 
 ATTACH_S = 10.0
@@ -112,7 +112,7 @@ class Subscription:
         """Ask for no more; what was taken over can still be settled."""
         self._is_stopped = True
         if self._frames is not None and self._tag is not None:
-            await settle(self._frames.basic_cancel(self._tag))
+            await self._link.goodbyes.say(self._frames.basic_cancel(self._tag))
 
     async def _attach(self) -> None:
         gone = self._gone = asyncio.Event()
@@ -157,7 +157,7 @@ class Subscription:
     async def _let_go(self) -> None:
         channel, self._channel, self._frames, self._tag = self._channel, None, None, None
         if channel is not None:
-            await close_channel(channel)
+            await self._link.close_channel(channel)
 
     def _fail(self, error: BrokerError) -> None:
         if not self._first.done():

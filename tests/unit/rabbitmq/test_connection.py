@@ -12,8 +12,8 @@ from pamqp.commands import Channel, Connection, Queue
 from tests.support.fake_rabbit import FakeRabbit, fake_rabbit
 from yarl import URL
 
-from warren_broker.rabbitmq import connection
-from warren_broker.rabbitmq.connection import Link, close_channel
+from warren_broker.rabbitmq import goodbyes
+from warren_broker.rabbitmq.connection import Link
 from warren_broker.rabbitmq.topology import inspect
 
 PATIENCE_S = 100.0
@@ -71,19 +71,19 @@ async def test_a_look_that_is_given_up_as_its_answer_comes_costs_no_connection()
         look.cancel()
         await asyncio.wait([look])
         await other.basic_qos(prefetch_count=1)  # by then the answer has come
-        await close_channel(await link.open_channel())
+        await link.close_channel(await link.open_channel())
         assert link.n_connections == 1
 
 
 async def test_a_channel_that_is_long_in_closing_costs_no_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connection, "CLOSE_S", 0.05)
+    monkeypatch.setattr(goodbyes, "CLOSE_S", 0.05)
     async with fake_rabbit() as fake, linked(fake) as link:
         channel = await link.open_channel()
         fake.delay_s = 0.2
-        await close_channel(channel)
-        await close_channel(await link.open_channel())
+        await link.close_channel(channel)
+        await link.close_channel(await link.open_channel())
         assert link.n_connections == 1
 
 

@@ -57,3 +57,12 @@ def test_offsets_come_once_and_in_order(sent: list[int]) -> None:
     position = Position("first")
     taken = [offset for offset in sent if position.admits(offset, None)]
     assert taken == sorted(set(taken))
+
+
+@given(st.lists(st.integers(0, 20), min_size=1))
+def test_what_was_not_handed_out_comes_again(sent: list[int]) -> None:
+    position = Position("first")
+    taken = [offset for offset in sent if position.admits(offset, None)]
+    position.rewind(taken[0])
+    assert position.ask() == (taken[0] or "first")
+    assert [offset for offset in taken if position.admits(offset, None)] == taken
