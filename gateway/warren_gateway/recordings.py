@@ -69,9 +69,10 @@ class Recordings:
         """How far the run has read its stream, and whether it is over."""
         return await self._store.transact(lambda session: _progress(session, run))
 
-    async def config(self, run: str) -> TrainConfig:
+    async def config(self, run: str) -> TrainConfig | None:
+        """None where only a newer gateway can read it."""
         return await self._store.transact(
-            lambda session: _config(session.get_one(Run, run)),
+            lambda session: readable_config(session.get_one(Run, run)),
         )
 
     async def to_archive(self) -> list[RunId]:

@@ -33,6 +33,7 @@ from warren_gateway.runs import Runs
 from warren_gateway.settings import GatewaySettings
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store
+from warren_schemas.ids import RunId
 
 SHUTDOWN_S = 2.0
 """How long requests under way may take to end."""
@@ -77,9 +78,15 @@ async def _serve(
     registry = Registry(broker)
     relay = Relay(store, broker)
     metrics = Metrics(store, broker, settings.runs_dir)
-    coordinators = Coordinators(store, broker, registry, relay, driving=metrics.notify)
     recordings = Recordings(store)
     archive = Archive(recordings, broker, settings.archive_url)
+
+    def take_up(run: RunId) -> None:
+        """A run of a gateway that is gone is recorded here from now on."""
+        metrics.notify(run)
+        archive.notify(run)
+
+    coordinators = Coordinators(store, broker, registry, relay, driving=take_up)
     followers = (coordinators, metrics, archive)
     runs = Runs(store, broker, relay, runs_dir=settings.runs_dir, followers=followers)
     questions = Questions(broker)

@@ -66,10 +66,9 @@ class Archive:
 
     async def _archive(self, run: RunId) -> None:
         config = await self._recordings.config(run)
-        form = config.retention.archive
-        if form is None:
+        if config is None or config.retention.archive is None:
             return
-        folder = await asyncio.to_thread(Folder, self._url, run, form)
+        folder = await asyncio.to_thread(Folder, self._url, run, config.retention.archive)
         if await asyncio.to_thread(folder.is_complete):
             return
         first = await asyncio.to_thread(folder.next_offset)

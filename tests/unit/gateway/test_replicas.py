@@ -12,6 +12,7 @@ from tests.support.gateway import CONFIG
 from tests.support.processes import free_port
 
 from warren_broker.memory import MemoryHub, open_hub
+from warren_gateway.archive.folder import COMPLETE
 from warren_gateway.auth import Key
 from warren_gateway.coordinator import run_leases
 from warren_gateway.service import serve_gateway
@@ -35,7 +36,11 @@ async def serving(
     hub: MemoryHub, store_url: str, home: Path, key: Key
 ) -> AsyncGenerator[aiohttp.ClientSession]:
     settings = GatewaySettings(
-        home=home, store_url=store_url, port=free_port(), api_key=f"wk_{key.id}_{key.secret}"
+        home=home,
+        store_url=store_url,
+        archive_url=(home.parent / "archive").as_uri(),
+        port=free_port(),
+        api_key=f"wk_{key.id}_{key.secret}",
     )
     ready, client = asyncio.Event(), hub.client(home.name)
     task = asyncio.create_task(serve_gateway(client, settings, ready=ready), name=home.name)
@@ -97,6 +102,33 @@ async def test_a_run_moves_to_the_gateway_that_is_left(
         async with two.get(f"/v1/runs/{run}/events") as response, asyncio.timeout(PATIENCE_S):
             events = await response.text()
     assert '"state":"cancelled"' in events
+
+
+async def test_the_gateway_that_is_left_archives_what_it_takes_over(
+    private_postgres: str, tmp_path: Path
+) -> None:
+    key, config = Key.new(), {**CONFIG, "retention": {"archive": "jsonl"}}
+    async with open_hub() as hub, AsyncExitStack() as left, AsyncExitStack() as leaving:
+        one = await leaving.enter_async_context(
+            serving(hub, private_postgres, tmp_path / "one", key)
+        )
+        await left.enter_async_context(serving(hub, private_postgres, tmp_path / "two", key))
+        store = await Store.open(private_postgres)
+        left.push_async_callback(store.close)
+        async with one.post("/v1/runs", json={"config": config}) as response:
+            run = str((await response.json())["id"])
+        _, epoch = await driven(store, run)
+        await leaving.aclose()
+        await driven(store, run, after=epoch)
+        await store.transact(lambda session: wish_for_its_end(session, run))
+        async with asyncio.timeout(PATIENCE_S):
+            while not (tmp_path / "archive" / run / COMPLETE).exists():  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+
+
+def wish_for_its_end(session: Session, run: str) -> None:
+    """As `cancel` does it, without telling any gateway."""
+    session.get_one(Run, run).is_cancel_requested = True
 
 
 async def test_a_wish_told_to_one_gateway_reaches_the_other(

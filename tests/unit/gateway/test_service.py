@@ -150,6 +150,7 @@ async def test_runs_that_only_a_newer_gateway_can_read_are_left_to_it(
             assert response.status == 200
         async with client.get(f"/v1/runs/{runs[2]}/events") as response, asyncio.timeout(60):
             assert '"state":"cancelled"' in await response.text()
+    assert "archived no more" not in caplog.text
 
 
 async def test_it_stops_soon_with_streams_open(broker: Broker, settings: GatewaySettings) -> None:
