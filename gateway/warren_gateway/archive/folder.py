@@ -3,9 +3,11 @@
 A part holds what stands in `PART_MESSAGES` messages of the stream, from a multiple of that number on. So
 its name and its content are the same whoever writes it, and however often.
 
-Invariant: a file that is there under its name is whole; `complete` is there after all of them.
+Invariants: a file that is there under its name is whole; `complete` is there after all of them. What two
+gateways write at once never meets before it is whole.
 """
 
+import secrets
 import tempfile
 from collections.abc import Sequence
 from importlib import import_module
@@ -18,6 +20,7 @@ from warren_schemas.tabular import ParquetFile
 
 PART_MESSAGES = 64
 COMPLETE = "complete"
+_UNFINISHED = ".part"
 
 
 class Folder:
@@ -34,8 +37,7 @@ class Folder:
 
     def next_offset(self) -> int:
         """The first message of the first part that is not there."""
-        names = [str(path).rpartition("/")[2] for path in self._files.ls(self._path, detail=False)]
-        firsts = [int(name.partition(".")[0]) for name in names if name[0].isdigit()]
+        firsts = [int(name.partition(".")[0]) for name in self._names() if name[0].isdigit()]
         return max(firsts, default=-PART_MESSAGES) + PART_MESSAGES
 
     def write(self, first_offset: int, views: Sequence[TrajectoryView]) -> None:
@@ -44,13 +46,21 @@ class Folder:
         with tempfile.TemporaryDirectory(prefix="warren-archive-") as folder:
             local = Path(folder) / name
             _write(local, views, self._form)
-            beside = f"{self._path}/.{name}.part"
+            beside = f"{self._path}/.{name}.{secrets.token_hex(4)}{_UNFINISHED}"
             self._files.put_file(str(local), beside)
             self._files.mv(beside, f"{self._path}/{name}")
 
     def finish(self) -> None:
         """All parts are there."""
         self._files.touch(f"{self._path}/{COMPLETE}")
+        for name in self._names():
+            if name.endswith(_UNFINISHED):  # of a gateway that died, or is late
+                self._files.rm_file(f"{self._path}/{name}")
+
+    def _names(self) -> list[str]:
+        """What is there by now, whoever wrote it."""
+        self._files.invalidate_cache(self._path)
+        return [str(path).rpartition("/")[2] for path in self._files.ls(self._path, detail=False)]
 
 
 def _write(path: Path, views: Sequence[TrajectoryView], form: ArchiveFormat) -> None:

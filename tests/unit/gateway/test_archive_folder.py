@@ -1,0 +1,56 @@
+"""The archive's folder: whole files, whoever else writes them, and one kind of error."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.factories import make_episode_ended
+
+from warren_gateway.archive.folder import COMPLETE, Folder
+from warren_gateway.position import Position
+from warren_gateway.recordings import trajectory_view
+from warren_schemas.http import TrajectoryView
+from warren_schemas.ids import RunId
+
+LocalFileSystem: Any = import_module("fsspec.implementations.local").LocalFileSystem
+RUN = RunId("run_1")
+FIRST_PART = f"{0:012d}.jsonl.zst"
+
+
+def opened(path: Path) -> Folder:
+    return Folder(path.as_uri(), RUN, "jsonl")
+
+
+def one_view() -> list[TrajectoryView]:
+    return [trajectory_view(Position(0), make_episode_ended(), {})]
+
+
+def names_in(path: Path) -> set[str]:
+    return {file.name for file in (path / RUN).iterdir()}
+
+
+def test_two_gateways_write_the_same_part_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One begins and ends while the other is about to move its own into place."""
+    one, other, views = opened(tmp_path), opened(tmp_path), one_view()
+    move = LocalFileSystem.mv
+
+    def mv(self: Any, *paths: str) -> None:
+        monkeypatch.setattr(LocalFileSystem, "mv", move)
+        other.write(0, views)
+        move(self, *paths)
+
+    monkeypatch.setattr(LocalFileSystem, "mv", mv)
+    one.write(0, views)
+    assert names_in(tmp_path) == {FIRST_PART}
+    assert one.next_offset() == other.next_offset() == 64
+
+
+def test_what_a_gateway_left_half_written_is_gone_in_the_end(tmp_path: Path) -> None:
+    folder = opened(tmp_path)
+    (tmp_path / RUN / f".{FIRST_PART}.0123abcd.part").write_text("half")
+    folder.write(0, one_view())
+    folder.finish()
+    assert names_in(tmp_path) == {FIRST_PART, COMPLETE}
