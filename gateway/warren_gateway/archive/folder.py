@@ -9,7 +9,8 @@ gateways write at once never meets before it is whole.
 
 import secrets
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,17 +24,24 @@ COMPLETE = "complete"
 _UNFINISHED = ".part"
 
 
+class ArchiveUnavailable(OSError):
+    """The file system of the archive can't be used, by whatever error of its own."""
+
+
 class Folder:
-    """All calls block. Raise `OSError`, or what the file system of the URL raises."""
+    """All calls block. Raise `ArchiveUnavailable`, or another `OSError` of our own disk."""
 
     def __init__(self, url: str, run: str, form: ArchiveFormat) -> None:
         core: Any = import_module("fsspec.core")
-        self._files, self._path = core.url_to_fs(f"{url.rstrip('/')}/{run}")
+        self._run = run
         self._form: ArchiveFormat = form
-        self._files.makedirs(self._path, exist_ok=True)
+        with self._asked():
+            self._files, self._path = core.url_to_fs(f"{url.rstrip('/')}/{run}")
+            self._files.makedirs(self._path, exist_ok=True)
 
     def is_complete(self) -> bool:
-        return bool(self._files.exists(f"{self._path}/{COMPLETE}"))
+        with self._asked():
+            return bool(self._files.exists(f"{self._path}/{COMPLETE}"))
 
     def next_offset(self) -> int:
         """The first message of the first part that is not there."""
@@ -47,20 +55,35 @@ class Folder:
             local = Path(folder) / name
             _write(local, views, self._form)
             beside = f"{self._path}/.{name}.{secrets.token_hex(4)}{_UNFINISHED}"
-            self._files.put_file(str(local), beside)
-            self._files.mv(beside, f"{self._path}/{name}")
+            with self._asked():
+                self._files.put_file(str(local), beside)
+                self._files.mv(beside, f"{self._path}/{name}")
 
     def finish(self) -> None:
         """All parts are there."""
-        self._files.touch(f"{self._path}/{COMPLETE}")
-        for name in self._names():
-            if name.endswith(_UNFINISHED):  # of a gateway that died, or is late
+        with self._asked():
+            self._files.touch(f"{self._path}/{COMPLETE}")
+        leftovers = [name for name in self._names() if name.endswith(_UNFINISHED)]
+        with self._asked():
+            for name in leftovers:  # of a gateway that died, or is late
                 self._files.rm_file(f"{self._path}/{name}")
 
     def _names(self) -> list[str]:
         """What is there by now, whoever wrote it."""
-        self._files.invalidate_cache(self._path)
-        return [str(path).rpartition("/")[2] for path in self._files.ls(self._path, detail=False)]
+        with self._asked():
+            self._files.invalidate_cache(self._path)
+            paths = [str(path) for path in self._files.ls(self._path, detail=False)]
+        return [path.rpartition("/")[2] for path in paths]
+
+    @contextmanager
+    def _asked(self) -> Generator[None]:
+        """Calls to the file system: each kind has errors of its own, and botocore's are no `OSError`."""
+        try:
+            yield
+        except Exception as error:
+            raise ArchiveUnavailable(
+                f"the archive of {self._run} can't be used: {type(error).__name__}: {error}"
+            ) from error
 
 
 def _write(path: Path, views: Sequence[TrajectoryView], form: ArchiveFormat) -> None:

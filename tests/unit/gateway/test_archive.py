@@ -17,6 +17,7 @@ from tests.support.gateway import CONFIG, Gateway, ended, step
 from warren_broker.topology import trajectories
 from warren_gateway.archive import folder as folder_module
 from warren_gateway.archive import keeper as keeper_module
+from warren_gateway.archive import service as service_module
 from warren_gateway.archive.folder import COMPLETE
 from warren_gateway.archive.service import Archive
 from warren_gateway.store.tables import Run
@@ -131,6 +132,26 @@ async def test_an_archivist_that_starts_over_goes_on_behind_what_is_there(
         await complete(whole, run)
     assert seeds_in(folder, run) == seeds_in(whole, run)
     assert first_part.stat().st_mtime_ns == before
+
+
+async def test_an_object_store_that_is_away_costs_time_only(
+    gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files: Any = import_module("fsspec.implementations.local").LocalFileSystem
+    put = files.put_file
+
+    def put_file(*_: object, **__: object) -> None:
+        monkeypatch.setattr(files, "put_file", put)
+        raise LookupError("no such endpoint")
+
+    monkeypatch.setattr(files, "put_file", put_file)
+    monkeypatch.setattr(service_module, "RETRY_S", 0.01)
+    run = await submitted(gateway, "jsonl")
+    await record(gateway, run, range(2))
+    await has_read(gateway, run, 2, "completed")
+    async with archiving(gateway, tmp_path, run):
+        await complete(tmp_path, run)
+    assert list(seeds_in(tmp_path, run).values()) == [[0, 0, 1, 1]]
 
 
 async def test_a_run_that_does_not_ask_is_not_archived(gateway: Gateway, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.factories import make_episode_ended
 
-from warren_gateway.archive.folder import COMPLETE, Folder
+from warren_gateway.archive.folder import COMPLETE, ArchiveUnavailable, Folder
 from warren_gateway.position import Position
 from warren_gateway.recordings import trajectory_view
 from warren_schemas.http import TrajectoryView
@@ -54,3 +54,22 @@ def test_what_a_gateway_left_half_written_is_gone_in_the_end(tmp_path: Path) -> 
     folder.write(0, one_view())
     folder.finish()
     assert names_in(tmp_path) == {FIRST_PART, COMPLETE}
+
+
+@pytest.mark.parametrize("call", ["makedirs", "exists", "ls", "put_file", "mv", "touch"])
+def test_what_an_object_store_raises_is_one_kind_of_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise LookupError("no such endpoint")  # as little of an `OSError` as botocore's
+
+    monkeypatch.setattr(LocalFileSystem, call, fail)
+    with pytest.raises(ArchiveUnavailable, match="LookupError: no such endpoint"):
+        _use_all(tmp_path)
+
+
+def _use_all(path: Path) -> None:
+    folder = opened(path)
+    folder.is_complete()
+    folder.write(folder.next_offset(), one_view())
+    folder.finish()
