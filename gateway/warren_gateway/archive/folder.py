@@ -1,26 +1,33 @@
 """The archive's files of one run, below any fsspec URL.
 
 A part holds what stands in `PART_MESSAGES` messages of the stream, from a multiple of that number on. So
-its name and its content are the same whoever writes it, and however often.
+its name and its content are the same whoever writes it, and however often, unless the stream has lost some
+of it meanwhile: then the part that was there first stays.
 
-Invariants: a file that is there under its name is whole; `complete` is there after all of them. What two
-gateways write at once never meets before it is whole.
+Invariants
+- A file that is there under its name is whole. What two gateways write at once never meets before it is.
+- A part that lacks messages has beside it, and earlier than itself, the file `missing-` with its number,
+  which says which; so whoever goes on knows of them.
+- After all parts comes `complete`, or, where there is any such file, `incomplete` with what they say.
 """
 
 import secrets
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from warren_gateway.archive.gaps import as_ranges
 from warren_schemas.config import ArchiveFormat
 from warren_schemas.http import TrajectoryView
 from warren_schemas.tabular import ParquetFile
 
 PART_MESSAGES = 64
 COMPLETE = "complete"
+INCOMPLETE = "incomplete"
+_MISSING = "missing-"
 _UNFINISHED = ".part"
 
 
@@ -39,34 +46,61 @@ class Folder:
             self._files, self._path = core.url_to_fs(f"{url.rstrip('/')}/{run}")
             self._files.makedirs(self._path, exist_ok=True)
 
-    def is_complete(self) -> bool:
-        with self._asked():
-            return bool(self._files.exists(f"{self._path}/{COMPLETE}"))
+    def is_finished(self) -> bool:
+        return self._has(COMPLETE) or self._has(INCOMPLETE)
 
     def next_offset(self) -> int:
         """The first message of the first part that is not there."""
         firsts = [int(name.partition(".")[0]) for name in self._names() if name[0].isdigit()]
         return max(firsts, default=-PART_MESSAGES) + PART_MESSAGES
 
-    def write(self, first_offset: int, views: Sequence[TrajectoryView]) -> None:
-        """One part; written beside and moved into place."""
+    def write(
+        self, first_offset: int, views: Sequence[TrajectoryView], missing: Sequence[range] = ()
+    ) -> None:
+        """One part, and which of its messages it lacks."""
         name = f"{first_offset:012d}.{'parquet' if self._form == 'parquet' else 'jsonl.zst'}"
+        if missing:
+            if self._has(name):
+                return  # by a gateway that read them in time
+            self._put_ranges(f"{_MISSING}{first_offset:012d}", missing)
+        self._put(name, lambda path: _write(path, views, self._form))
+
+    def finish(self) -> None:
+        """All parts are there."""
+        missing = self._missing()
+        self._put_ranges(INCOMPLETE if missing else COMPLETE, missing)
+        leftovers = [name for name in self._names() if name.endswith(_UNFINISHED)]
+        with self._asked():
+            for name in leftovers:  # of a gateway that died, or is late
+                self._files.rm_file(f"{self._path}/{name}")
+
+    def _missing(self) -> list[range]:
+        """What all parts lack."""
+        names = sorted(name for name in self._names() if name.startswith(_MISSING))
+        with self._asked():
+            texts = [self._files.cat_file(f"{self._path}/{name}").decode() for name in names]
+        lines = [line.partition("-") for text in texts for line in text.splitlines()]
+        return as_ranges(n for first, _, last in lines for n in range(int(first), int(last) + 1))
+
+    def _put_ranges(self, name: str, ranges: Sequence[range]) -> None:
+        """A line with the first and the last number of each."""
+        lines = "".join(f"{numbers[0]}-{numbers[-1]}\n" for numbers in ranges)
+        self._put(name, lambda path: path.write_text(lines))
+
+    def _put(self, name: str, fill: Callable[[Path], object]) -> None:
+        """Written beside and moved into place."""
         with tempfile.TemporaryDirectory(prefix="warren-archive-") as folder:
             local = Path(folder) / name
-            _write(local, views, self._form)
+            fill(local)
             beside = f"{self._path}/.{name}.{secrets.token_hex(4)}{_UNFINISHED}"
             with self._asked():
                 self._files.put_file(str(local), beside)
                 self._files.mv(beside, f"{self._path}/{name}")
 
-    def finish(self) -> None:
-        """All parts are there."""
+    def _has(self, name: str) -> bool:
         with self._asked():
-            self._files.touch(f"{self._path}/{COMPLETE}")
-        leftovers = [name for name in self._names() if name.endswith(_UNFINISHED)]
-        with self._asked():
-            for name in leftovers:  # of a gateway that died, or is late
-                self._files.rm_file(f"{self._path}/{name}")
+            self._files.invalidate_cache(self._path)
+            return bool(self._files.exists(f"{self._path}/{name}"))
 
     def _names(self) -> list[str]:
         """What is there by now, whoever wrote it."""

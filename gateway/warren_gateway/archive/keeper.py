@@ -1,7 +1,11 @@
-"""The keeper of one run's archive: reads what the run has consumed, and writes it part by part."""
+"""The keeper of one run's archive: reads what the run has consumed, and writes it part by part.
+
+What the stream has lost before it was read, and what can't be read, is written down as missing.
+"""
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Awaitable, Callable, Sequence
 
 from warren_broker.errors import BrokerUnavailable
 from warren_broker.inbox import Claim, Inbox
@@ -16,6 +20,8 @@ from warren_schemas.ids import RunId
 GONE_S = 60.0
 """What the run has read, and does not come for this long, is no longer kept or the broker is away."""
 
+log = logging.getLogger(__name__)
+
 
 class Keeper:
     def __init__(
@@ -25,26 +31,34 @@ class Keeper:
         folder: Folder,
         news: Inbox[RunEvent],
         endings: Inbox[EpisodeEnded],
+        lost: Callable[[range], Awaitable[Sequence[range]]],
     ) -> None:
+        """`lost` says which of the offsets that were passed over are a loss."""
         self._recordings = recordings
         self._run = run
         self._folder = folder
         self._news = news
         self._endings = endings
+        self._lost = lost
         self._ahead: Sequence[Claim[EpisodeEnded]] = ()
         """A message of the next part, which had to be read to see the end of this one."""
+        self._next = 0
+        """The offset behind what was read."""
+        self._missing: list[range] = []
 
     async def keep(self, first: int) -> None:
         """Write every part from this message on; return when the run's last one is written.
 
         Raises `BrokerUnavailable`, `StoreUnavailable`, `OSError`.
         """
+        self._next = first
         is_last = False
         while not is_last:
             end, is_last = await self._until_consumed(first + PART_MESSAGES)
             if end > first:
                 views = await self._read(end)
-                await asyncio.to_thread(self._folder.write, first, views)
+                missing = [lost for gap in self._missing if (lost := _within(gap, first, end))]
+                await asyncio.to_thread(self._folder.write, first, views, missing)
             first += PART_MESSAGES
         await asyncio.to_thread(self._folder.finish)
 
@@ -67,11 +81,23 @@ class Keeper:
             claims = self._ahead or await self._receive()
             self._ahead = ()
             offset = claims[0].offset or 0
+            await self._note_gap(range(self._next, offset))
+            self._next = offset + 1
             if offset >= end:
                 self._ahead = claims
                 break
             views += await self._views(claims, offset)
         return views
+
+    async def _note_gap(self, passed_over: range) -> None:
+        for gap in await self._lost(passed_over) if passed_over else ():
+            self._missing.append(gap)
+            log.warning(
+                "messages %d to %d of the trajectories of %s are missing or unreadable, and not archived",
+                gap[0],
+                gap[-1],
+                self._run,
+            )
 
     async def _receive(self) -> Sequence[Claim[EpisodeEnded]]:
         try:
@@ -89,3 +115,7 @@ class Keeper:
             views.append(trajectory_view(Position(offset, place), claim.item, fates))
             claim.done()
         return views
+
+
+def _within(gap: range, first: int, end: int) -> range:
+    return range(max(gap.start, first), min(gap.stop, end))

@@ -8,6 +8,7 @@ gateways may archive the same run; they write the same files.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeVar
 
 from warren_broker.errors import BrokerError
@@ -15,6 +16,7 @@ from warren_broker.inbox import follow
 from warren_broker.port import Broker
 from warren_broker.topology import run_events
 from warren_gateway.archive.folder import Folder
+from warren_gateway.archive.gaps import lost
 from warren_gateway.archive.keeper import Keeper
 from warren_gateway.recordings import Recordings
 from warren_gateway.store.store import StoreUnavailable
@@ -69,7 +71,7 @@ class Archive:
         if config is None or config.retention.archive is None:
             return
         folder = await asyncio.to_thread(Folder, self._url, run, config.retention.archive)
-        if await asyncio.to_thread(folder.is_complete):
+        if await asyncio.to_thread(folder.is_finished):
             return
         first = await asyncio.to_thread(folder.next_offset)
         events, stream = run_events(run), recording(run, config)
@@ -77,7 +79,8 @@ class Archive:
             follow(self._broker, events, RunEvent, start="next") as news,
             follow(self._broker, stream, EpisodeEnded, start=first, prefetch=PREFETCH) as endings,
         ):
-            await Keeper(self._recordings, run, folder, news, endings).keep(first)
+            lost_here = partial(lost, self._broker, stream)
+            await Keeper(self._recordings, run, folder, news, endings, lost_here).keep(first)
 
     async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
         """Tried again until store, broker and disk are there."""

@@ -18,7 +18,7 @@ from warren_broker.topology import trajectories
 from warren_gateway.archive import folder as folder_module
 from warren_gateway.archive import keeper as keeper_module
 from warren_gateway.archive import service as service_module
-from warren_gateway.archive.folder import COMPLETE
+from warren_gateway.archive.folder import COMPLETE, INCOMPLETE
 from warren_gateway.archive.service import Archive
 from warren_gateway.store.tables import Run
 from warren_schemas.ids import RunId, new_message_id
@@ -74,9 +74,14 @@ async def has_read(gateway: Gateway, run: RunId, offset: int, state: str = "runn
 
 
 async def complete(folder: Path, run: RunId) -> None:
-    """Return when the run's archive is; nothing tells of a file."""
+    """Return when the run's archive is."""
+    await is_there(folder / run, COMPLETE)
+
+
+async def is_there(folder: Path, name: str) -> None:
+    """Nothing tells of a file."""
     async with asyncio.timeout(PATIENCE_S):
-        while not (folder / run / COMPLETE).exists():  # noqa: ASYNC110
+        while not (folder / name).exists():  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 
@@ -120,9 +125,8 @@ async def test_an_archivist_that_starts_over_goes_on_behind_what_is_there(
     await record(gateway, run, range(5))
     await has_read(gateway, run, 5)
     first_part = folder / run / f"{0:012d}.jsonl.zst"
-    async with archiving(gateway, folder, run), asyncio.timeout(PATIENCE_S):
-        while not first_part.exists():  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    async with archiving(gateway, folder, run):
+        await is_there(folder / run, first_part.name)
     before = first_part.stat().st_mtime_ns
     await record(gateway, run, range(5, 9))
     await has_read(gateway, run, 9, "completed")
@@ -132,6 +136,29 @@ async def test_an_archivist_that_starts_over_goes_on_behind_what_is_there(
         await complete(whole, run)
     assert seeds_in(folder, run) == seeds_in(whole, run)
     assert first_part.stat().st_mtime_ns == before
+
+
+async def test_what_the_stream_has_lost_is_told_in_the_end(
+    gateway: Gateway, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also by an archivist that starts over in the middle of it."""
+    retention = {"archive": "jsonl", "size_bytes": 16_000_000}
+    run = await gateway.submit(config={**CONFIG, "retention": retention})
+    await record(gateway, run, range(6))
+    for _ in range(4):  # unreadable, and so long that everything before the last three is dropped
+        await gateway.broker.publish(
+            trajectories(run), b"x" * 5_000_000, message_id=new_message_id()
+        )
+    await record(gateway, run, range(10, 13))
+    async with archiving(gateway, tmp_path, run):
+        await is_there(tmp_path / run, f"{4:012d}.jsonl.zst")
+    assert caplog.text.count(f"messages 0 to 9 of the trajectories of {run} are missing") == 1
+    await has_read(gateway, run, 13, "completed")
+    async with archiving(gateway, tmp_path, run):
+        await is_there(tmp_path / run, INCOMPLETE)
+    assert (tmp_path / run / INCOMPLETE).read_text() == "0-9\n"
+    assert list(seeds_in(tmp_path, run).values()) == [[], [], [10, 10, 11, 11], [12, 12]]
+    assert not (tmp_path / run / COMPLETE).exists()
 
 
 async def test_an_object_store_that_is_away_costs_time_only(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.factories import make_episode_ended
 
-from warren_gateway.archive.folder import COMPLETE, ArchiveUnavailable, Folder
+from warren_gateway.archive.folder import COMPLETE, INCOMPLETE, ArchiveUnavailable, Folder
 from warren_gateway.position import Position
 from warren_gateway.recordings import trajectory_view
 from warren_schemas.http import TrajectoryView
@@ -56,7 +56,29 @@ def test_what_a_gateway_left_half_written_is_gone_in_the_end(tmp_path: Path) -> 
     assert names_in(tmp_path) == {FIRST_PART, COMPLETE}
 
 
-@pytest.mark.parametrize("call", ["makedirs", "exists", "ls", "put_file", "mv", "touch"])
+def test_the_end_says_what_the_parts_lack(tmp_path: Path) -> None:
+    one, other = opened(tmp_path), opened(tmp_path)
+    one.write(0, one_view(), [range(3, 4), range(60, 64)])
+    one.write(64, [], [range(64, 128)])
+    other.write(128, one_view())
+    assert not other.is_finished()
+    other.finish()
+    assert one.is_finished()
+    assert (tmp_path / RUN / INCOMPLETE).read_text() == "3-3\n60-127\n"
+    assert COMPLETE not in names_in(tmp_path)
+
+
+def test_a_whole_part_stays_when_another_gateway_came_too_late_for_it(tmp_path: Path) -> None:
+    one, late = opened(tmp_path), opened(tmp_path)
+    one.write(0, one_view())
+    before = (tmp_path / RUN / FIRST_PART).read_bytes()
+    late.write(0, [], [range(64)])
+    assert (tmp_path / RUN / FIRST_PART).read_bytes() == before
+    late.finish()
+    assert names_in(tmp_path) == {FIRST_PART, COMPLETE}
+
+
+@pytest.mark.parametrize("call", ["makedirs", "exists", "ls", "put_file", "mv", "cat_file"])
 def test_what_an_object_store_raises_is_one_kind_of_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
@@ -70,6 +92,6 @@ def test_what_an_object_store_raises_is_one_kind_of_error(
 
 def _use_all(path: Path) -> None:
     folder = opened(path)
-    folder.is_complete()
-    folder.write(folder.next_offset(), one_view())
+    folder.is_finished()
+    folder.write(folder.next_offset(), [], [range(3, 64)])
     folder.finish()
