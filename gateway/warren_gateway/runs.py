@@ -27,7 +27,7 @@ from warren_gateway.checkpoints import list_checkpoints, require_checkpoint
 from warren_gateway.deleting import RunInUse, delete_run
 from warren_gateway.probe import within
 from warren_gateway.sources import require_source
-from warren_gateway.store.outbox import Relay, post
+from warren_gateway.store.outbox import Relay, is_unsent, post
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Model, Run
 from warren_gateway.streams import recording
@@ -121,6 +121,10 @@ class Runs:
     async def show(self, owner: str, run: str) -> RunView:
         """Raises `NoSuchRun`, `StoreUnavailable`."""
         return self._view(await self._store.transact(partial(_get, owner, run)))
+
+    async def has_unsent_events(self, run: str) -> bool:
+        """Whether an event of the run may not be in its stream yet. Raises `StoreUnavailable`."""
+        return await self._store.transact(lambda session: is_unsent(session, run_events(run)))
 
     async def newest(self, owner: str, state: RunState | None, limit: int) -> list[RunView]:
         """The newest runs, newest first. Raises `StoreUnavailable`."""

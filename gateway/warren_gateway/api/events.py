@@ -5,7 +5,8 @@ Invariants
 - The broker is only asked for more once the client has taken what it was sent: a slow client costs
   no memory here, and one that takes nothing for `SEND_S` is let go.
 - The stream ends after the run's last event. For a run that ended long ago, whose events are no
-  longer kept, it ends when nothing came for `QUIET_S`.
+  longer kept, it ends when nothing came for `QUIET_S`; never before all of them have left the outbox,
+  where those of a gateway that died lie until another one sends them.
 """
 
 import asyncio
@@ -23,12 +24,18 @@ from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Nothing
 from warren_gateway.position import Position
 from warren_gateway.recent import Recent
+from warren_gateway.runs import Runs
+from warren_gateway.store.store import StoreUnavailable
 from warren_schemas.events import RunEvent, StateChanged
 from warren_schemas.http import Problem
 
 PING_S = 15.0
 SEND_S = 30.0
 QUIET_S = 5.0
+LOOK_S = 1.0
+"""How often the outbox is looked at while it holds events of a run that is over."""
+STORE_AWAY_S = 60.0
+"""How long a store that doesn't answer is asked again."""
 PREFETCH = 32
 
 log = logging.getLogger(__name__)
@@ -39,14 +46,44 @@ async def run_events_live(call: Call[Nothing]) -> web.StreamResponse:
     after = _last_event(call.request)
     start = after.offset if after else "first"
     stream = run_events(run.id)
-    quiet_s = QUIET_S if run.state.is_final else None
     async with (
         follow(call.parts.broker, stream, RunEvent, start=start, prefetch=PREFETCH) as inbox,
         sse_response(call.request, ping_interval=PING_S, send_timeout=SEND_S) as response,
     ):
-        feed = _Feed(inbox, response, after, quiet_s)
-        await until_first(feed.pump(), response.wait(), call.parts.closing.wait())
+        feed = _Feed(inbox, response, after)
+        over = [_watch_end(call, run.id, feed)] if run.state.is_final else []
+        await until_first(feed.pump(), response.wait(), call.parts.closing.wait(), *over)
     return response
+
+
+async def _watch_end(call: Call[Nothing], run: str, feed: "_Feed") -> None:
+    """Return once nothing more will come; cut the connection where that can't be found out."""
+    try:
+        await _until_sent(call.parts.runs, run)
+    except StoreUnavailable as error:
+        log.warning("a stream of events was cut off: %s", error)
+        if call.request.transport is not None:
+            call.request.transport.abort()  # so that nobody takes it for the end
+        return
+    await feed.until_quiet()
+
+
+async def _until_sent(runs: Runs, run: str) -> None:
+    """Return once all events of a run that is over are in its stream.
+
+    Raises `StoreUnavailable` when the store has not answered for `STORE_AWAY_S`.
+    """
+    now_s = asyncio.get_running_loop().time
+    answered_s = now_s()
+    while True:
+        try:
+            if not await runs.has_unsent_events(run):
+                return
+            answered_s = now_s()
+        except StoreUnavailable:
+            if now_s() - answered_s > STORE_AWAY_S:
+                raise
+        await asyncio.sleep(LOOK_S)
 
 
 class _Feed:
@@ -57,33 +94,37 @@ class _Feed:
         inbox: Inbox[RunEvent],
         response: EventSourceResponse,
         after: Position | None,
-        quiet_s: float | None,
     ) -> None:
         self._inbox = inbox
         self._response = response
         self._after = after
-        self._quiet_s = quiet_s
+        self._n_taken = 0
         self._sent = Recent()
 
     async def pump(self) -> None:
         """Send until the last event, or until either side is gone."""
         try:
-            async with asyncio.timeout(self._quiet_s) as quiet:
-                await self._pump(quiet)
+            await self._pump()
         except (TimeoutError, ConnectionResetError) as error:
             log.debug("a stream of events ended early: %s", error)
         except BrokerError as error:
             log.warning("a stream of events was cut off: %s", error)
 
-    async def _pump(self, quiet: asyncio.Timeout) -> None:
+    async def until_quiet(self) -> None:
+        """Return when nothing came for `QUIET_S`."""
+        n_before = -1
+        while n_before != self._n_taken:
+            n_before = self._n_taken
+            await asyncio.sleep(QUIET_S)
+
+    async def _pump(self) -> None:
         async for claims in self._inbox:
             for place, claim in enumerate(claims):
                 await self._send(Position(claim.offset or 0, place), claim.item)
                 claim.done()
+                self._n_taken += 1
                 if is_last(claim.item):
                     return
-            if self._quiet_s is not None:
-                quiet.reschedule(asyncio.get_running_loop().time() + self._quiet_s)
 
     async def _send(self, position: Position, event: RunEvent) -> None:
         is_known = self._after is not None and position <= self._after

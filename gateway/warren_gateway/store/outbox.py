@@ -68,6 +68,14 @@ def post(
         session.exec(insert(OutboxRow), params=rows)
 
 
+def is_unsent(session: Session, stream: Stream) -> bool:
+    """Whether something that was posted to the stream may not be in it yet."""
+    query = select(OutboxRow.id).where(
+        col(OutboxRow.address) == stream.name, col(OutboxRow.address_kind) == "stream"
+    )
+    return session.exec(query.limit(1)).first() is not None
+
+
 def _messages(items: Sequence[Item], most: int) -> Iterable[bytes]:
     for start in range(0, len(items), most):
         yield from _halved(items[start : start + most])

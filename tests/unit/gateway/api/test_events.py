@@ -12,17 +12,19 @@ import aiohttp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import update
+from sqlalchemy import delete, update
 from sqlmodel import Session, col
 from tests.support.gateway import Gateway, ended, event, open_gateway, publish_events, step
 
 from warren.sse import ServerEvent, SseParser
 from warren_broker.inbox import Inbox, follow
 from warren_broker.port import Broker
+from warren_broker.topology import run_events
 from warren_gateway.api import events as events_module
 from warren_gateway.position import Position
+from warren_gateway.store.outbox import post
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import Run
+from warren_gateway.store.tables import OutboxRow, Run
 from warren_schemas.events import RunEvent, RunState, StateChanged, WarningRaised
 from warren_schemas.http import Problem
 
@@ -92,10 +94,38 @@ async def test_a_run_whose_events_are_no_longer_kept_ends_soon(
 
     def end(session: Session) -> None:
         session.exec(update(Run).where(col(Run.id) == run).values(state=RunState.FAILED))
+        session.exec(delete(OutboxRow))
 
     await gateway.store.transact(end)
     async with asyncio.timeout(60):
         assert await _all(gateway, run) == []
+
+
+async def test_a_run_that_is_over_is_told_to_its_end_while_that_waits_in_the_outbox(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the gateway that ended it died before sending, until another one does."""
+    monkeypatch.setattr(events_module, "QUIET_S", 0.0)
+    monkeypatch.setattr(events_module, "LOOK_S", 0.01)
+    monkeypatch.setattr(events_module, "PING_S", 0.01)
+    run = await gateway.submit()
+
+    def end(session: Session) -> None:
+        session.exec(update(Run).where(col(Run.id) == run).values(state=RunState.COMPLETED))
+        post(session, run_events(run), event(run, step(1)), event(run, ended()))
+
+    await gateway.store.transact(end)
+    async with gateway.ann.get(f"/v1/runs/{run}/events") as response:
+        for _ in range(50):
+            assert (await response.content.readline()).strip() in (b"", b": ping")
+        relaying = asyncio.create_task(gateway.relay.run())
+        monkeypatch.setattr(events_module, "QUIET_S", 60.0)
+        async with asyncio.timeout(60):
+            text = (await response.content.read()).decode()
+        relaying.cancel()
+        await asyncio.wait({relaying})
+    names = [line for line in text.splitlines() if line.startswith("event:")]
+    assert names == ["event: state_changed", "event: step_completed", "event: state_changed"]
 
 
 async def test_a_silent_run_is_kept_alive_by_pings(

@@ -5,13 +5,18 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import aiohttp
 import pytest
+from sqlmodel import Session
 from tests.support.brokers import eventually
 from tests.support.gateway import open_gateway
 from tests.support.private_postgres import PrivatePostgres
 
 from warren_broker.port import Broker
+from warren_gateway.api import events
 from warren_gateway.store.store import Store
+from warren_gateway.store.tables import Run
+from warren_schemas.events import RunState
 from warren_schemas.http import Problem, RunList
 
 
@@ -53,4 +58,27 @@ async def test_a_killed_database_is_503_until_it_is_back(
         async with gateway.ann.get("/v1/runs") as response:
             runs = RunList.model_validate_json(await response.read()).runs
         assert [view.id for view in runs] == [run]
+    await store.close()
+
+
+async def test_events_that_may_lie_in_a_database_that_is_away_have_no_end(
+    server: PrivatePostgres, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stream is cut off, so that nobody takes it for all."""
+    monkeypatch.setattr(events, "QUIET_S", 0.01)
+    monkeypatch.setattr(events, "LOOK_S", 0.01)
+    monkeypatch.setattr(events, "STORE_AWAY_S", 0.1)
+    store = await Store.open(server.new_database())
+    async with open_gateway(store, broker, tmp_path) as gateway:
+        run = await gateway.submit()  # its first event stays in the outbox: nothing relays here
+
+        def end(session: Session) -> None:
+            session.get_one(Run, run).state = RunState.COMPLETED
+
+        await store.transact(end)
+        async with gateway.ann.get(f"/v1/runs/{run}/events") as response:
+            await asyncio.to_thread(server.kill)
+            with pytest.raises(aiohttp.ClientPayloadError):
+                async with asyncio.timeout(60):
+                    await response.content.read()
     await store.close()
