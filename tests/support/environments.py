@@ -7,6 +7,7 @@ a letter, the policy says it `n_turns` times, each time for a reward of 1.
 import asyncio
 import ctypes
 import logging
+import multiprocessing
 import os
 import random
 import sys
@@ -276,6 +277,17 @@ class Filed(Letters):
     def tasks(self, split: str) -> None:
         if split != "train":
             time.sleep(7.0)  # longer than a process may be silent
+
+
+class Managing(Letters):
+    """Has a process of its own, forked with all that the episode's process has open."""
+
+    name = "managing"
+    isolation = "process"
+
+    def reset(self, task: None, ctx: Context) -> str:
+        self.manager = multiprocessing.get_context("fork").Manager()
+        return super().reset(task, ctx)
 
 
 class NoSteps(Env):

@@ -1,5 +1,6 @@
 """Server processes that belong to the test run: own port, own folder, and they die with it."""
 
+import asyncio
 import contextlib
 import itertools
 import os
@@ -20,6 +21,7 @@ _TESTER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) %
 _PORTS = range(_FIRST_PORT + _TESTER, _PORTS_END, _MOST_TESTERS)
 """Of this process; those that test beside it have others."""
 _MOST_KEEPERS = 64
+_PATIENCE_S = 100.0
 _keepers = deque[socket.socket]()
 _next_ports = itertools.cycle(random.sample(_PORTS, len(_PORTS)))
 
@@ -115,6 +117,27 @@ def kill_and_wait(pids: Sequence[int]) -> None:
         with contextlib.suppress(ProcessLookupError), _pidfd(pid) as process:
             signal.pidfd_send_signal(process, signal.SIGKILL)
             select.select([process], [], [])
+
+
+def is_alive(pid: int) -> bool:
+    """Whoever's child it is; False for one that nobody has reaped yet."""
+    try:
+        with _pidfd(pid) as process:
+            return not select.select([process], [], [], 0)[0]
+    except ProcessLookupError:
+        return False
+
+
+async def until_dead(pid: int) -> None:
+    """Return when it has ended, whoever's child it is. Raises `TimeoutError`."""
+    with contextlib.suppress(ProcessLookupError), _pidfd(pid) as process:
+        loop, dead = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(process, dead.set)
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await dead.wait()
+        finally:
+            loop.remove_reader(process)
 
 
 @contextlib.contextmanager

@@ -3,9 +3,11 @@
 The supervisor's event loop stays free: it sends frames, awaits frames, and may kill the child at any
 moment.
 
-Invariants: a child that dies is an exception (`ChildDied`) with its true exit code, never a hang; a
-supervisor that dies takes its children with it (the kernel kills them, and their socket ends);
-whatever a child has started dies with it, before its process id can be given to another.
+Invariants: a child that dies is an exception (`ChildDied`) with its true exit code, never a hang,
+whoever else holds its end of the socket; what it had said before is received first. A supervisor
+that dies takes its children with it (the kernel kills them, and their socket ends); whatever a child
+has started dies with it, before its process id can be given to another, unless that has made itself
+a session of its own.
 
 A frame is a u32 little-endian length and that many bytes; what they mean is up to the two ends.
 """
@@ -13,15 +15,15 @@ A frame is a u32 little-endian length and that many bytes; what they mean is up 
 import asyncio
 import contextlib
 import ctypes
-import logging
 import os
 import signal
 import socket
 import struct
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+from warren_broker.worker.process import Process
 
 _LENGTH = struct.Struct("<I")
 _FD_VARIABLE = "WARREN_CHILD_FD"
@@ -30,8 +32,6 @@ _PR_SET_PDEATHSIG = 1
 _READ_AHEAD_BYTES = 1024 * 1024
 _WRITE_HIGH_WATER_BYTES = 4 * 1024 * 1024
 _LAST_MOMENT_S = 3.0
-
-log = logging.getLogger(__name__)
 
 
 class ChildDied(Exception):
@@ -52,16 +52,13 @@ class Child:
     """The supervisor's end. One task may send while another receives."""
 
     def __init__(
-        self,
-        name: str,
-        process: "subprocess.Popen[bytes]",
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
+        self, process: Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        self.name = name
+        self.name = process.name
         self._process = process
         self._reader = reader
         self._writer = writer
+        process.ended.add_done_callback(self._hang_up)
 
     @classmethod
     async def spawn(
@@ -110,21 +107,24 @@ class Child:
         """
         ours, theirs = socket.socketpair()
         with theirs:
+            fd = theirs.fileno()
             try:
-                # From the loop's own thread: the kernel kills a child when its parent *thread* ends.
-                command = program(theirs.fileno())
-                process = _start(command, variables, (theirs.fileno(), *descriptors), log_path)
+                process = Process(
+                    name,
+                    program(fd),
+                    variables=variables,
+                    descriptors=(fd, *descriptors),
+                    log_path=log_path,
+                )
             except OSError:
                 ours.close()
                 raise
         try:
-            reader, writer = await asyncio.open_connection(sock=ours, limit=_READ_AHEAD_BYTES)
+            reader, writer = await _opened(ours)
         except asyncio.CancelledError:
-            process.kill()
-            process.wait()
+            process.reap()
             raise
-        writer.transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER_BYTES)
-        return cls(name, process, reader, writer)
+        return cls(process, reader, writer)
 
     @property
     def pid(self) -> int:
@@ -133,10 +133,7 @@ class Child:
     @property
     def is_alive(self) -> bool:
         """False once it has ended, also when nobody has talked to it since; it stays unreaped."""
-        if self._process.returncode is not None:
-            return False
-        states = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        return os.waitid(os.P_PID, self._process.pid, states) is None
+        return self._process.is_alive
 
     async def send(self, frame: bytes) -> None:
         """Hand over a frame; waits while the child is far behind. Raises `ChildDied`."""
@@ -146,6 +143,8 @@ class Child:
             await self._writer.drain()
         except (ConnectionError, RuntimeError) as error:
             raise await self._death() from error
+        if self._writer.is_closing():  # it died while we waited
+            raise await self._death()
 
     async def receive(self) -> bytes:
         """The next frame. Raises `ChildDied`."""
@@ -156,72 +155,51 @@ class Child:
             raise await self._death() from error
 
     def kill(self) -> None:
-        """End it now, and its whole process group with it."""
-        if self._process.returncode is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
+        """End it now, and whatever it has started."""
+        self._process.kill()
 
     async def close(self, *, grace_s: float = 3.0) -> None:
         """End the conversation; kill what does not leave within `grace_s`."""
         self._writer.close()
-        await self._end(grace_s)
+        await self._process.end(grace_s)
         with contextlib.suppress(ConnectionError):
             await self._writer.wait_closed()
 
     async def _death(self) -> ChildDied:
         """The conversation has ended: a child that is leaving gets the time to say its exit code."""
         self._writer.close()
-        return ChildDied(self.name, await self._end(_LAST_MOMENT_S))
+        return ChildDied(self.name, await self._process.end(_LAST_MOMENT_S))
 
-    async def _end(self, grace_s: float) -> int:
-        """Wait, kill what is left, and reap; cancelled, it does so at once. The exit code."""
-        try:
-            await self._leaves_within(grace_s)
-            self.kill()
-            await self._has_exited()
-        finally:
-            self.kill()
-            self._process.wait()
-        return self._process.returncode
-
-    async def _leaves_within(self, grace_s: float) -> None:
-        try:
-            async with asyncio.timeout(grace_s):
-                await self._has_exited()
-        except TimeoutError:
-            log.warning("%s does not leave and is killed", self.name)
-
-    async def _has_exited(self) -> None:
-        """Return when the child is dead, and leave it unreaped: its id stays its own until `wait`."""
-        if self._process.returncode is not None:
-            return
-        loop = asyncio.get_running_loop()
-        exited = asyncio.Event()
-        descriptor = os.pidfd_open(self._process.pid)
-        loop.add_reader(descriptor, exited.set)
-        try:
-            await exited.wait()
-        finally:
-            loop.remove_reader(descriptor)
-            os.close(descriptor)
+    def _hang_up(self, _ended: "asyncio.Future[None]") -> None:
+        """Others may still hold its end: nobody is to wait for those."""
+        self._writer.transport.abort()
 
 
-def _start(
-    command: Sequence[str],
-    variables: Mapping[str, str],
-    descriptors: Sequence[int],
-    log_path: Path | None,
-) -> "subprocess.Popen[bytes]":
-    with contextlib.ExitStack() as stack:
-        output = stack.enter_context(log_path.open("ab")) if log_path else None
-        return subprocess.Popen(
-            command,
-            env=variables,
-            pass_fds=descriptors,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
+async def _opened(ours: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=_READ_AHEAD_BYTES, loop=loop)
+    transport, protocol = await loop.create_connection(lambda: _Protocol(ours, reader), sock=ours)
+    transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER_BYTES)
+    return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+
+
+class _Protocol(asyncio.StreamReaderProtocol):
+    """However a conversation ends, what was said before can still be read."""
+
+    def __init__(self, ours: socket.socket, reader: asyncio.StreamReader) -> None:
+        super().__init__(reader, loop=asyncio.get_running_loop())
+        self._ours = ours
+        self._heard = reader
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._hear_the_rest()
+        super().connection_lost(None)  # with an error, the reader would forget what it holds
+
+    def _hear_the_rest(self) -> None:
+        with contextlib.suppress(OSError):
+            self._ours.shutdown(socket.SHUT_RD)  # nobody can add to what lies there
+            while said := self._ours.recv(_READ_AHEAD_BYTES):
+                self._heard.feed_data(said)
 
 
 class Channel:
@@ -254,7 +232,11 @@ class Channel:
         self._socket.sendall(_LENGTH.pack(len(frame)) + frame)
 
     def detach(self) -> socket.socket:
-        """The bare socket, for a loop of one's own; only before anything was received."""
+        """The bare socket, for a loop of one's own; only before anything was received.
+
+        The caller's to close, which ends it in this process.
+        """
+        self._file.close()
         return self._socket
 
     def close(self) -> None:

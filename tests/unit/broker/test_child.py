@@ -4,14 +4,19 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
+import uvloop
+from tests.support.processes import is_alive, until_dead
 
-from warren_broker.worker.child import Child, ChildDied
+from warren_broker.worker.child import Channel, Child, ChildDied
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 100.0
@@ -32,20 +37,6 @@ async def spawn(n_threads: int = 1, log_path: Path | None = None) -> Child:
         environment={"PYTHONPATH": str(ROOT)},
         log_path=log_path,
     )
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state not in "ZX"
-
-
-async def until_dead(pid: int) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while is_alive(pid):  # noqa: ASYNC110 - somebody else's child tells us nothing
-            await asyncio.sleep(0.02)
 
 
 @pytest.mark.parametrize("size_bytes", [0, 1, 70_000, 9_000_000])
@@ -133,14 +124,137 @@ async def test_a_cancelled_close_kills_at_once(child: Child) -> None:
     assert not is_alive(child.pid)
 
 
-async def test_what_a_child_started_dies_with_it(child: Child) -> None:
-    await child.send(b"have a child")
-    grandchild = int(await asyncio.wait_for(child.receive(), PATIENCE_S))
+async def forked(child: Child, shared: str) -> int:
+    """A process that holds the child's end of the socket, too; see `obedient_child`."""
+    await child.send(b"fork " + shared.encode())
+    return int(await asyncio.wait_for(child.receive(), PATIENCE_S))
+
+
+@asynccontextmanager
+async def stranger(child: Child) -> AsyncGenerator[int]:
+    """One that left the child's session, so that it outlives the child."""
+    pid = await forked(child, "nothing")
+    try:
+        yield pid
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("shared", ["group", "session"])
+async def test_what_a_child_started_dies_with_it(child: Child, shared: str) -> None:
+    grandchild = await forked(child, shared)
     assert is_alive(grandchild)
-    await child.send(b"exit 0")
-    with pytest.raises(ChildDied, match="exit code 0"):
+    await child.send(b"exit 3")
+    with pytest.raises(ChildDied, match="exit code 3"):
         await asyncio.wait_for(child.receive(), PATIENCE_S)
     await until_dead(grandchild)
+
+
+@pytest.mark.parametrize("shared", ["group", "session"])
+async def test_what_a_child_started_dies_with_it_though_nobody_talks_to_it(
+    child: Child, shared: str
+) -> None:
+    grandchild = await forked(child, shared)
+    child.kill()
+    await until_dead(grandchild)
+
+
+async def test_a_cancelled_close_kills_what_the_child_started(child: Child) -> None:
+    grandchild = await forked(child, "session")
+    await child.send(b"hang")
+    closing = asyncio.create_task(child.close(grace_s=3600.0))
+    await asyncio.wait([closing], timeout=0.1)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(closing, PATIENCE_S)
+    await until_dead(grandchild)
+
+
+async def test_who_else_holds_the_socket_does_not_hide_a_death(child: Child) -> None:
+    async with stranger(child) as pid:
+        child.kill()
+        for _ in range(2):
+            with pytest.raises(ChildDied, match="SIGKILL"):
+                await asyncio.wait_for(child.receive(), PATIENCE_S)
+        with pytest.raises(ChildDied, match="SIGKILL"):
+            await asyncio.wait_for(child.send(b"echo x"), PATIENCE_S)
+        assert is_alive(pid)
+
+
+async def test_who_else_holds_the_socket_does_not_hold_the_sender(child: Child) -> None:
+    async with stranger(child):
+        await child.send(b"hang")
+        sending = asyncio.create_task(child.send(bytes(20_000_000)))
+        await asyncio.wait([sending], timeout=0.1)
+        assert not sending.done()
+        child.kill()
+        with pytest.raises(ChildDied, match="SIGKILL"):
+            await asyncio.wait_for(sending, PATIENCE_S)
+
+
+async def test_who_else_holds_the_socket_does_not_hold_close(child: Child) -> None:
+    async with stranger(child):
+        await child.send(b"hang")
+        await child.send(bytes(2**21))
+        await asyncio.wait_for(child.close(grace_s=0.1), PATIENCE_S)
+
+
+@pytest.mark.parametrize("n", [1, 21])
+async def test_what_a_child_said_before_it_died_is_received(child: Child, n: int) -> None:
+    """Also what does not fit into the reader, and lies in the socket."""
+    async with stranger(child):
+        await child.send(b"repeat %d" % n)
+        await child.send(b"exit 5")
+        await until_dead(child.pid)
+        for _ in range(n):
+            said = await asyncio.wait_for(child.receive(), PATIENCE_S)
+            assert said == (b"%d" % n).ljust(100_000)
+        with pytest.raises(ChildDied, match="exit code 5"):
+            await asyncio.wait_for(child.receive(), PATIENCE_S)
+
+
+async def test_what_a_child_said_is_received_though_it_did_not_hear_all(child: Child) -> None:
+    await child.send(b"echo 1")
+    await child.send(b"echo 2")
+    await child.send(b"exit 5")
+    await child.send(b"echo 3")
+    await until_dead(child.pid)
+    with pytest.raises(ChildDied, match="exit code 5"):
+        await child.send(b"echo 4")
+    assert [await child.receive(), await child.receive()] == [b"1", b"2"]
+    with pytest.raises(ChildDied, match="exit code 5"):
+        await child.receive()
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        test_who_else_holds_the_socket_does_not_hide_a_death,
+        test_who_else_holds_the_socket_does_not_hold_the_sender,
+        test_who_else_holds_the_socket_does_not_hold_close,
+        partial(test_what_a_child_said_before_it_died_is_received, n=21),
+        test_what_a_child_said_is_received_though_it_did_not_hear_all,
+    ],
+)
+def test_it_ends_no_other_way_on_the_event_loop_of_env_workers(
+    end: Callable[[Child], Awaitable[None]],
+) -> None:
+    async def with_child() -> None:
+        child = await spawn()
+        await end(child)
+        await child.close(grace_s=0.1)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(with_child())
+
+
+def test_a_detached_socket_is_closed_by_its_new_owner() -> None:
+    ours, theirs = socket.socketpair()
+    with ours:
+        channel = Channel(theirs)
+        channel.detach().close()
+        assert ours.recv(1) == b""
+        del channel
 
 
 async def test_a_killed_supervisor_takes_its_child_with_it() -> None:

@@ -9,11 +9,13 @@ import signal
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from tests.support.crowd import below, resident_mib
 from tests.support.hosting import Player, child_pids, observed, refused
 from tests.support.interacting import spec
+from tests.support.processes import until_dead
 
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Observed, Refused
@@ -120,6 +122,29 @@ async def test_an_episode_whose_process_was_killed_between_turns_is_rebuilt() ->
             os.kill(pid, 9)
         await asyncio.wait_for(count_becomes(1), PATIENCE_S)
         assert (await observed(player.step("a"))).reward is not None
+
+
+def sockets(pid: int) -> set[str]:
+    links = (os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir())
+    return {name for name in links if name.startswith("socket:")}
+
+
+async def test_what_an_episode_forked_does_not_hide_that_all_of_them_are_gone() -> None:
+    async with hosted("tests.support.environments:Managing") as host:
+        player = Player(host, spec("managing"))
+        await observed(player.reset())
+        nursery, *others = below()
+        assert len(others) == 2
+        assert not any(sockets(nursery) & sockets(pid) for pid in others)
+        os.kill(nursery, signal.SIGSTOP)
+        step = asyncio.ensure_future(player.step("a"))
+        for _ in range(10):
+            await asyncio.sleep(0)  # the frame is on its way
+        os.kill(nursery, signal.SIGKILL)
+        assert (await refused(step)).kind is CRASHED
+        for pid in others:
+            await until_dead(pid)
+        await observed(Player(host, spec("managing")).reset())
 
 
 async def test_the_usual_limit_of_open_files_does_not_limit_episodes() -> None:
