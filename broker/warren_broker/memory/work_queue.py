@@ -6,7 +6,7 @@ a full queue can hold publishers back but never a consumer.
 """
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -52,7 +52,7 @@ class Queue:
         self._takers: list[Taker] = []
         self._hungry: deque[Taker] = deque()
         self._delayed: dict[Message, asyncio.TimerHandle] = {}
-        self._crowd: deque[tuple[Message, asyncio.Future[None]]] = deque()
+        self._crowd: OrderedDict[asyncio.Future[None], Message] = OrderedDict()
         self.is_deleted = False
 
     @property
@@ -66,7 +66,8 @@ class Queue:
             self.put(message)
             return None
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._crowd.append((message, future))
+        self._crowd[future] = message
+        future.add_done_callback(self._leave_crowd)  # also of who gives up
         return future
 
     def put(self, message: Message) -> None:
@@ -122,7 +123,7 @@ class Queue:
     def delete(self) -> None:
         """The queue is deleted: its consumers end, its messages go with it."""
         self.is_deleted = True
-        for message, future in self._crowd:
+        for future, message in self._crowd.items():
             if not future.done():
                 future.set_exception(Unroutable(f"{self.name} was deleted; {message.id} not sent"))
         for taker in list(self._takers):
@@ -139,7 +140,7 @@ class Queue:
         yield from self._delayed
         self._delayed.clear()
         while self._crowd:
-            message, future = self._crowd.popleft()
+            future, message = self._crowd.popitem(last=False)
             if not future.done():
                 future.set_result(None)
                 yield message
@@ -160,10 +161,13 @@ class Queue:
 
     def _let_in(self) -> None:
         while self._crowd and len(self.ready) < self.max_messages:
-            message, future = self._crowd.popleft()
+            future, message = self._crowd.popitem(last=False)
             if not future.done():
                 future.set_result(None)
                 self.ready.append(message)
+
+    def _leave_crowd(self, future: "asyncio.Future[None]") -> None:
+        self._crowd.pop(future, None)
 
     def _delay_is_over(self, message: Message) -> None:
         del self._delayed[message]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.brokers import PATIENCE_S, take
+from tests.support.brokers import take
 
 from warren_broker.errors import BrokerUnavailable, Unroutable
 from warren_broker.memory import open_hub, open_memory
@@ -263,16 +263,3 @@ async def test_one_consumer_serves_one_task() -> None:
         with pytest.raises(RuntimeError, match="two are iterating"):
             await anext(consumer)
         first.cancel()
-
-
-async def test_a_timeout_of_a_full_queue_is_said_so() -> None:
-    full = replace(QUEUE, max_messages=1)
-    async with open_memory() as broker, asyncio.timeout(PATIENCE_S):
-        await broker.declare(full)
-        await broker.publish(full, b"1", message_id="1")
-        with pytest.raises(BrokerUnavailable, match=r"work took no message within 0\.05 s"):
-            await broker.publish(full, b"2", message_id="2", timeout_s=0.05)
-        async with broker.consume(full, prefetch=2) as consumer:
-            assert (await take(consumer)).body == b"1"
-            await broker.publish(full, b"3", message_id="3")
-            assert (await take(consumer)).body == b"3"
