@@ -190,3 +190,35 @@ def test_no_more_models_share_a_batch_than_may_be_in_memory(
     assert shared == [3, 3, 2]
     for model in MODELS:
         engine.close(model)
+
+
+def test_a_model_of_rank_one_keeps_its_gradient_when_its_company_is_parked(
+    base_folder: Path, tmp_path: Path, shared: list[int]
+) -> None:
+    """At rank 1 a gradient lies as its parameter does already, inside the gradient of the stack."""
+    update = LORA.update.model_copy(update={"rank": 1})
+    config = EngineConfig({BASE: str(base_folder)}, str(tmp_path), resident_models=2)
+    engine, alone = Engine(config), engine_for(base_folder, tmp_path)
+    for place, model in enumerate(MODELS[:3]):
+        for one in (engine, alone):
+            spec = spec_of(place, update=update)
+            done(one.open(model, spec, checkpoint_url=None, next_op=1))
+    orders: Orders = [(model, 1, an_op(place, 1)) for place, model in enumerate(MODELS[:2])]
+    for order, outcome in zip(orders, engine.apply_together(orders), strict=True):
+        done(outcome)
+        done(alone.apply(*order))
+    assert shared == [2]
+    owners: dict[int, ModelId] = {}
+    for model in MODELS[:2]:
+        for parameter in model_of(engine, model).parameters.values():
+            assert parameter.grad is not None
+            memory = parameter.grad.untyped_storage().data_ptr()
+            assert owners.setdefault(memory, model) == model
+    done(engine.apply(MODELS[2], 1, an_op(2, 1)))  # which parks the first
+    assert distance(gradient_of(engine, MODELS[1]), gradient_of(alone, MODELS[1])) <= 1e-6
+    for model in MODELS[:2]:
+        for one in (engine, alone):
+            done(one.apply(model, 2, step()))
+        assert distance(weights_of(engine, model), weights_of(alone, model)) <= 1e-6
+        engine.close(model)
+    engine.close(MODELS[2])
