@@ -48,7 +48,8 @@ def landmark(memory: Memory) -> dict[str, JsonValue]:
             for group in sorted(memory.groups.values(), key=lambda group: group.number)
         ],
         recent_rewards=progress.recent_rewards,
-        has_reference=memory.config.algorithm.kl is not None,
+        # It is kept on entering the training, before the first of its checkpoints.
+        has_reference=memory.config.algorithm.kl is not None and not is_warmup,
     )
     return mark.model_dump(mode="json")
 

@@ -108,6 +108,35 @@ def test_a_kept_reference_is_not_replaced() -> None:
     assert KeepReference not in [type(op.body) for op in finished(rest).applied.values()]
 
 
+@pytest.mark.parametrize("evaluation", [None, {"episodes": 5}])
+def test_a_checkpoint_of_the_warm_up_has_no_reference_yet(
+    evaluation: dict[str, object] | None,
+) -> None:
+    """Not even the one after its last step: training, which keeps it, comes later."""
+    changes: dict[str, object] = {
+        "model": {"base": "tiny", "update": {"kind": "full"}},
+        "algorithm": {"group_size": 4, "groups_per_step": 2, "kl": {}},
+        "warmup": {"steps": 4, "episodes_per_step": 4},
+        "evaluation": evaluation,
+        "checkpoint": {"every_steps": 2, "keep_last": 20},
+    }
+    whole = finished(World(config(**changes), random.Random(5)))
+    for name, (op, _) in whole.checkpoints.items():
+        before = [type(whole.applied[number].body) for number in range(1, op + 1)]
+        rest = finished(
+            World(
+                config(**changes, resume_from={"run": "run_0"}),
+                random.Random(6),
+                checkpoints=dict(whole.checkpoints),
+                notes=dict(whole.notes),
+                checkpoint_url=name,
+            )
+        )
+        after = [type(rest.applied[number].body) for number in sorted(rest.applied)]
+        assert before.count(KeepReference) + after.count(KeepReference) == 1
+    assert {"step-000002", "step-000004", "step-000006"} <= whole.checkpoints.keys()
+
+
 def test_a_start_adapter_is_published_before_anybody_samples() -> None:
     model = {"base": "tiny", "update": {"kind": "lora", "start_adapter": "mine"}}
     world = finished(World(config(model=model), random.Random(7)))
