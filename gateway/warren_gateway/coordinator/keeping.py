@@ -1,7 +1,8 @@
 """Which checkpoints a run keeps: the newest, those at round numbers, the best.
 
 Invariant: the newest checkpoint whose answer is known is never deleted: a trainer that takes the
-model over begins there.
+model over begins there. Several saves may be on their way at once, and the answer of any may be the
+last one that comes, so a save deletes none that is newer than what was known when it was appended.
 """
 
 import numpy as np
@@ -18,7 +19,7 @@ def checkpoint(memory: Memory) -> int:
     """Append a checkpoint of the state so far; the number of its op."""
     progress = memory.progress
     name, older = _free_name(memory), progress.checkpoints
-    keep = kept(older, memory.config.checkpoint) | _known(memory)
+    keep = kept(older, memory.config.checkpoint) | _beginnings(memory)
     note = landmark(memory) if memory.source.is_live else None  # a replay is begun anew
     op = append(memory, SaveState(name=name, keep=tuple(sorted(keep)), note=note))
     rewards = progress.recent_rewards
@@ -34,10 +35,10 @@ def checkpoint(memory: Memory) -> int:
     return op
 
 
-def _known(memory: Memory) -> set[str]:
-    """The name of the checkpoint that a trainer would begin with now."""
-    url = memory.checkpoint_url
-    return {url.rpartition("/")[2]} if url is not None else set()
+def _beginnings(memory: Memory) -> set[str]:
+    """The names of the one that is known and of those on their way, whose answers are yet to come."""
+    marks = memory.progress.checkpoints
+    return {mark.name for mark in marks if mark.op >= memory.checkpoint_op}
 
 
 def _free_name(memory: Memory) -> str:

@@ -178,3 +178,30 @@ def test_a_model_that_kills_every_trainer_ends_the_run(is_worker_lost: bool, lim
     last = world.events[-1].body
     assert isinstance(last, StateChanged) and last.reason is not None
     assert last.reason.startswith(f"{limit} trainers in a row died")
+
+
+def test_a_known_checkpoint_outlives_saves_that_were_asked_for_before_it_was_known() -> None:
+    """Three saves are on their way; the gateway hears of the first, and the trainer is lost."""
+    algorithm = {"group_size": 4, "groups_per_step": 2, "max_staleness": 2, "advantage": "direct"}
+    settings = config(algorithm=algorithm, checkpoint={"every_steps": 1, "keep_last": 2})
+    world = World(settings, random.Random(1), rewards=(0.0, 1.0, 2.0, 3.0))
+    world.decide()
+    for _ in range(200):
+        world.finish_episode()
+        world.read_mail()
+    assert len(world.memory.progress.pending) == 3
+    while world.trainer is not None and world.trainer.waiting:
+        world.train()
+    assert set(world.checkpoints) == {"step-000001", "step-000002", "step-000003"}
+    first, _ = world.checkpoints["step-000001"]
+    world.answers = [answer for answer in world.answers if answer.number <= first]
+    while world.answers:
+        world.read_mail()
+    assert world.memory.checkpoint_url == "step-000001"
+    world.kill_trainer()
+
+    memory = world.drive(chaos=0.0)
+
+    assert memory.state is RunState.COMPLETED
+    assert world.listed_checkpoints == set(world.checkpoints)
+    assert set(world.checkpoints) == {"step-000005", "step-000006"}
