@@ -5,8 +5,8 @@ One thread: it takes an order, carries it out, answers, takes the next. Orders w
 so there is no pause between two ops. Where there are several ranks (see `ranks`), each is such a
 process, and only the first one answers.
 
-Invariants: every op is answered, whatever it asks for; when the supervisor closes the conversation
-the process ends; the same ops give the same bits, so kernels are deterministic where torch has such.
+Invariants: every op is answered, whatever it asks for, unless it ends the process, as a lost device
+does; when the supervisor closes the conversation the process ends; the same ops give the same bits, so kernels are deterministic where torch has such.
 """
 
 import logging

@@ -4,8 +4,8 @@
 Invariants:
 - An op either has its whole effect and answers `OpDone`, or answers `OpFailed` and the weights are
   as before. A failed forward_backward spoils the gradient of its window: the next optim_step drops
-  the gradient and fails too, saying why. Where there are several ranks, an error that one alone may
-  have is raised instead, and ends the process.
+  the gradient and fails too, saying why. An error after which the device can't be used is raised
+  instead, and where there are several ranks one that one alone may have; it ends the process.
 - The same ops give the same bits on the same machine: one seed for each op, fixed micro-batches,
   deterministic kernels.
 - Ops of other models never touch this one.
@@ -134,7 +134,7 @@ class Engine:
             torch.cuda.empty_cache()
 
     def apply(self, model_id: ModelId, number: int, body: OpBody) -> OpOutcome:
-        """Apply one op; the caller sees to the order. Never raises for what an op asks."""
+        """Apply one op; the caller sees to the order. Raises only what must end the process."""
         entry = self._entries.get(model_id)
         if entry is None:
             return OpFailed(reason="the model is not open")
@@ -191,8 +191,10 @@ class Engine:
             for m in company:
                 self._parking.use(m.model_id, m.model)
             results = apply_company(self._together.decoder(company), company)
-        except Exception:  # out of memory, most likely; alone each needs less
+        except Exception as error:  # out of memory, most likely; alone each needs less
             log.warning("%d models can't share a batch", len(company), exc_info=True)
+            if self._ranks.must_end(error):
+                raise
             return {}
         outcomes: dict[ModelId, OpOutcome] = {}
         for m, result in zip(company, results, strict=True):

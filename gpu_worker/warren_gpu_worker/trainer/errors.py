@@ -5,7 +5,15 @@ import errno
 import torch
 from safetensors import SafetensorError
 
-_NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "bad_alloc")
+_NO_MEMORY = (
+    "can't allocate memory",
+    "not enough memory",
+    "out of memory",
+    "bad_alloc",
+    "ALLOC_FAILED",
+)
+_DEVICE_LOST = ("CUDA error:", "CUDA driver error:", "cuDNN error:", "Triton Error [CUDA]:")
+"""What is no `AcceleratorError`: of libraries above the driver, which mostly pass on its errors."""
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -36,6 +44,19 @@ def is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
         isinstance(error, RuntimeError) and any(sign in str(error) for sign in _NO_MEMORY)
     )
+
+
+def is_device_lost(error: Exception) -> bool:
+    """Whether this process may never again compute on its device, whatever it is asked for.
+
+    After an illegal access, a failed assertion or a hardware fault every later call has the same
+    error until the process ends. The few errors of the device that leave it usable are taken for
+    such, too, for another process is cheap; but a lack of memory is not.
+    """
+    is_of_device = isinstance(error, torch.AcceleratorError) or (
+        isinstance(error, RuntimeError) and any(sign in str(error) for sign in _DEVICE_LOST)
+    )
+    return is_of_device and not is_out_of_memory(error)
 
 
 def _is_disk_full(error: Exception) -> bool:

@@ -25,7 +25,7 @@ import torch
 from torch import distributed
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
-from warren_gpu_worker.trainer.errors import OpError, reason_of
+from warren_gpu_worker.trainer.errors import OpError, is_device_lost, reason_of
 
 T = TypeVar("T")
 
@@ -55,8 +55,10 @@ class Ranks:
         return cast("list[T]", found)
 
     def must_end(self, error: Exception) -> bool:
-        """Whether this rank alone may have the error, while others wait for it."""
-        return self.size > 1 and not isinstance(error, OpError)
+        """Whether no other op could go on: the device is lost, or this rank alone may have the
+        error, while others wait for it."""
+        is_alone_with_it = self.size > 1 and not isinstance(error, OpError)
+        return is_device_lost(error) or is_alone_with_it
 
     def all_or_none(self, work: Callable[[], T]) -> T:
         """Every rank does it; where one fails all raise `OpError`. `work` waits for no other rank."""
@@ -104,6 +106,8 @@ def _attempt(work: Callable[[], T]) -> tuple[T | None, str | None]:
     try:
         return work(), None
     except Exception as error:  # all ranks raise it once they know
+        if is_device_lost(error):
+            raise
         if not isinstance(error, OpError):
             log.warning("a rank can't go on with an op", exc_info=True)
         return None, reason_of(error)

@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from tests.support.poisoned_trainer_child import POISON
 from tests.support.trainer import (
     FULL,
     LORA,
@@ -27,6 +28,7 @@ from tests.support.trainer_owner import Owner, owner_of, serving
 from warren_broker.memory.hub import MemoryHub
 from warren_broker.topology import train
 from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.trainer import crew
 from warren_schemas.ids import ModelId, WorkerId
 from warren_schemas.training import (
     CriticTerm,
@@ -85,6 +87,21 @@ async def test_a_child_that_dies_while_it_opens_a_model_loses_the_grant(
         await owner.grant(FULL, epoch=1)
         await owner.open(FULL, epoch=2)
     assert owner.outcomes(1) == {}
+
+
+async def test_a_child_that_loses_its_device_is_replaced(
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is told that the op has failed: with the next child, or elsewhere, it need not."""
+    monkeypatch.setattr(crew, "_MODULE", "tests.support.poisoned_trainer_child")
+    async with serving(hub.client("worker"), settings):
+        await owner.open(LORA, epoch=1)
+        await owner.send(1, [(1, forward_backward(random_batch(1), POISON))])
+        await owner.until_held()
+        assert owner.outcomes(1).keys() == {0}
+        await owner.open(LORA, epoch=2)
+        after = await owner.apply(2, [forward_backward(random_batch(1)), optim_step()])
+        assert done(after[1]).version == 1
 
 
 async def test_a_child_that_hangs_is_killed(
