@@ -80,7 +80,7 @@ class _LossOp(Frozen):
     """What one nat of entropy is worth."""
     tis_cap: PositiveFloat | None = None
     """Weigh each token by min(p_trainer / p_sampler, this) and take the loss against the trainer's
-    own logprobs (truncated importance sampling)."""
+    own logprobs (truncated importance sampling); DRO's penalty stays with the sampler's."""
     critic: CriticTerm | None = None
     """Have the critic tell advantages from rewards, and add its own loss."""
 

@@ -110,6 +110,14 @@ def with_truncation(row: Row) -> Tensor:
     return -(weight_T * row.weights_T * (row.logprobs_T - row.logprobs_T.detach()).exp()).sum()
 
 
+def dro_with_truncation(row: Row) -> Tensor:
+    """The weight is the advantage's; what holds the policy near the sampler still does."""
+    log_ratio_T = row.logprobs_T - row.sampler_T
+    weight_T = log_ratio_T.exp().clamp(max=1.2).detach()
+    gain_T = weight_T * row.weights_T * row.logprobs_T
+    return -(gain_T - 0.5 * 0.3 * log_ratio_T**2).sum()
+
+
 OBJECTIVES: list[object] = [
     pytest.param({"loss": GspoLoss(clip_low=0.9, clip_high=1.2)}, gspo, id="gspo"),
     pytest.param({"entropy_coefficient": 0.3}, with_entropy, id="entropy"),
@@ -127,4 +135,5 @@ OBJECTIVES: list[object] = [
         id="kl_reward",
     ),
     pytest.param({"tis_cap": 1.2}, with_truncation, id="tis"),
+    pytest.param({"tis_cap": 1.2, "loss": DroLoss(beta=0.3)}, dro_with_truncation, id="tis_dro"),
 ]

@@ -58,7 +58,7 @@ def compute_objective(
         else:
             penalty = kl.coefficient * estimate_BT.sum()
     if objective.tis_cap is not None:
-        tokens, capped = truncated(tokens, objective.tis_cap)
+        tokens, capped = truncated(tokens, objective.tis_cap, objective.loss)
         diagnostics |= capped
     value = token_loss(tokens, objective.loss)
     if objective.entropy_coefficient:

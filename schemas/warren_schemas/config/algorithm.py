@@ -67,7 +67,8 @@ class AlgorithmConfig(Frozen):
     """What one nat of entropy is worth, next to an advantage; 0 is off."""
     tis_cap: PositiveFloat | None = None
     """Largest weight that corrects a token for the sampler's distance from the trainer (truncated
-    importance sampling); the loss then sees ratios of 1, so its clip does not act. Null is off."""
+    importance sampling); the loss then sees ratios of 1, so its clip does not act, but `dro` still
+    holds the policy near the one that sampled. Null is off."""
     group_size: Annotated[int, Field(ge=2)] = 16
     """Episodes of one task that are compared with each other."""
     groups_per_step: PositiveInt = 4
