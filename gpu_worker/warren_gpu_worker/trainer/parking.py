@@ -6,14 +6,14 @@ as the machine has memory to spare the kernel keeps it there. A full-parameter m
 the device when a sampler is to have it, goes to the host's memory.
 
 Invariants: a model that comes back has the same bits; an adapter that can't be parked stays where it
-is; a return that failed half-way is completed by the next one.
+is; a return that failed half-way is completed by the next one, less what the model has dropped since.
 """
 
 import logging
 import tempfile
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import IO, cast
 
 import torch
@@ -66,7 +66,7 @@ class Parking:
         if not is_full(model.spec):
             return
         if model_id not in self._off_device:
-            every = [tensor.untyped_storage() for tensor in _tensors(model)]
+            every = [tensor.untyped_storage() for tensor in _tensors(model).values()]
             storages = {storage.data_ptr(): storage for storage in every if storage.resizable()}
             pairs = [(s, UntypedStorage(s.nbytes()).copy_(s)) for s in storages.values()]
             self._off_device[model_id] = pairs
@@ -97,43 +97,45 @@ def _close_all(files: dict[ModelId, IO[bytes]]) -> None:
         file.close()
 
 
-def _tensors(model: TrainableModel) -> list[Tensor]:
-    """All that is the model's own, in an order that depends on the model alone."""
-    found: list[Tensor] = []
+def _tensors(model: TrainableModel) -> dict[str, Tensor]:
+    """All that is the model's own."""
+    found: dict[str, Tensor] = {}
     for name, parameter in model.parameters.items():
-        found.append(parameter.data)
+        found[f"{name}/weights"] = parameter.data
         if parameter.grad is not None:
-            found.append(parameter.grad)
+            found[f"{name}/gradient"] = parameter.grad
         state = cast("dict[str, Tensor]", model.optimizer.state.get(parameter, {}))
-        found += [state[key] for key in sorted(state)]
+        found |= {f"{name}/optimizer/{key}": tensor for key, tensor in state.items()}
         if model.reference is not None and name in model.reference:
-            found.append(model.reference[name])
+            found[f"{name}/reference"] = model.reference[name]
     return found
 
 
-def _store(tensors: Sequence[Tensor]) -> IO[bytes] | None:
+def _store(tensors: Mapping[str, Tensor]) -> IO[bytes] | None:
     """Write the tensors and give their memory back; whoever shares it shares the way back.
 
     None where somebody else (numpy) has a hand on the memory.
     """
-    if not all(tensor.untyped_storage().resizable() for tensor in tensors):
+    if not all(tensor.untyped_storage().resizable() for tensor in tensors.values()):
         return None
     file = tempfile.TemporaryFile()  # noqa: SIM115 (it outlives this function)
     try:
-        torch.save([tensor.cpu() for tensor in tensors], file)
+        torch.save({name: tensor.cpu() for name, tensor in tensors.items()}, file)
         file.flush()
     except BaseException:
         file.close()
         raise
-    for tensor in tensors:
+    for tensor in tensors.values():
         tensor.untyped_storage().resize_(0)
     return file
 
 
-def _fetch(file: IO[bytes], tensors: Sequence[Tensor]) -> None:
+def _fetch(file: IO[bytes], tensors: Mapping[str, Tensor]) -> None:
+    """Fill these tensors again; the file may have more."""
     file.seek(0)
-    saved = cast("list[Tensor]", torch.load(file, weights_only=True))
-    for tensor, values in zip(tensors, saved, strict=True):
+    saved = cast("dict[str, Tensor]", torch.load(file, weights_only=True))
+    for name, tensor in tensors.items():
+        values = saved[name]
         tensor.untyped_storage().resize_(values.untyped_storage().nbytes())
         tensor.copy_(values)
 

@@ -5,6 +5,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -151,3 +152,37 @@ def test_a_return_that_finds_no_memory_fails_its_op_and_is_completed_by_the_next
     assert memory_bytes(engine, MODEL) == 0
     assert "op 1" in failed(engine.apply(MODEL, 2, optim_step()))
     assert digest(p.clone() for p in weights.values()) == expected
+
+
+@pytest.mark.parametrize(
+    "op", [forward_backward(random_batch(3)), optim_step()], ids=["fb", "step"]
+)
+def test_an_adapter_that_finds_no_memory_on_its_return_loses_its_window_and_nothing_else(
+    base_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, op: OpBody
+) -> None:
+    """The failed op drops the gradient, which lies in the file with all the rest."""
+    before = (KeepReference(), forward_backward(random_batch(2)), optim_step())
+    after = (forward_backward(random_batch(4)), optim_step(), SaveState(name="end"))
+    real = parking._fetch  # pyright: ignore[reportPrivateUsage]
+
+    def fetch_in_vain(*arguments: Any) -> None:
+        real(*arguments)
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    found: list[str] = []
+    for is_full_once in (False, True):
+        with engine_with(base_folder, tmp_path / str(is_full_once), n_resident=1) as engine:
+            for number, body in enumerate(before, 1):
+                done(engine.apply(MODELS[0], number, body))
+            if is_full_once:
+                done(engine.apply(MODELS[0], 4, forward_backward(random_batch(5))))
+                done(engine.apply(MODELS[1], 1, KeepReference()))  # which parks the first
+                with monkeypatch.context() as patch:
+                    patch.setattr(parking, "_fetch", fetch_in_vain)
+                    assert "out of memory" in failed(engine.apply(MODELS[0], 5, op))
+                failed(engine.apply(MODELS[0], 6, optim_step()))
+            outcomes = [
+                engine.apply(MODELS[0], number, body) for number, body in enumerate(after, 7)
+            ]
+            found.append(seal_of(outcomes[-1]))
+    assert found[0] == found[1]
