@@ -6,35 +6,58 @@
     model.update.kind: expected 'full' or 'lora', got 'loraa'; did you mean lora?
 
 A complaint about a whole is left out where there is one about a part of it: the part is the cause.
+Nobody reads hundreds of lines, and a body of 1 MiB may hold half a million mistakes: the first are told,
+and how many more there are.
 What was given is shown for wrong types and choices only, so that a secret of the right type is not.
 """
 
 import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from warren_schemas.places import locate, places_of
 
+MOST_TOLD = 30
+MOST_LOOKED_AT = 10_000
+"""Pydantic tells all its errors or none, and lets no other thread run meanwhile: 3 s for 500,000."""
+
 _LONGEST_SHOWN = 60
 
 
+class Mistakes(NamedTuple):
+    lines: list[str]
+    n: int
+    """How many there are, told or not."""
+
+
 def explain(error: ValidationError, model: type[BaseModel] | None = None) -> list[str]:
-    """One line for each thing that was wrong.
+    """One line for each of the first `MOST_TOLD` things that were wrong, and one for all others."""
+    return mistakes(error, model).lines
+
+
+def mistakes(error: ValidationError, model: type[BaseModel] | None = None) -> Mistakes:
+    """What `explain` says, and of how many mistakes.
 
     `model` is the schema that it was held against; with it, places read as they were written and an
     unknown key is answered with the nearest valid one.
     """
+    if (n := error.error_count()) > MOST_LOOKED_AT:
+        return Mistakes([f"{n} mistakes, too many to name"], n)
     complaints: dict[tuple[str, ...], list[ErrorDetails]] = {}
     for details in error.errors(include_url=False):
         if details["type"] == "default_factory_not_called":
             continue  # it was to follow from a value that is complained about
         complaints.setdefault(_path(details, model), []).append(details)
-    causes = [path for path in complaints if not _has_part(path, complaints)]
-    return [_line(path, complaints[path], model) for path in causes]
+    wholes = {path[:end] for path in complaints for end in range(len(path))}
+    causes = [path for path in complaints if path not in wholes]
+    lines = [_line(path, complaints[path], model) for path in causes[:MOST_TOLD]]
+    if len(causes) > MOST_TOLD:
+        lines.append(f"and {len(causes) - MOST_TOLD} more")
+    return Mistakes(lines, len(causes))
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -48,10 +71,6 @@ def _path(details: ErrorDetails, model: type[BaseModel] | None) -> tuple[str, ..
     if details["type"].startswith("union_tag"):
         return (*path, str(details.get("ctx", {})["discriminator"]).strip("'"))
     return path
-
-
-def _has_part(path: tuple[str, ...], paths: Iterable[tuple[str, ...]]) -> bool:
-    return any(len(other) > len(path) and other[: len(path)] == path for other in paths)
 
 
 def _line(

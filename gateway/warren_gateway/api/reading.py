@@ -4,6 +4,7 @@ A body is read the way our own messages are written (orjson), so that what it ca
 such as NaN or a number over 64 bits, is refused here and not in the middle of a run.
 """
 
+import asyncio
 import re
 from typing import TypeVar
 
@@ -12,12 +13,14 @@ from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
 from warren_gateway.api.problems import Refusal
-from warren_schemas.explain import explain
+from warren_schemas.explain import Mistakes, mistakes
 from warren_schemas.http import Problem
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 MAX_BODY_BYTES = 1024 * 1024
+LARGE_BYTES = 16 * 1024
+"""A larger body is read in a thread: the event loop has others to serve."""
 
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 """In JSON; PostgreSQL stores no text that holds it."""
@@ -25,18 +28,24 @@ _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 async def read_body(request: web.Request, model: type[ModelT]) -> ModelT:
     """Raises `Refusal`: 400 for what is not JSON, 422 for what does not fit the model."""
+    body = await request.read()
+    if len(body) > LARGE_BYTES:
+        return await asyncio.to_thread(_decoded, body, model)
+    return _decoded(body, model)
+
+
+def _decoded(body: bytes, model: type[ModelT]) -> ModelT:
     try:
-        body = orjson.loads(await request.read() or b"{}")
+        text = orjson.dumps(orjson.loads(body or b"{}"))
     except orjson.JSONDecodeError as error:
         problem = Problem(code="malformed_json", message=f"The body is not JSON: {error}.")
         raise Refusal(400, problem) from error
-    text = orjson.dumps(body)
     if _NUL.search(text):
-        raise _invalid("invalid_config", ["text may not hold the NUL character"])
+        raise _invalid("invalid_config", Mistakes(["text may not hold the NUL character"], 1))
     try:
         return model.model_validate_json(text, strict=True)
     except ValidationError as error:
-        raise _invalid("invalid_config", explain(error, model)) from error
+        raise _invalid("invalid_config", mistakes(error, model)) from error
 
 
 def read_query(request: web.Request, model: type[ModelT]) -> ModelT:
@@ -44,11 +53,11 @@ def read_query(request: web.Request, model: type[ModelT]) -> ModelT:
     try:
         return model.model_validate(dict(request.query))
     except ValidationError as error:
-        raise _invalid("invalid_query", explain(error, model)) from error
+        raise _invalid("invalid_query", mistakes(error, model)) from error
 
 
-def _invalid(code: str, details: list[str]) -> Refusal:
+def _invalid(code: str, found: Mistakes) -> Refusal:
     what = "config" if code == "invalid_config" else "query"
-    message = f"The {what} has {len(details)} mistake{'s' if len(details) > 1 else ''}."
+    message = f"The {what} has {found.n} mistake{'s' if found.n > 1 else ''}."
     hint = "Correct the lines above and send it again; GET /openapi.json has the whole schema."
-    return Refusal(422, Problem(code=code, message=message, details=tuple(details), hint=hint))
+    return Refusal(422, Problem(code=code, message=message, details=tuple(found.lines), hint=hint))

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
-from warren_schemas.base import Frozen
+from warren_schemas.base import Frozen, Listed
 from warren_schemas.config.numbers import Name, NonNegativeInt, PositiveFloat, PositiveInt
 from warren_schemas.config.rewards import RewardReduction, RewardRules
 from warren_schemas.config.sampling import SamplingChanges
@@ -67,7 +67,7 @@ class EnvironmentConfig(Frozen):
     """How often an episode is tried; null: `limits.episode_attempts`."""
     max_in_flight: PositiveInt | None = None
     """Most episodes at once (one group is always allowed); null is no limit."""
-    secrets: tuple[SecretName, ...] = ()
+    secrets: Listed[SecretName] = ()
     """Names of secrets that the environment gets besides those of the run."""
 
     @property

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from warren_schemas.base import Frozen
+from warren_schemas.base import Frozen, Listed
 from warren_schemas.config.numbers import Name, NonNegativeInt, PositiveFloat, PositiveInt
 
 
@@ -22,9 +22,9 @@ class LoraUpdate(Frozen):
     """Rank of the adapters."""
     alpha: PositiveFloat = 32.0
     """Adapters are scaled by alpha / rank."""
-    targets: Literal["all-linear"] | tuple[str, ...] = "all-linear"
+    targets: Literal["all-linear"] | Listed[str] = "all-linear"
     """Names of the modules that get an adapter."""
-    exclude: tuple[str, ...] = ()
+    exclude: Listed[str] = ()
     """Names of modules that get none, although they are among the targets."""
     seed: NonNegativeInt | None = None
     """Seeds the adapter's first weights; null takes the run's seed."""

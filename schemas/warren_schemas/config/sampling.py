@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from warren_schemas.base import Frozen
+from warren_schemas.base import Frozen, Listed
 from warren_schemas.config.numbers import (
     NonNegativeFloat,
     NonNegativeInt,
@@ -34,7 +34,7 @@ class Sampling(Frozen):
     max_total_tokens: PositiveInt | None = None
     """Most tokens of a whole episode, what the policy was shown included; the episode is cut there
     (`truncated`). Null: as many as the model can hold."""
-    stop: tuple[str, ...] = ()
+    stop: Listed[str] = ()
     """Strings that end a turn."""
     thinking: bool | None = None
     """Handed to the chat template as `enable_thinking`; null leaves it to the template."""
@@ -57,7 +57,7 @@ class SamplingChanges(Frozen):
     """Most tokens of one turn."""
     max_total_tokens: PositiveInt | None = None
     """Most tokens of a whole episode."""
-    stop: tuple[str, ...] | None = None
+    stop: Listed[str] | None = None
     """Strings that end a turn."""
     thinking: bool | None = None
     """Handed to the chat template as `enable_thinking`."""

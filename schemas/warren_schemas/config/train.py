@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from warren_schemas.base import Frozen
+from warren_schemas.base import Frozen, Listed
 from warren_schemas.config.algorithm import AlgorithmConfig
 from warren_schemas.config.environment import EnvironmentConfig, SecretName
 from warren_schemas.config.limits import CheckpointConfig, LimitsConfig
@@ -17,6 +17,8 @@ from warren_schemas.config.retention import RetentionConfig
 from warren_schemas.config.sampling import Sampling
 from warren_schemas.config.source import LiveSource, Source
 
+MAX_ENVIRONMENTS = 256
+
 
 class TrainConfig(Frozen):
     """A reinforcement-learning run."""
@@ -24,7 +26,9 @@ class TrainConfig(Frozen):
     name: Annotated[str, Field(min_length=1, max_length=128)] = "run"
     """For people: shown in lists."""
     model: ModelConfig
-    environments: Annotated[tuple[EnvironmentConfig, ...], Field(min_length=1)]
+    environments: Annotated[
+        Listed[EnvironmentConfig], Field(min_length=1, max_length=MAX_ENVIRONMENTS)
+    ]
     source: Source = Field(default_factory=LiveSource)
     """Where trajectories come from: `live` (the default) or `recorded`."""
     resume_from: ResumeFrom | None = None
@@ -37,7 +41,7 @@ class TrainConfig(Frozen):
     checkpoint: CheckpointConfig = Field(default_factory=CheckpointConfig)
     retention: RetentionConfig = Field(default_factory=RetentionConfig)
     limits: LimitsConfig = Field(default_factory=LimitsConfig)
-    secrets: tuple[SecretName, ...] = ()
+    secrets: Listed[SecretName] = ()
     """Names of secrets that every environment gets; their values lie with the env workers."""
     seed: NonNegativeInt = 0
     """Seeds the tasks, the adapters and the data order."""

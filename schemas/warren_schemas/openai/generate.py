@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from warren_schemas.base import Frozen
+from warren_schemas.base import Frozen, Listed
 from warren_schemas.config import NonNegativeInt, PositiveFloat, PositiveInt
 from warren_schemas.config.sampling import MinP, TopP
 from warren_schemas.openai.answers import ChatLogprobs, Usage
@@ -29,7 +29,7 @@ class SamplingParams(Frozen):
     repetition_penalty: PositiveFloat = 1.0
     max_tokens: PositiveInt = 16
     """Most tokens of an answer."""
-    stop: Words | tuple[Words, ...] | None = None
+    stop: Words | Listed[Words] | None = None
     logprobs: LogprobsOfText | None = None
     """0 or 1: add the logprob of each sampled token. There are none of other tokens."""
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 import orjson
 from pydantic import Field, JsonValue, field_validator, model_validator
 
-from warren_schemas.base import Frozen
+from warren_schemas.base import Frozen, Listed
 from warren_schemas.config import NonNegativeInt, PositiveFloat, PositiveInt
 from warren_schemas.config.sampling import MinP, TopP
 from warren_schemas.transcript import Image
@@ -17,7 +17,7 @@ MAX_ANSWERS = 64
 Words = Annotated[str, Field(min_length=1)]
 Temperature = Annotated[float, Field(ge=0, le=2)]
 TokenId = Annotated[int, Field(ge=0, lt=1 << 31)]
-TokenIds = Annotated[tuple[TokenId, ...], Field(min_length=1)]
+TokenIds = Annotated[Listed[TokenId], Field(min_length=1)]
 LogprobsOfText = Annotated[int, Field(ge=0, le=1)]
 FunctionName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 
@@ -94,9 +94,9 @@ class ToolCall(Frozen):
 class AskedMessage(Frozen):
     role: Literal["system", "developer", "user", "assistant", "tool"]
     """`developer` is `system`."""
-    content: str | tuple[Part, ...] | None = None
+    content: str | Listed[Part] | None = None
     """Images come before the text of their message, wherever they stand among its parts."""
-    tool_calls: tuple[ToolCall, ...] | None = None
+    tool_calls: Listed[ToolCall] | None = None
     """Of an assistant's message: what it called."""
     tool_call_id: str | None = None
     """Of a tool's message: the call that it answers. Results are shown in the order of the messages."""
@@ -160,7 +160,7 @@ class SamplingRequest(Frozen):
     """0 is off."""
     min_p: MinP = 0.0
     repetition_penalty: PositiveFloat = 1.0
-    stop: Words | tuple[Words, ...] | None = None
+    stop: Words | Listed[Words] | None = None
     stream: bool = False
     """Answer by server-sent events: each answer when it is finished, not token by token."""
     stream_options: StreamOptions | None = None
@@ -171,14 +171,14 @@ class SamplingRequest(Frozen):
 
 
 class ChatRequest(SamplingRequest):
-    messages: Annotated[tuple[AskedMessage, ...], Field(min_length=1)]
+    messages: Annotated[Listed[AskedMessage], Field(min_length=1)]
     max_tokens: PositiveInt | None = None
     """Most tokens of an answer; null: as many as the context holds."""
     max_completion_tokens: PositiveInt | None = None
     """The newer name of `max_tokens`; it wins."""
     logprobs: bool | None = None
     """Add the logprob of each token, of the distribution that it was drawn from."""
-    tools: tuple[ToolSpec, ...] | None = None
+    tools: Listed[ToolSpec] | None = None
     """The policy is told of these in the system message, as by a `ToolEnv` in the format `hermes`."""
     tool_choice: Literal["auto", "none"] | None = None
     """`none`: don't tell of the tools. Nobody can force a call."""

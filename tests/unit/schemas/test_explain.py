@@ -7,7 +7,15 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from tests.support.factories import make_config, make_spec
 
 from warren_schemas.config import TrainConfig
-from warren_schemas.explain import explain, nearest
+from warren_schemas.config.train import MAX_ENVIRONMENTS
+from warren_schemas.explain import (
+    MOST_LOOKED_AT,
+    MOST_TOLD,
+    Mistakes,
+    explain,
+    mistakes,
+    nearest,
+)
 from warren_schemas.openai import ChatRequest
 
 
@@ -176,3 +184,32 @@ def test_variants_that_are_no_models_are_no_part_of_a_place() -> None:
         ChatRequest.model_validate({"model": "m", "messages": [{"role": "user"}], "stop": [""]})
     said = ["stop.0: expected text of at least 1 characters"]
     assert explain(caught.value, ChatRequest) == said
+
+
+def test_the_first_of_many_mistakes_are_told_and_how_many_more_there_are() -> None:
+    splits = {f"{i}": {"shufle": True} for i in range(MOST_TOLD + 2)}
+    told = lines(environments=[{"name": "guess", "splits": splits}])
+    assert told[0] == "environments.0.splits.0.shufle: unknown key"
+    assert told[MOST_TOLD - 1 :] == [
+        f"environments.0.splits.{MOST_TOLD - 1}.shufle: unknown key",
+        "and 2 more",
+    ]
+
+
+def test_a_list_is_read_up_to_its_first_bad_entry() -> None:
+    """There may be half a million of them, and nothing else runs while pydantic refuses each."""
+    assert lines(environments=[{"name": "a"}, {"nam": "b"}, {"nam": "c"}], secrets=["1", "2"]) == [
+        "environments.1.name: missing",
+        "environments.1.nam: unknown key; did you mean name?",
+        "secrets.0: expected text that matches ^[A-Za-z_][A-Za-z0-9_]{0,127}$",
+    ]
+    many = [{"name": "guess"}] * (MAX_ENVIRONMENTS + 1)
+    assert lines(environments=many) == ["environments: expected 256 or fewer entries, got 257"]
+
+
+def test_what_is_wrong_ten_thousand_times_is_only_counted() -> None:
+    rubbish = {f"rubbish_{i}": 1 for i in range(MOST_LOOKED_AT + 1)}
+    with pytest.raises(ValidationError) as caught:
+        make_config(**rubbish)
+    said = [f"{len(rubbish)} mistakes, too many to name"]
+    assert mistakes(caught.value, TrainConfig) == Mistakes(said, len(rubbish))

@@ -17,6 +17,7 @@ from warren_broker.topology import run_events
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Model, OutboxRow, Run
 from warren_schemas.events import RunEvent, RunState, StateChanged
+from warren_schemas.explain import MOST_TOLD
 from warren_schemas.http import Problem, RunList, RunView
 
 KEY = "a key of mine"
@@ -119,6 +120,16 @@ async def test_all_mistakes_are_told_at_once(gateway: Gateway) -> None:
         problem = await _problem(response)
     assert len(problem.details) == 3
     assert "config.modle: unknown key; did you mean model?" in problem.details
+
+
+async def test_thousands_of_mistakes_are_counted_and_the_first_are_told(gateway: Gateway) -> None:
+    config = {**CONFIG, **{f"rubbish_{i}": 1 for i in range(8000)}}
+    async with gateway.ann.post("/v1/runs", json={"config": config}) as response:
+        assert response.status == 422
+        problem = await _problem(response)
+    assert problem.message == "The config has 8000 mistakes."
+    assert problem.details[0].startswith("config.rubbish_0: unknown key")
+    assert problem.details[MOST_TOLD:] == (f"and {8000 - MOST_TOLD} more",)
 
 
 @pytest.mark.parametrize("text", [b"{", b"\xff", b'{"config": NaN}', b"[" * 100_000])
