@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from warren_schemas.base import Frozen
 from warren_schemas.config.critic import Critic
-from warren_schemas.config.groups import GroupPolicy, Retry
+from warren_schemas.config.groups import GroupPolicy, GroupSize, Retry
 from warren_schemas.config.losses import KlPenalty, PolicyLoss, PpoLoss
 from warren_schemas.config.numbers import (
     NonNegativeFloat,
@@ -69,8 +69,8 @@ class AlgorithmConfig(Frozen):
     """Largest weight that corrects a token for the sampler's distance from the trainer (truncated
     importance sampling); the loss then sees ratios of 1, so its clip does not act, but `dro` still
     holds the policy near the one that sampled. Null is off."""
-    group_size: Annotated[int, Field(ge=2)] = 16
-    """Episodes of one task that are compared with each other."""
+    group_size: GroupSize = 16
+    """Episodes of one task that are compared with each other, at most 1024."""
     groups_per_step: PositiveInt = 4
     """Groups in one optimizer step."""
     max_staleness: NonNegativeInt = 2

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from warren_schemas.base import Frozen, Listed
+from warren_schemas.config.groups import GroupSize
 from warren_schemas.config.numbers import Name, NonNegativeInt, PositiveFloat, PositiveInt
 from warren_schemas.config.rewards import RewardReduction, RewardRules
 from warren_schemas.config.sampling import SamplingChanges
@@ -49,7 +50,7 @@ class EnvironmentConfig(Frozen):
     """What differs from the run's `sampling`; null leaves it as it is there."""
     tool_format: ToolFormat | None = None
     """How the policy writes calls of the environment's tools; null: as the environment says."""
-    group_size: Annotated[int, Field(ge=2)] | None = None
+    group_size: GroupSize | None = None
     """Episodes of one task; null: `algorithm.group_size`."""
     max_failed_members: NonNegativeInt | None = None
     """A group with more failed episodes is dropped; null: see `algorithm.groups`."""

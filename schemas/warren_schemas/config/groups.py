@@ -7,6 +7,11 @@ from pydantic import Field
 from warren_schemas.base import Frozen
 from warren_schemas.config.numbers import NonNegativeInt
 
+MAX_GROUP_SIZE = 1024
+"""A group starts as a whole, and other runs wait while its episodes are made: 0.1 s for this many."""
+
+GroupSize = Annotated[int, Field(ge=2, le=MAX_GROUP_SIZE)]
+
 
 class AllMembers(Frozen):
     """Failed episodes are tried again; a group is trained on whole or not at all."""

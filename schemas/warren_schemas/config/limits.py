@@ -7,6 +7,8 @@ from pydantic import Field, model_validator
 from warren_schemas.base import Frozen
 from warren_schemas.config.numbers import NonNegativeInt, PositiveFloat, PositiveInt
 
+MAX_IN_FLIGHT = 100_000
+
 
 class CheckpointConfig(Frozen):
     """Checkpoints hold all that training needs to go on; they bound what is done again after a crash."""
@@ -42,7 +44,7 @@ class LimitsConfig(Frozen):
     """End early once the mean reward of the last 16 batches reaches this."""
     episode_s: PositiveFloat = 600.0
     """An episode that has not ended by then is started again."""
-    in_flight: PositiveInt = 1024
+    in_flight: Annotated[int, Field(ge=1, le=MAX_IN_FLIGHT)] = 1024
     """Most episodes of the run in the air at once; the rest of a batch waits, and other runs get
     their share of the workers."""
     episode_attempts: PositiveInt = 3

@@ -88,6 +88,12 @@ async def test_the_same_key_twenty_times_at_once_makes_one_run(gateway: Gateway)
         ({"algorithm": {"group_sise": 8}}, "config.algorithm.group_sise: unknown key; did you mean group_size?"),
         ({"algorithm": {"group_size": "8"}}, "config.algorithm.group_size: expected a whole number"),
         ({"algorithm": {"group_size": 1}}, "config.algorithm.group_size: expected a number of at least 2"),
+        ({"algorithm": {"group_size": 1025}}, "config.algorithm.group_size: expected a number of at most 1024"),
+        (
+            {"environments": [{"name": "guess", "group_size": 10**6}]},
+            "config.environments.0.group_size: expected a number of at most 1024",
+        ),
+        ({"limits": {"in_flight": 10**6}}, "config.limits.in_flight: expected a number of at most 100000"),
         ({"model": {}}, "config.model.base: missing"),
         ({"environments": []}, "config.environments: "),
         ({"sampling": {"temperature": 0}}, "config: sampling.temperature: 0 makes all episodes of a group alike"),
