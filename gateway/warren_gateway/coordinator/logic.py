@@ -64,6 +64,7 @@ def absorb_answer(memory: Memory, result: OpResult) -> None:
 
 def decide(memory: Memory, alive: Alive) -> None:
     """Do what can be done now."""
+    memory.n_started_now = 0
     if memory.is_over:
         return
     if memory.is_cancel_requested:
@@ -96,6 +97,8 @@ def wants_trainer(memory: Memory, alive: Alive) -> bool:
 
 def next_deadline_s(memory: Memory) -> float:
     """When a decision is due even if nothing comes in."""
+    if memory.n_started_now >= episodes.MOST_AT_ONCE:
+        return memory.now_s
     times = (
         episodes.next_deadline_s(memory),
         waiting.next_check_s(memory),

@@ -87,6 +87,8 @@ class Memory:
     """Most episodes in the air that are this run's share, by `ownership.place`; see `shares`."""
     parcels: Mapping[str, int] = field(default_factory=dict[str, int])
     """Most new episodes in one message, by `ownership.place`."""
+    n_started_now: int = 0
+    """New episodes of the decision under way."""
     is_cancel_requested: bool = False
     is_broker_away: bool = False
     """It gave no answer lately, so that no worker can be heard."""

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.coordinator.world import World, config
 
-from warren_gateway.coordinator import logic
+from warren_gateway.coordinator import episodes, logic
 from warren_gateway.coordinator.groups import Group
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import Completed, EpisodeEnded, Failed, FailureKind, StartEpisode
@@ -51,8 +51,8 @@ def fail(world: World, item: StartEpisode) -> None:
 
 
 def taken(world: World) -> list[StartEpisode]:
-    episodes, world.episodes = world.episodes, []
-    return episodes
+    started, world.episodes = world.episodes, []
+    return started
 
 
 def group_of(world: World, item: StartEpisode) -> Group | None:
@@ -151,6 +151,22 @@ def test_no_more_episodes_are_in_the_air_than_may_be(in_flight: int, n_started: 
     for item in started[:SIZE]:
         end(here, item, Completed(reward=here.rng.random()))
     assert len(taken(here)) == (SIZE if n_started < 40 else 0)
+
+
+def test_many_episodes_are_started_in_parts_with_room_for_others_between_them() -> None:
+    n_groups = episodes.MOST_AT_ONCE * 2 // SIZE + 1
+    algorithm = {"group_size": SIZE, "groups_per_step": n_groups, "max_staleness": 0}
+    limits = {"steps": 2, "in_flight": 100_000}
+    here = World(config(algorithm=algorithm, limits=limits), random.Random(1))
+    here.decide()
+    while not here.episodes:
+        here.read_mail()
+    for _ in range(2):
+        assert len(taken(here)) == episodes.MOST_AT_ONCE
+        assert logic.next_deadline_s(here.memory) <= here.now_s
+        here.decide()
+    assert len(taken(here)) == SIZE
+    assert logic.next_deadline_s(here.memory) > here.now_s
 
 
 def test_an_environment_that_restarts_moves_no_house() -> None:
