@@ -2,6 +2,7 @@
 
 from sqlmodel import Session, col, select
 
+from warren_gateway.owned import owned_run
 from warren_gateway.store.tables import Checkpoint, Model, Run
 from warren_schemas.config import TrainConfig
 from warren_schemas.events import RunState
@@ -21,8 +22,8 @@ def require_checkpoint(session: Session, owner: str, config: TrainConfig) -> str
     """
     if (resume := config.resume_from) is None:
         return None
-    run = session.get(Run, resume.run)
-    if run is None or run.owner != owner:
+    run = owned_run(session, owner, resume.run)
+    if run is None:
         raise UnusableCheckpoint(f"there is no run {resume.run} to resume from")
     model = session.exec(select(Model).where(col(Model.run_id) == run.id)).one()
     if model.checkpoint_url is None:

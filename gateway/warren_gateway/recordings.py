@@ -11,6 +11,7 @@ from sqlmodel import Session, col, select
 from warren_gateway.coordinator.advantages import OF_BATCH, advantages
 from warren_gateway.coordinator.credit import is_by_turn
 from warren_gateway.newer import readable_config
+from warren_gateway.owned import owned_run
 from warren_gateway.position import Position
 from warren_gateway.runs import NoSuchRun
 from warren_gateway.store.store import Store
@@ -86,8 +87,8 @@ class Recordings:
 
 
 def _end(session: Session, owner: str, run: str) -> int:
-    row = session.get(Run, run)
-    if row is None or row.owner != owner:
+    row = owned_run(session, owner, run)
+    if row is None:
         raise NoSuchRun(run)
     return row.stream_offset
 

@@ -25,6 +25,7 @@ from warren_broker.port import Broker
 from warren_broker.topology import Stream, run_events
 from warren_gateway.checkpoints import list_checkpoints, require_checkpoint
 from warren_gateway.deleting import RunInUse, delete_run
+from warren_gateway.owned import owned_run, owned_runs
 from warren_gateway.probe import within
 from warren_gateway.sources import require_source
 from warren_gateway.store.outbox import Relay, is_unsent, post
@@ -166,7 +167,7 @@ class Runs:
 
     async def owned(self, owner: str, runs: Collection[str]) -> set[str]:
         """Those of these runs that belong to this owner."""
-        return await self._store.transact(partial(_owned, owner, runs))
+        return await self._store.transact(lambda session: owned_runs(session, owner, runs))
 
     async def live_models(self, owner: str) -> list[LiveModel]:
         """Models of this owner's runs that are still trained."""
@@ -247,8 +248,8 @@ def _find(owner: str, key: str, session: Session) -> Run | None:
 
 
 def _get(owner: str, run: str, session: Session) -> Run:
-    row = session.get(Run, run)
-    if row is None or row.owner != owner:
+    row = owned_run(session, owner, run)
+    if row is None:
         raise NoSuchRun(run)
     return row
 
@@ -261,8 +262,8 @@ def _newest(owner: str, state: RunState | None, limit: int, session: Session) ->
 
 
 def _cancel(owner: str, run: str, session: Session) -> Run:
-    row = session.get(Run, run, with_for_update=True)
-    if row is None or row.owner != owner:
+    row = owned_run(session, owner, run, for_update=True)
+    if row is None:
         raise NoSuchRun(run)
     state = RunState(row.state)
     if state is RunState.CANCELLED:
@@ -271,10 +272,6 @@ def _cancel(owner: str, run: str, session: Session) -> Run:
         raise RunHasEnded(run, state)
     row.is_cancel_requested = True
     return row
-
-
-def _owned(owner: str, runs: Collection[str], session: Session) -> set[str]:
-    return set(session.exec(select(Run.id).where(col(Run.owner) == owner, col(Run.id).in_(runs))))
 
 
 def _live_models(owner: str, session: Session) -> list[LiveModel]:

@@ -2,7 +2,7 @@
 
 from sqlmodel import Session
 
-from warren_gateway.store.tables import Run
+from warren_gateway.owned import owned_run
 from warren_schemas.config import RecordedSource, TrainConfig
 
 
@@ -15,8 +15,8 @@ def require_source(session: Session, owner: str, config: TrainConfig) -> None:
     if not isinstance(config.source, RecordedSource):
         return
     name = config.source.run
-    row = session.get(Run, name)
-    if row is None or row.owner != owner:
+    row = owned_run(session, owner, name)
+    if row is None:
         raise UnusableSource(f"there is no run {name} whose trajectories could be replayed")
     recorder = TrainConfig.model_validate(row.config)
     if isinstance(recorder.source, RecordedSource):

@@ -5,6 +5,7 @@ An id reads `<prefix>_<28 hexadecimal digits of time and chance>`, for example
 the rest is chance, which also keeps two machines apart.
 """
 
+import re
 import secrets
 import time
 from typing import NewType
@@ -15,6 +16,13 @@ GroupId = NewType("GroupId", str)
 EpisodeId = NewType("EpisodeId", str)
 WorkerId = NewType("WorkerId", str)
 MessageId = NewType("MessageId", str)
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def can_be_id(text: str) -> bool:
+    """Whether anything that was ever made here could be named so."""
+    return _ID.fullmatch(text) is not None
 
 
 def new_id(prefix: str) -> str:

@@ -7,6 +7,7 @@ from functools import partial
 
 from sqlmodel import Session, col, select
 
+from warren_gateway.owned import owned_run
 from warren_gateway.registry import Registry
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Model, Run
@@ -109,8 +110,7 @@ def _starts_with_adapter(model: Model) -> bool:
 
 
 def _model(owner: str, run: str, session: Session) -> Model | None:
-    row = session.get(Run, run)
-    if row is None or row.owner != owner:
+    if owned_run(session, owner, run) is None:
         return None
     return session.exec(select(Model).where(col(Model.run_id) == run)).first()
 

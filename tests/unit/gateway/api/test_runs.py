@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import update
 from sqlmodel import Session, col, select
 from tests.support.gateway import CONFIG, Gateway
+from yarl import URL
 
 from warren_broker.inbox import follow
 from warren_broker.topology import run_events
@@ -208,6 +209,34 @@ async def test_a_run_that_is_not_there_or_not_yours_is_404(
     async with client.request(method, path.format(run)) as response:
         assert response.status == 404
         assert (await _problem(response)).code == "no_such_run"
+
+
+NO_IDS = ["%00", "run_%00", "%ED%A0%80", "run.0", "x" * 7000]
+
+
+@pytest.mark.parametrize("name", NO_IDS, ids=range(len(NO_IDS)))
+async def test_what_can_not_be_an_id_is_404(gateway: Gateway, name: str) -> None:
+    """PostgreSQL refuses text that holds NUL."""
+    run = f"/v1/runs/{name}"
+    for method, path in [
+        ("GET", run),
+        ("GET", f"{run}/events"),
+        ("GET", f"{run}/trajectories"),
+        ("GET", f"{run}/checkpoints"),
+        ("POST", f"{run}/cancel"),
+        ("POST", f"{run}/delete"),
+        ("GET", f"/v1/models/{name}"),
+        ("GET", f"/v1/models/{name}@1"),
+    ]:
+        async with gateway.ann.request(method, URL(gateway.url + path, encoded=True)) as response:
+            assert (path, response.status) == (path, 404)
+
+
+async def test_owners_of_many_runs_are_asked_for_in_parts(gateway: Gateway) -> None:
+    run = await gateway.submit()
+    names = {run, "run_\0", *(f"run_{i}" for i in range(70_000))}
+    assert await gateway.parts.runs.owned("ann", names) == {run}
+    assert await gateway.parts.runs.owned("bob", names) == set()
 
 
 async def test_another_owners_runs_are_not_listed(gateway: Gateway) -> None:
