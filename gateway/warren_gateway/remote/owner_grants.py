@@ -79,22 +79,32 @@ class OwnerGrants:
                 self._check_successor(address, item)
 
     async def bury(self, origin: WorkQueue | Home, body: bytes) -> None:
-        """A dead letter may be sent home again, so it must be as good as what came from there."""
+        """A dead letter may be sent home again, so it must be as good as what came from there.
+
+        What can't be read is as bad as what came from there: not a byte of it is the worker's own.
+        """
         self.consume(origin)
         try:
-            decoded = await _decoded(body)
-        except WireError:
-            return
-        for item in decoded.items:
+            items = await self._valid(body)
+        except NotAllowed:
+            if self._issued.covers_unreadable(self._owner, body):
+                return
+            raise
+        for item in items:
             self._check_issued(item)
 
     async def show(self, source: WorkQueue | Home | Topic, body: bytes) -> Collection[bytes]:
         try:
             decoded = await _decoded(body)
         except WireError:
-            return () if isinstance(source, Topic) else (body,)
+            if isinstance(source, Topic):
+                return ()
+            self._issued.note_unreadable(self._owner, body)
+            return (body,)
         if isinstance(source, Topic):
             return await self._own_news(decoded.items)
+        for rejected in decoded.rejected:
+            self._issued.note_unreadable(self._owner, rejected.body)
         for item in decoded.items:
             if (episode := of_episode(item)) is not None:
                 self._issued.note(self._owner, episode)

@@ -244,8 +244,36 @@ async def test_what_was_shown_long_ago_is_forgotten_until_it_is_shown_again() ->
 async def test_what_can_not_be_read_is_refused_and_may_be_given_up() -> None:
     with pytest.raises(NotAllowed, match="can't be read"):
         await grants().publish(generate("tiny"), b"garbage")
-    await grants().bury(OURS, b"garbage")
-    assert await grants().show(OURS, b"garbage") == (b"garbage",)
+    with pytest.raises(NotAllowed, match="can't be read"):
+        await grants().bury(OURS, b"garbage")
+    issued = Issued()
+    assert await grants(issued).show(OURS, b"garbage") == (b"garbage",)
+    await grants(issued).bury(OURS, b"garbage")
+    with pytest.raises(NotAllowed, match="can't be read"):
+        await grants(issued, owner="bob").bury(interact("letters", "bob"), b"garbage")
+
+
+async def test_a_bad_item_is_given_up_as_it_came_and_none_is_made_up() -> None:
+    """Its neighbours are played, so it goes to the dead letters alone."""
+    bad = start("ep_2", SPEC).model_copy(update={"envelope": Envelope.model_construct(attempt=0)})
+    body = encode([start("ep_1", SPEC), bad])
+    ann = grants()
+    assert await ann.show(OURS, body) == (body,)
+    (rejected,) = decode(body).rejected
+    await ann.bury(OURS, rejected.body)
+    other = Envelope.model_construct(run=RunId("run_of_bob"), attempt=0)
+    made_up = decode(encode([bad.model_copy(update={"envelope": other})])).rejected[0].body
+    with pytest.raises(NotAllowed, match="not valid"):
+        await ann.bury(OURS, made_up)
+
+
+async def test_what_nobody_could_read_long_ago_is_forgotten_until_it_is_shown_again() -> None:
+    ann = grants(Issued(max_issued=1))
+    for body in (b"one", b"two"):
+        await ann.show(OURS, body)
+    with pytest.raises(NotAllowed):
+        await ann.bury(OURS, b"one")
+    await ann.bury(OURS, b"two")
 
 
 async def test_only_the_ends_of_own_runs_are_told() -> None:
