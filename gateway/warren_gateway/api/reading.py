@@ -38,8 +38,9 @@ def _decoded(body: bytes, model: type[ModelT]) -> ModelT:
     try:
         text = orjson.dumps(orjson.loads(body or b"{}"))
     except orjson.JSONDecodeError as error:
-        problem = Problem(code="malformed_json", message=f"The body is not JSON: {error}.")
-        raise Refusal(400, problem) from error
+        raise _malformed(f"The body is not JSON: {error}.") from error
+    except orjson.JSONEncodeError as error:  # it reads deeper than it writes
+        raise _malformed("The body is nested too deeply.") from error
     if _NUL.search(text):
         raise _invalid("invalid_config", Mistakes(["text may not hold the NUL character"], 1))
     try:
@@ -54,6 +55,10 @@ def read_query(request: web.Request, model: type[ModelT]) -> ModelT:
         return model.model_validate(dict(request.query))
     except ValidationError as error:
         raise _invalid("invalid_query", mistakes(error, model)) from error
+
+
+def _malformed(message: str) -> Refusal:
+    return Refusal(400, Problem(code="malformed_json", message=message))
 
 
 def _invalid(code: str, found: Mistakes) -> Refusal:
