@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TypeAlias
 from urllib.parse import quote, urlencode
 
@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from warren.backoff import delays
 from warren.errors import ConfigurationError, GatewayBusy, GatewayError, GatewayUnreachable
 from warren.transport import Transport
-from warren_schemas.config import RecordedSource
+from warren_schemas.config import LARGEST_INT, RecordedSource
 from warren_schemas.http import TrajectoryView
 from warren_schemas.ids import RunId
 
@@ -97,7 +97,7 @@ def parse_beginning(text: str) -> Beginning:
     Raises `ConfigurationError`.
     """
     units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, OverflowError):
         if text.isdigit():
             return int(text)
         if text[:-1].isdigit() and text[-1] in units:
@@ -110,14 +110,21 @@ def parse_beginning(text: str) -> Beginning:
 
 
 def _split(from_: Beginning) -> tuple[int | None, float | None]:
-    """As an offset or a Unix time."""
+    """As an offset or a Unix time. Raises `ConfigurationError`."""
     match from_:
         case datetime():
-            since_s = from_.timestamp()
+            since_s = _unix_s(from_)
         case timedelta():
-            since_s = (datetime.now(UTC) - from_).timestamp()
+            since_s = time.time() - from_.total_seconds()
         case _:
-            if from_ is not None and from_ < 0:
-                raise ConfigurationError("an offset is at least 0")
+            if from_ is not None and not 0 <= from_ <= LARGEST_INT:
+                raise ConfigurationError(f"an offset is at least 0 and at most {LARGEST_INT}")
             return from_, None
     return None, max(0.0, since_s)
+
+
+def _unix_s(moment: datetime) -> float:
+    try:
+        return moment.timestamp()
+    except (ValueError, OverflowError) as error:  # local time of the first or the last day
+        raise ConfigurationError(f"{moment} is no time that this machine can tell") from error

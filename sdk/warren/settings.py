@@ -9,7 +9,7 @@ The key never appears in a message, a repr or a URL.
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from warren.errors import ConfigurationError
 
@@ -39,8 +39,8 @@ def find_settings(url: str | None = None, api_key: str | None = None) -> Setting
 
 
 def _checked_url(url: str) -> str:
-    parts = urlsplit(url.strip())
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    parts = _parts(url.strip())
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigurationError(
             f"{url!r} is not the address of a gateway",
             hint=f"Write it like {DEFAULT_URL}, in --url, WARREN_URL or connect(url=…).",
@@ -51,6 +51,18 @@ def _checked_url(url: str) -> str:
             hint="Give the API key by WARREN_API_KEY, never inside the URL.",
         )
     return url.strip().rstrip("/")
+
+
+def _parts(url: str) -> SplitResult | None:
+    """None where its brackets, its port or a label of its host can't be."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+        if host.isascii():
+            host.encode("idna")  # as the resolver does
+    except ValueError:
+        return None
+    return parts
 
 
 def _find_key(given: str | None) -> tuple[str | None, str]:

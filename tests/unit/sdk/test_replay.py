@@ -16,8 +16,9 @@ import warren
 from warren import export
 from warren.cli.look import look, sampled_spans
 from warren.cli.replay import replay
-from warren.recording import Beginning, parse_beginning
+from warren.recording import Beginning, parse_beginning, recorded_source
 from warren_schemas.http import TrajectoryView
+from warren_schemas.ids import RunId
 from warren_schemas.transcript import ChatMessage, Turn
 
 
@@ -36,10 +37,20 @@ def test_a_beginning_is_an_offset_a_time_or_so_long_ago(text: str, beginning: Be
     assert parse_beginning(text) == beginning
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "-1", "12x", "h"])
+@pytest.mark.parametrize("text", ["", "yesterday", "-1", "12x", "h", "9999999999d"])
 def test_what_is_no_beginning_is_told(text: str) -> None:
     with pytest.raises(warren.ConfigurationError, match="no place in a recording"):
         parse_beginning(text)
+
+
+def test_what_no_clock_can_tell_is_told_or_is_the_beginning() -> None:
+    run = RunId("run_1")
+    assert recorded_source(run, timedelta(days=999_999)).from_s == 0.0
+    with pytest.raises(warren.ConfigurationError, match="no time that this machine can tell"):
+        recorded_source(run, datetime.min)
+    for offset in (-1, 2**63):
+        with pytest.raises(warren.ConfigurationError, match="an offset is at least 0"):
+            recorded_source(run, offset)
 
 
 def test_replay_does_one_thing(tmp_path: Path) -> None:

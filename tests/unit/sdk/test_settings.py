@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import warren
 from warren.errors import ConfigurationError
 from warren.settings import DEFAULT_URL, find_settings
 
@@ -38,10 +39,30 @@ def test_url_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_settings("http://other:1").url == "http://other:1"
 
 
-@pytest.mark.parametrize("url", ["localhost:8642", "ftp://host", "http://", "nonsense"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "localhost:8642",
+        "ftp://host",
+        "http://",
+        "nonsense",
+        "http://[::1",
+        "http://host:99999",
+        "http://host:port",
+        "http://one..two",
+        f"http://{'x' * 64}.example",
+    ],
+)
 def test_what_is_no_address(url: str) -> None:
     with pytest.raises(ConfigurationError, match="not the address"):
         find_settings(url)
+    with pytest.raises(ConfigurationError, match="not the address"):
+        warren.connect(url)
+
+
+@pytest.mark.parametrize("url", ["http://[::1]:1", "http://my_host", "https://bücher.example."])
+def test_what_is_an_address(url: str) -> None:
+    assert find_settings(url).url == url
 
 
 def test_a_key_inside_the_url_is_refused_and_not_repeated() -> None:
