@@ -6,7 +6,8 @@ so there is no pause between two ops. Where there are several ranks (see `ranks`
 process, and only the first one answers.
 
 Invariants: every op is answered, whatever it asks for, unless it ends the process, as a lost device
-does; when the supervisor closes the conversation the process ends; the same ops give the same bits, so kernels are deterministic where torch has such.
+does; when the supervisor closes the conversation the process ends; the same ops give the same bits,
+so kernels are deterministic where torch has such.
 """
 
 import logging
