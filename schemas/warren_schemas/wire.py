@@ -180,7 +180,10 @@ def _decode_one(frame: Frame, index: int, item: object, decoded: Decoded) -> Non
 def _alone(frame: Frame, item: object) -> bytes:
     """The item as a message of its own, otherwise as it came; its parts of the columns go along."""
     writer = ColumnWriter()
-    moved = orjson.dumps([_move(item, frame, writer)])
+    try:
+        moved = orjson.dumps([_move(item, frame, writer)])
+    except orjson.JSONEncodeError as error:  # as deep as an item may be, and the list around it
+        raise WireError(f"an item can't be read: {error}") from error
     return write(frame.kind, moved, writer)
 
 

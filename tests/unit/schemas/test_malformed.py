@@ -19,7 +19,9 @@ from tests.support.factories import (
     to_plain,
 )
 
-from warren_schemas.frame import MAX_MESSAGE_BYTES, WireError
+from warren_schemas.columns import ColumnWriter
+from warren_schemas.episode import Step
+from warren_schemas.frame import MAX_MESSAGE_BYTES, WireError, write
 from warren_schemas.spec_texts import MAX_REMEMBERED
 from warren_schemas.training import OpDone
 from warren_schemas.wire import Decoded, decode, encode
@@ -315,3 +317,12 @@ def test_an_optional_array_may_be_missing_but_not_bad() -> None:
     bad = np.array([1.0, 0.0], "<f4").tobytes()
     [rejected] = decode(put_together(header, items, columns=bad)).rejected
     assert rejected.reason.startswith("item 0: outcome.logprobs_N: expected finite logprobs")
+
+
+@pytest.mark.parametrize("depth", [253, 254, 1000])
+def test_an_item_that_is_nested_too_deeply_is_unreadable(depth: int) -> None:
+    """At 253 it can be written alone, but not as the list that a message of its own has."""
+    items = b'[{"envelope":' + b"[" * depth + b"]" * depth + b"}]"
+    body = write((Step.kind, Step.schema_version), items, ColumnWriter())
+    with pytest.raises(WireError, match=r"can't be read|not JSON"):
+        decode(body)
