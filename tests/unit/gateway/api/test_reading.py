@@ -6,9 +6,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from pydantic import field_validator
+from tests.support.gateway import Gateway
 
 from warren_gateway.api.reading import LARGE_BYTES, read_body
 from warren_schemas.base import Frozen
+from warren_schemas.http import Problem
 
 
 class Text(Frozen):
@@ -33,3 +35,12 @@ async def test_a_large_body_is_read_beside_the_event_loop(size_bytes: int, is_as
         client.post("/", json={"text": "x" * size_bytes}) as response,
     ):
         assert (await response.text() != threading.current_thread().name) is is_aside
+
+
+@pytest.mark.parametrize("depth", [254, 300, 1000])
+async def test_json_that_is_nested_too_deeply_is_400(gateway: Gateway, depth: int) -> None:
+    text = b'{"config":' + b"[" * depth + b"]" * depth + b"}"
+    async with gateway.ann.post("/v1/runs", data=text) as response:
+        assert response.status == 400
+        problem = Problem.model_validate_json(await response.read())
+    assert (problem.code, problem.message) == ("malformed_json", "The body is nested too deeply.")

@@ -146,15 +146,6 @@ async def test_what_is_not_json_is_400(gateway: Gateway, text: bytes) -> None:
         assert (await _problem(response)).code == "malformed_json"
 
 
-@pytest.mark.parametrize("depth", [254, 300, 1000])
-async def test_json_that_is_nested_too_deeply_is_400(gateway: Gateway, depth: int) -> None:
-    text = b'{"config":' + b"[" * depth + b"]" * depth + b"}"
-    async with gateway.ann.post("/v1/runs", data=text) as response:
-        assert response.status == 400
-        problem = await _problem(response)
-    assert (problem.code, problem.message) == ("malformed_json", "The body is nested too deeply.")
-
-
 @pytest.mark.parametrize("text", [b"", b"{}", b"[]", b'"x"', b"null"])
 async def test_json_of_another_shape_is_422(gateway: Gateway, text: bytes) -> None:
     async with gateway.ann.post("/v1/runs", data=text) as response:
