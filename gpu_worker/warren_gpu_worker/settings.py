@@ -81,7 +81,8 @@ class GpuWorkerSettings(Frozen):
     policy_memory_bytes: PositiveInt = 8 * 1024**3
     """Weights of policies kept loaded beside the base model; the least recently used one goes."""
     hang_s: PositiveFloat = 300.0
-    """A child process that holds work and says nothing for this long is killed."""
+    """A child process that holds work and says nothing for this long is killed; a trainer that moves
+    files has longer, by their bytes (see `progress`)."""
     log_dir: Path | None = None
     """Folder for the output of the child processes; None: where this process writes."""
 

@@ -24,6 +24,7 @@ from safetensors.torch import (
 from torch import Tensor
 
 from warren_gpu_worker.local_copies import LocalCopies, find_copy
+from warren_gpu_worker.progress import Progress, unheard
 from warren_gpu_worker.sealed_folder import (
     FolderUnreadable,
     is_on_disk,
@@ -86,24 +87,30 @@ def save_policy(model: "PreTrainedModel | PeftModel", url: str) -> int:
     return write_policy(view_policy(model), url)
 
 
-def write_policy(policy: PolicyView, url: str, copies: LocalCopies | None = None) -> int:
+def write_policy(
+    policy: PolicyView,
+    url: str,
+    copies: LocalCopies | None = None,
+    progress: Progress = unheard,
+) -> int:
     """Write what `view_policy` looked at; the size in bytes. Raises `OSError`.
 
     What goes to another host is left among `copies` as well.
     """
-    fill = partial(write_policy_files, policy)
+    fill = partial(write_policy_files, policy, progress=progress)
     stage = None
     if copies and not is_on_disk(url):
         stage = copies.stage(url, policy.size_bytes, fill)
     if copies is None or stage is None:
-        return write_folder(url, fill)
-    size_bytes = put_folder(url, stage)
+        return write_folder(url, fill, progress=progress)
+    size_bytes = put_folder(url, stage, progress)
     copies.show(url, stage)
     return size_bytes
 
 
-def write_policy_files(policy: PolicyView, folder: Path) -> None:
+def write_policy_files(policy: PolicyView, folder: Path, progress: Progress = unheard) -> None:
     """Write the two files into a local folder."""
+    progress(policy.size_bytes)
     tensors = {name: tensor.contiguous() for name, tensor in policy.tensors.items()}
     save_file(tensors, folder / WEIGHTS_FILE[policy.kind], metadata={"format": "pt"})
     (folder / CONFIG_FILE[policy.kind]).write_text(policy.config)

@@ -32,6 +32,7 @@ from safetensors.torch import (
 )
 from torch import Tensor
 
+from warren_gpu_worker.progress import Progress, folder_bytes, unheard
 from warren_gpu_worker.sealed_folder import (
     FolderUnreadable,
     delete_folder,
@@ -83,7 +84,11 @@ def policies_url(checkpoint_url: str, model: ModelId) -> str:
 
 
 def save_checkpoint(
-    url: str, model_id: ModelId, model: TrainableModel, note: dict[str, JsonValue] | None = None
+    url: str,
+    model_id: ModelId,
+    model: TrainableModel,
+    note: dict[str, JsonValue] | None = None,
+    progress: Progress = unheard,
 ) -> int:
     """Write the model's whole state to `url`; the size in bytes. Raises `OSError`."""
     state = SavedState(
@@ -101,13 +106,14 @@ def save_checkpoint(
     critic = whole_on_first({n: p.data for n, p in model.critic_parameters.items()}, ranks)
 
     def write(folder: Path) -> None:
-        write_policy_files(policy, folder)
+        write_policy_files(policy, folder, progress)
+        progress(sum(tensor.nbytes for tensor in (*optimizer.values(), *critic.values())))
         save_file({name: t.contiguous() for name, t in optimizer.items()}, folder / _OPTIMIZER)
         if critic:
             save_file(critic, folder / _CRITIC)
         (folder / _STATE).write_text(state.model_dump_json(indent=2))
 
-    return ranks.by_first(lambda: write_folder(url, write, durable=True))
+    return ranks.by_first(lambda: write_folder(url, write, durable=True, progress=progress))
 
 
 def whole_policy(model: TrainableModel) -> PolicyView:
@@ -116,13 +122,16 @@ def whole_policy(model: TrainableModel) -> PolicyView:
     return replace(model.policy, tensors=tensors)
 
 
-def forget_older(states: str, newest: str, keep: Collection[str]) -> None:
+def forget_older(
+    states: str, newest: str, keep: Collection[str], progress: Progress = unheard
+) -> None:
     """Delete the checkpoints whose names sort before `newest`, but for those to keep.
 
     What can't be deleted now stays until it is asked for again.
     """
     for name in list_folders(states):
         if name < newest and name not in keep:
+            progress()
             try:
                 delete_folder(join_url(states, name))
             except Exception as error:  # noqa: BLE001 - a store's own errors
@@ -130,14 +139,14 @@ def forget_older(states: str, newest: str, keep: Collection[str]) -> None:
 
 
 def load_checkpoint(
-    url: str, model_id: ModelId, model: TrainableModel
+    url: str, model_id: ModelId, model: TrainableModel, progress: Progress = unheard
 ) -> dict[str, JsonValue] | None:
     """Put the state at `url` into a model that was just made from its spec; the checkpoint's note.
 
     A checkpoint of the same model also gives the number of the last op; one of another model is a
     starting point, so ops count from 1. Raises `CheckpointError`, `OSError`.
     """
-    state, weights, optimizer = _read(url, model)
+    state, weights, optimizer = _read(url, model, progress)
     _restore_weights(model, weights)
     _restore_optimizer(model, optimizer)
     model.version = state.version
@@ -147,13 +156,15 @@ def load_checkpoint(
     return state.note
 
 
-def adopt_checkpoint(url: str, model: TrainableModel, *, optimizer: bool) -> None:
+def adopt_checkpoint(
+    url: str, model: TrainableModel, *, optimizer: bool, progress: Progress = unheard
+) -> None:
     """Give a model that is under training the weights at `url`, and its optimizer or a fresh one.
 
     It keeps its own op numbers and its reference, and begins a new window and a new version.
     Raises `CheckpointError`, `OSError`; then nothing has changed.
     """
-    _, weights, saved = _read(url, model)
+    _, weights, saved = _read(url, model, progress)
     _restore_weights(model, weights)
     model.drop_gradient()
     model.optimizer.state.clear()
@@ -164,17 +175,18 @@ def adopt_checkpoint(url: str, model: TrainableModel, *, optimizer: bool) -> Non
 
 
 def _read(
-    url: str, model: TrainableModel
+    url: str, model: TrainableModel, progress: Progress
 ) -> tuple[SavedState, dict[str, Tensor], dict[str, Tensor]]:
     """State, weights and the optimizer's tensors, found fitting by all ranks."""
-    return model.network.ranks.all_or_none(lambda: _read_here(url, model))
+    return model.network.ranks.all_or_none(lambda: _read_here(url, model, progress))
 
 
 def _read_here(
-    url: str, model: TrainableModel
+    url: str, model: TrainableModel, progress: Progress
 ) -> tuple[SavedState, dict[str, Tensor], dict[str, Tensor]]:
     try:
-        with open_folder(url) as folder:
+        with open_folder(url, progress) as folder:
+            progress(folder_bytes(folder))  # mapped now, and read while the model takes it over
             state = _read_state(url, folder)
             _check_spec(url, state.spec, model.spec)
             weights = read_policy_files(url, folder).tensors

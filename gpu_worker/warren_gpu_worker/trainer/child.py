@@ -122,9 +122,9 @@ class TrainerChild:
         for apply, (_, number, _), outcome in zip(order.applies, ops, outcomes, strict=True):
             self._say(Answer(apply.model, apply.epoch, number, outcome))
 
-    def _pulse(self) -> None:
-        if time.monotonic() - self._said_s >= PULSE_S:
-            self._say(Pulse())
+    def _pulse(self, size_bytes: int = 0, /) -> None:
+        if size_bytes or time.monotonic() - self._said_s >= PULSE_S:
+            self._say(Pulse(size_bytes))
 
     def _say(self, report: Report) -> None:
         self._said_s = time.monotonic()

@@ -13,13 +13,14 @@ Invariants:
 
 import gc
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import torch
 
 from warren_gpu_worker.local_copies import LocalCopies
+from warren_gpu_worker.progress import Progress, unheard
 from warren_gpu_worker.sealed_folder import join_url, sweep
 from warren_gpu_worker.trainer.checkpoint import (
     CheckpointError,
@@ -65,19 +66,16 @@ class _Entry:
     publisher: Publisher
 
 
-def _nothing() -> None:
-    pass
-
-
 class Engine:
     def __init__(
         self,
         config: EngineConfig,
-        progress: Callable[[], None] = _nothing,
+        progress: Progress = unheard,
         ranks: Ranks = ALONE,
         copies: LocalCopies | None = None,
     ) -> None:
-        """`progress` is called before every micro-batch; `copies` take what is published.
+        """`progress` is called before every micro-batch and every step over files; `copies` take
+        what is published.
 
         Where there are several ranks, each has an engine, and all are called alike.
         """
@@ -85,7 +83,7 @@ class Engine:
         self._ranks = ranks
         self._progress = progress
         self._copies = copies
-        self._workshop = Workshop(config, ranks)
+        self._workshop = Workshop(config, ranks, progress)
         self._entries: dict[ModelId, _Entry] = {}
         self._parking = Parking(config.resident_models)
         self._together = Together(
@@ -103,7 +101,7 @@ class Engine:
         try:
             model = self._ranks.all_or_none(lambda: self._workshop.make(spec))
             if checkpoint_url is not None:
-                note = load_checkpoint(checkpoint_url, model_id, model)
+                note = load_checkpoint(checkpoint_url, model_id, model, self._progress)
             restored = checkpoint_url is not None
             self._ranks.all_or_none(lambda: _continue_at(model, next_op, restored=restored))
             publisher = self._take_over(model_id)
@@ -216,14 +214,16 @@ class Engine:
             case SaveState():
                 states = states_url(self._config.checkpoint_url, model_id)
                 url = join_url(states, body.name)
-                size_bytes = save_checkpoint(url, model_id, model, body.note)
+                size_bytes = save_checkpoint(url, model_id, model, body.note, self._progress)
                 if (keep := body.keep) is not None:
-                    self._ranks.by_first(lambda: forget_older(states, body.name, keep))
+                    self._ranks.by_first(
+                        lambda: forget_older(states, body.name, keep, self._progress)
+                    )
                 return OpDone(
                     version=model.version, checkpoint_url=url, checkpoint_bytes=size_bytes
                 )
             case LoadState():
-                adopt_checkpoint(body.url, model, optimizer=body.optimizer)
+                adopt_checkpoint(body.url, model, optimizer=body.optimizer, progress=self._progress)
                 return OpDone(version=model.version)
             case KeepReference():
                 return keep_reference(model)
@@ -233,7 +233,7 @@ class Engine:
         url = self._config.checkpoint_url
         for folder in (states_url(url, model_id), policies_url(url, model_id)):
             self._ranks.by_first(partial(sweep, folder))
-        return Publisher(url, model_id, self._ranks, self._copies)
+        return Publisher(url, model_id, self._ranks, self._copies, self._progress)
 
 
 def _failed(model: TrainableModel, body: OpBody, reason: str) -> OpFailed:

@@ -2,8 +2,8 @@
 
 supervisor -> child    Open, Close, Apply, Together, Fail, Park
 child -> supervisor    Ready once, then an Answer for each Open (number 0) and each op, and Parked for
-                       each Park, in order; a Pulse now and then in the middle of a long op; TooLarge
-                       as a rank's last word
+                       each Park, in order; a Pulse now and then in the middle of a long op, and
+                       before each step over files; TooLarge as a rank's last word
 """
 
 import pickle
@@ -75,6 +75,9 @@ class Ready:
 @dataclass(frozen=True, slots=True)
 class Pulse:
     """The child is getting on."""
+
+    size_bytes: int = 0
+    """Of files that it moves next, which takes its time (see `progress`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,9 @@
 Invariants:
 - The child's death takes all its models with it: `on_death` is called before a new child is
   started, and orders meant for the old one never reach the new one.
-- A child that owes an answer and shows no sign of life for `hang_s` is killed.
+- A child that owes an answer and shows no sign of life for `hang_s` is killed. One that has said that
+  it works on files has the time besides that their bytes take on a slow disk (see `progress`), until
+  it answers.
 - `order` never waits; what is under way is bounded by what the leases may hold.
 - Where the device is shared in turns (`settings.takes_turns`), what concerns a full-parameter model
   is sent only while we have the room, and the room is given back once the child has parked the model
@@ -20,6 +22,7 @@ from collections import deque
 from typing import Protocol
 
 from warren_broker.worker.child import ChildDied
+from warren_gpu_worker.progress import allowance_s
 from warren_gpu_worker.room import Room, Stay
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.crew import Crew
@@ -181,7 +184,8 @@ class TrainerProcess:
                 case TooLarge():
                     self._note(report)
                 case Pulse():
-                    pass
+                    self._wait_for(report.size_bytes)
+                    continue
             self._wind_up()
 
     def _note(self, word: Report) -> None:
@@ -208,6 +212,12 @@ class TrainerProcess:
         if self._deadline is not None:
             due_s = asyncio.get_running_loop().time() + self._settings.hang_s
             self._deadline.reschedule(due_s if self._owed else None)
+
+    def _wait_for(self, size_bytes: int) -> None:
+        """The child gets on with so many bytes; what it was given before still holds."""
+        if self._deadline is not None and (due_s := self._deadline.when()) is not None:
+            patience_s = self._settings.hang_s + allowance_s(size_bytes)
+            self._deadline.reschedule(max(due_s, asyncio.get_running_loop().time() + patience_s))
 
     def _bury(self) -> None:
         self._ready.clear()

@@ -8,6 +8,7 @@ import logging
 import re
 
 from warren_gpu_worker.local_copies import LocalCopies
+from warren_gpu_worker.progress import Progress, unheard
 from warren_gpu_worker.sealed_folder import delete_folder, join_url, list_folders
 from warren_gpu_worker.trainer.checkpoint import policies_url, whole_policy
 from warren_gpu_worker.trainer.model import TrainableModel
@@ -31,10 +32,12 @@ class Publisher:
         model: ModelId,
         ranks: Ranks,
         copies: LocalCopies | None = None,
+        progress: Progress = unheard,
     ) -> None:
         self._url = policies_url(checkpoint_url, model)
         self._ranks = ranks
         self._copies = copies
+        self._progress = progress
         names = ranks.by_first(lambda: list_folders(self._url))
         self._stored = {int(name[1:]) for name in names if _VERSION.fullmatch(name)}
         self._newest: Policy | None = None
@@ -44,7 +47,9 @@ class Publisher:
         if self._newest is None or self._newest.version != model.version:
             url = join_url(self._url, f"v{model.version}")
             whole = whole_policy(model)
-            size_bytes = self._ranks.by_first(lambda: write_policy(whole, url, self._copies))
+            size_bytes = self._ranks.by_first(
+                lambda: write_policy(whole, url, self._copies, self._progress)
+            )
             self._newest = Policy(version=model.version, url=url, size_bytes=size_bytes)
             self._stored.add(model.version)
             self._ranks.by_first(self._delete_old)

@@ -16,6 +16,7 @@ from safetensors.torch import (
 )
 from torch import Tensor
 
+from warren_gpu_worker.progress import Progress, unheard
 from warren_gpu_worker.sealed_folder import fetch_unsealed
 from warren_gpu_worker.trainer.model import SpecError, TrainableModel
 from warren_gpu_worker.trainer.sharding import shard_like
@@ -23,7 +24,9 @@ from warren_gpu_worker.weights import CONFIG_FILE, WEIGHTS_FILE
 from warren_schemas.config import LoraUpdate
 
 
-def start_with_adapter(model: TrainableModel, offered: Mapping[str, str]) -> None:
+def start_with_adapter(
+    model: TrainableModel, offered: Mapping[str, str], progress: Progress = unheard
+) -> None:
     """Load the adapter that the spec names, if it names one. Raises `SpecError`."""
     update = model.spec.update
     if not isinstance(update, LoraUpdate) or update.start_adapter is None:
@@ -32,18 +35,18 @@ def start_with_adapter(model: TrainableModel, offered: Mapping[str, str]) -> Non
     if name not in offered:
         known = ", ".join(sorted(offered)) or "none"
         raise SpecError(f"this worker offers no adapter {name} (it offers {known}); see --adapter")
-    config, tensors = _read(name, offered[name])
+    config, tensors = _read(name, offered[name], progress)
     _check_scale(name, config, update)
     _copy(name, model, tensors)
 
 
-def _read(name: str, url: str) -> tuple[dict[str, object], dict[str, Tensor]]:
+def _read(name: str, url: str, progress: Progress) -> tuple[dict[str, object], dict[str, Tensor]]:
     """Contents of the two files that peft writes."""
     weights, config = WEIGHTS_FILE["lora"], CONFIG_FILE["lora"]
     try:
         with tempfile.TemporaryDirectory() as name_of_folder:
             folder = Path(name_of_folder)
-            fetch_unsealed(url, (weights, config), folder)
+            fetch_unsealed(url, (weights, config), folder, progress)
             fields = cast("dict[str, object]", json.loads((folder / config).read_text()))
             return fields, load_file(folder / weights)
     except (OSError, SafetensorError, ValueError) as error:

@@ -8,12 +8,14 @@ as long as one of them lives.
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import cast
 
 import torch
 from transformers import PreTrainedModel
 
 from warren_gpu_worker.base_models import load_base
+from warren_gpu_worker.progress import Progress, folder_bytes, unheard
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.activations import checkpoint_activations
 from warren_gpu_worker.trainer.model import (
@@ -59,9 +61,10 @@ class EngineConfig:
 class Workshop:
     """Each rank has one, and all make the same."""
 
-    def __init__(self, config: EngineConfig, ranks: Ranks) -> None:
+    def __init__(self, config: EngineConfig, ranks: Ranks, progress: Progress = unheard) -> None:
         self._config = config
         self._ranks = ranks
+        self._progress = progress
         self._bases: weakref.WeakValueDictionary[str, PreTrainedModel] = (
             weakref.WeakValueDictionary()
         )
@@ -86,7 +89,7 @@ class Workshop:
         if self._ranks.size == 1:
             self._bases[folder] = base
         model = build_lora(spec, base, self._ranks)
-        start_with_adapter(model, self._config.adapters)
+        start_with_adapter(model, self._config.adapters, self._progress)
         return model
 
     def _folder(self, spec: ModelSpec) -> str:
@@ -98,4 +101,5 @@ class Workshop:
 
     def _load(self, folder: str, dtype: str) -> PreTrainedModel:
         """Shards go to their devices layer by layer, as the whole may be too large for any."""
+        self._progress(folder_bytes(Path(folder)))
         return load_base(folder, dtype, self._config.device if self._ranks.size == 1 else "cpu")
