@@ -26,7 +26,6 @@ from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.engine import Engine
 from warren_gpu_worker.trainer.errors import is_out_of_memory, reason_of
 from warren_gpu_worker.trainer.frames import (
-    START_S,
     Answer,
     Apply,
     Close,
@@ -48,6 +47,9 @@ from warren_schemas.ids import ModelId
 from warren_schemas.training import ForwardBackward
 
 PULSE_S = 1.0
+_RANKS_S = 24 * 3600.0
+"""Ranks wait for each other for longer than any op takes, be it the first one's upload of a large
+model over a slow line: the supervisor knows much sooner that one hangs, and ends them all."""
 
 
 class TrainerChild:
@@ -146,10 +148,6 @@ def main() -> None:
 
 
 def _join(settings: GpuWorkerSettings) -> Ranks:
-    """The supervisor gives up first: what takes longer than its patience it ends itself.
-
-    It waits for `START_S` until all are there, and for `hang_s` from then on.
-    """
     if settings.devices == 1:
         return ALONE
     rank, meeting = int(sys.argv[2]), Path(sys.argv[3])
@@ -159,7 +157,7 @@ def _join(settings: GpuWorkerSettings) -> Ranks:
             settings.devices,
             device=settings.device,
             meeting=meeting,
-            timeout_s=2 * max(settings.hang_s, START_S),
+            timeout_s=_RANKS_S,
         )
     except ValueError as error:
         raise SystemExit(f"error: {error}") from error
