@@ -26,8 +26,8 @@ def export(
 ) -> int:
     """Write a run's weights to a folder that transformers and vLLM load.
 
-    An adapter is merged into its base model. RUN alone is the newest policy; RUN@400 the policy after
-    400 optimizer steps, RUN@step-000400 the checkpoint of that name (`warren checkpoints ls`).
+    An adapter is merged into its base model. RUN alone is the newest policy; RUN@400 the policy in force
+    after step 400 of the run, RUN@step-000400 the checkpoint of that name (`warren checkpoints ls`).
 
     For example:
         warren export last --to my-model
@@ -36,7 +36,7 @@ def export(
     Parameters
     ----------
     run
-        The run's id, the end of its id, its name, or `last`, and perhaps @VERSION.
+        The run's id, the end of its id, its name, or `last`, and perhaps @STEP or @CHECKPOINT.
     to
         The folder; it must not be there yet.
     base_model
@@ -70,18 +70,14 @@ async def _find(target: str, gateway: Gateway) -> tuple[str, str]:
     from warren.client import connect
     from warren.errors import ConfigurationError
 
-    name, _, version = target.partition("@")
+    name, _, wanted = target.partition("@")
     async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
         run = await find_run(client, name)
         found = await run.checkpoints()
-    url = choose(found, version)
+    url = choose(found, wanted)
     if url is None:
-        names = ", ".join(view.name for view in found.checkpoints) or "none"
-        wanted = f"no version {version}" if version else "nothing to export yet"
-        raise ConfigurationError(
-            f"{run.id} has {wanted}",
-            hint=f"Its checkpoints: {names}; its newest policy is {found.policy_version}.",
-        )
+        what = f"no policy of {_called(wanted)}" if wanted else "nothing to export yet"
+        raise ConfigurationError(f"{run.id} has {what}", hint=_hint(found))
     if run.view.config is None:
         raise ConfigurationError(
             f"the gateway is older than {run.id} and can't read its config",
@@ -90,19 +86,27 @@ async def _find(target: str, gateway: Gateway) -> tuple[str, str]:
     return url, run.view.config.model.base
 
 
-def choose(found: "CheckpointList", version: str) -> str | None:
-    """The URL of what `version` names; the newest policy where it names nothing."""
-    newest = [view.url for view in found.checkpoints[-1:]]
-    if not version:
-        return found.policy_url or next(iter(newest), None)
+def choose(found: "CheckpointList", wanted: str) -> str | None:
+    """The URL of what `wanted` names, a step or a checkpoint; the newest policy where it names nothing."""
+    if not wanted:
+        newest = [view.url for view in (*found.checkpoints, *found.policies)]
+        return newest[-1] if newest else None
+    is_step = wanted.isascii() and wanted.isdecimal()
     for view in found.checkpoints:
-        if version in (view.name, str(view.version), f"v{view.version}"):
+        if view.name in (wanted, f"step-{int(wanted):06d}" if is_step else ""):
             return view.url
-    number = version.removeprefix("v")
-    if found.policy_url is None or not number.isdecimal() or int(number) > found.policy_version:
-        return None
-    policies, _, _ = found.policy_url.rpartition("/")  # the newest few are kept there
-    return f"{policies}/v{int(number)}"
+    policy = found.policy_after(int(wanted)) if is_step else None
+    return policy and policy.url
+
+
+def _called(wanted: str) -> str:
+    return f"step {wanted}" if wanted.isdecimal() else f"checkpoint {wanted}"
+
+
+def _hint(found: "CheckpointList") -> str:
+    names = ", ".join(view.name for view in found.checkpoints) or "none"
+    kept = f"step {found.policies[0].step} on" if found.policies else "none"
+    return f"It is at step {found.step}. Its checkpoints: {names}; policies that are kept: {kept}."
 
 
 def _base_folder(base: str) -> str:

@@ -4,9 +4,9 @@ from sqlmodel import Session, col, select
 
 from warren_gateway.owned import owned_run
 from warren_gateway.store.tables import Checkpoint, Model, Run
-from warren_schemas.config import TrainConfig
+from warren_schemas.config import LiveSource, TrainConfig
 from warren_schemas.events import RunState
-from warren_schemas.http import CheckpointList, CheckpointView
+from warren_schemas.http import CheckpointList, CheckpointView, PolicyView
 
 
 class UnusableCheckpoint(Exception):
@@ -34,6 +34,7 @@ def require_checkpoint(session: Session, owner: str, config: TrainConfig) -> str
             f"{run.id} trains another model: its config says model: {saved.model_dump_json()}"
         )
     url = model.checkpoint_url
+    found = session.exec(select(Checkpoint).where(col(Checkpoint.url) == url)).first()
     if resume.checkpoint is not None:
         found = session.get(Checkpoint, (model.id, resume.checkpoint))
         if found is None:
@@ -47,16 +48,39 @@ def require_checkpoint(session: Session, owner: str, config: TrainConfig) -> str
             f"{run.id} is {run.state}, and deletes checkpoints as it saves newer ones: wait for its"
             " end, or cancel it"
         )
+    if found is not None:
+        _require_steps_left(found, run, config)
     return url
 
 
+def _require_steps_left(found: Checkpoint, run: Run, config: TrainConfig) -> None:
+    """A replay's checkpoint carries no step to count on from: a run that resumes from it begins at 0."""
+    step, total = found.step, config.limits.steps
+    is_counted_on = isinstance(TrainConfig.model_validate(run.config).source, LiveSource)
+    if is_counted_on and total <= step:
+        raise UnusableCheckpoint(
+            f"limits.steps is the total, those before the checkpoint among them: {found.name} of"
+            f" {run.id} has {step} steps behind it, and limits.steps is {total}, so nothing is left to"
+            f" do; for {total} more: --set limits.steps={step + total}"
+        )
+
+
+def policies_of(model: Model) -> tuple[PolicyView, ...]:
+    """The newest published policies, oldest first; they lie side by side in one folder."""
+    folder, _, _ = (model.policy_url or "").rpartition("/")
+    return tuple(
+        PolicyView(step=step, version=version, url=f"{folder}/v{version}")
+        for step, version in model.policies
+    )
+
+
 def list_checkpoints(session: Session, run: Run) -> CheckpointList:
-    """What is kept of the run's model."""
+    """What is kept of the run's model: its checkpoints and its policies."""
     model = session.exec(select(Model).where(col(Model.run_id) == run.id)).one()
     return CheckpointList(
         checkpoints=tuple(_view(row) for row in _rows(session, model)),
-        policy_version=model.policy_version,
-        policy_url=model.policy_url,
+        step=run.step,
+        policies=policies_of(model),
     )
 
 

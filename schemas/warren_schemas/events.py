@@ -35,12 +35,25 @@ class Phase(StrEnum):
     CLOSING = "closing"
 
 
+class RunOutcome(StrEnum):
+    """What came of a run that completed."""
+
+    TRAINED = "trained"
+    """At least one update of reinforcement learning was made."""
+    NOTHING_LEARNED = "nothing_learned"
+    """It took steps, and none of them made an update: no group told its episodes apart."""
+    NOTHING_TO_DO = "nothing_to_do"
+    """Its checkpoint had all the steps, or the reward, that its limits ask for."""
+
+
 class StateChanged(Frozen):
     kind: Literal["state_changed"] = "state_changed"
     state: RunState
     phase: Phase | None = None
     reason: str | None = None
-    """Why a run failed or was cancelled."""
+    """Why a run failed or was cancelled; what there is to remark on one that completed."""
+    outcome: RunOutcome | None = None
+    """Of a run that completed."""
 
 
 class WaitingStarted(Frozen):
@@ -55,13 +68,17 @@ class WaitingEnded(Frozen):
 
 
 class StepCompleted(Frozen):
-    """One optimizer step was applied."""
+    """One batch was consumed, and the update that it led to, if any, is published."""
 
     kind: Literal["step_completed"] = "step_completed"
     phase: Phase
     step: NonNegativeInt
+    """Of its phase: of reinforcement learning, or a supervised one of the warm-up."""
     n_steps: NonNegativeInt
     version: NonNegativeInt
+    """Policy version: the model's optimizer steps, supervised ones among them."""
+    updates: NonNegativeInt = 0
+    """Optimizer steps of reinforcement learning so far."""
     n_episodes: NonNegativeInt
     """Episodes of the run that have ended so far."""
     metrics: dict[str, float]
@@ -72,6 +89,7 @@ class EvaluationCompleted(Frozen):
     kind: Literal["evaluation_completed"] = "evaluation_completed"
     when: Literal["before", "during", "after"]
     step: NonNegativeInt
+    """Steps of reinforcement learning before it."""
     version: NonNegativeInt
     n_episodes: NonNegativeInt
     reward_mean: float

@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt, TrainConfig
 from warren_schemas.episode import EpisodeEnded
-from warren_schemas.events import Phase, RunState
+from warren_schemas.events import Phase, RunOutcome, RunState
 from warren_schemas.ids import RunId, WorkerId
 
 
@@ -32,6 +32,10 @@ class SubmitRun(Frozen):
 class RunResult(Frozen):
     """What a run has to show; rewards are means over evaluation episodes."""
 
+    outcome: RunOutcome | None = None
+    """What came of it; null where it failed or was cancelled."""
+    remark: str | None = None
+    """Why it ended before its last step, or learned nothing."""
     reward_before: float | None = None
     reward_after: float | None = None
     episodes: NonNegativeInt = 0
@@ -43,6 +47,7 @@ class RunResult(Frozen):
     max_staleness_seen: NonNegativeInt = 0
     failed_episodes: NonNegativeInt = 0
     version: NonNegativeInt = 0
+    """Policy version: the model's optimizer steps, supervised ones among them."""
     policy_url: str | None = None
     """Where the last published weights lie."""
     log_dir: str | None = None
@@ -57,7 +62,11 @@ class RunView(Frozen):
     waiting_for: str | None = None
     """Why nothing moves, when nothing moves."""
     step: NonNegativeInt = 0
+    """Steps of reinforcement learning, those before a resumption among them."""
     n_steps: NonNegativeInt
+    """`limits.steps`."""
+    warmup_step: NonNegativeInt = 0
+    """Supervised steps of the warm-up."""
     reward: float | None = None
     """Mean reward of the newest training batch."""
     error: str | None = None
@@ -73,25 +82,40 @@ class CheckpointView(Frozen):
     """A checkpoint that is kept."""
 
     name: str
-    """What `resume_from.checkpoint` takes."""
+    """What `resume_from.checkpoint` takes: `step-` and its step, `warmup-` and the supervised step."""
     version: NonNegativeInt
-    """Optimizer steps of the model."""
+    """Policy version: the model's optimizer steps, supervised ones among them."""
     step: NonNegativeInt
-    """Batches of its phase that were consumed."""
+    """The run's step; 0 in the warm-up."""
     reward: float | None = None
-    """Mean reward of up to 16 batches before it."""
+    """Mean reward of up to 16 steps before it."""
     size_bytes: NonNegativeInt
     url: str
     created_s: float
 
 
+class PolicyView(Frozen):
+    """A policy that samplers can load; in force from its step on until the next one's."""
+
+    step: NonNegativeInt
+    """The step that made it; 0 what the run began with, or its warm-up made."""
+    version: NonNegativeInt
+    """Policy version: the model's optimizer steps, supervised ones among them."""
+    url: str
+
+
 class CheckpointList(Frozen):
     checkpoints: tuple[CheckpointView, ...]
     """Oldest first."""
-    policy_version: NonNegativeInt = 0
-    """The newest policy that samplers can load."""
-    policy_url: str | None = None
-    """Where it lies; null before the first."""
+    step: NonNegativeInt = 0
+    """The run's."""
+    policies: tuple[PolicyView, ...] = ()
+    """The newest that are kept, oldest first. A step without an update has the one before."""
+
+    def policy_after(self, step: int) -> PolicyView | None:
+        """The policy in force after this step; None where it is not kept, or the run is not there yet."""
+        older = [policy for policy in self.policies if policy.step <= step <= self.step]
+        return older[-1] if older else None
 
 
 class RunDeleted(Frozen):

@@ -5,6 +5,7 @@ holds the model's lease applies each exactly once, in order, and answers every n
 an epoch; ops travel on `train.<model>.<epoch>`, and answers of an older epoch are ignored.
 """
 
+import re
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
@@ -130,10 +131,24 @@ class SaveState(Frozen):
     kind: Literal["save_state"] = "save_state"
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
     keep: tuple[str, ...] | None = None
-    """Names of older checkpoints (they sort before this one) that stay; the others are deleted. The
-    newest whose answer is known must be among them. None keeps all."""
+    """Names of older checkpoints (by `checkpoint_order`) that stay; the others are deleted. The newest
+    whose answer is known must be among them. None keeps all."""
     note: dict[str, JsonValue] | None = None
     """Kept with the checkpoint, for whoever goes on from it."""
+
+
+KEEP_POLICIES = 32
+"""Published versions of a model that stay; older ones are deleted."""
+
+_CHECKPOINT = re.compile(r"(warmup|step)-(\d+)")
+
+
+def checkpoint_order(name: str) -> tuple[int, int, str]:
+    """Sorts checkpoints of one model by age: a run's warm-up is before its steps; others by name."""
+    match = _CHECKPOINT.fullmatch(name)
+    if match is None:
+        return (0, 0, name)
+    return (1 if match[1] == "warmup" else 2, int(match[2]), "")
 
 
 class LoadState(Frozen):

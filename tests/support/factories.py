@@ -36,6 +36,7 @@ from warren_schemas.events import (
     EvaluationCompleted,
     Phase,
     RunEvent,
+    RunOutcome,
     RunState,
     StateChanged,
     StepCompleted,
@@ -322,11 +323,17 @@ EXAMPLES: dict[type[Item], list[Item]] = {
         make_run_event(body=WaitingEnded()),
         make_run_event(body=StateChanged(state=RunState.RUNNING, phase=Phase.TRAINING)),
         make_run_event(
+            body=StateChanged(
+                state=RunState.COMPLETED, reason="why", outcome=RunOutcome.NOTHING_LEARNED
+            )
+        ),
+        make_run_event(
             body=StepCompleted(
                 phase=Phase.TRAINING,
                 step=1,
                 n_steps=100,
                 version=1,
+                updates=1,
                 n_episodes=64,
                 metrics={"reward/mean": 0.5},
             )

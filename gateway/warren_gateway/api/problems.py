@@ -105,7 +105,7 @@ def _of_ours(error: Exception) -> Refusal:
             code="invalid_config",
             message="The config has 1 mistake.",
             details=(f"resume_from: {error}",),
-            hint="GET /v1/runs lists your runs.",
+            hint="`warren checkpoints ls RUN` lists what a run has saved.",
         )
         return Refusal(422, problem)
     return _away("store" if isinstance(error, StoreUnavailable) else "broker", error)

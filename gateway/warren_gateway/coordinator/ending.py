@@ -3,13 +3,22 @@
 from warren_broker.topology import RUNS
 from warren_gateway.coordinator import episodes, leases
 from warren_gateway.coordinator.memory import Memory
+from warren_gateway.coordinator.notices.outcome import conclude
 from warren_schemas.control import RunEnded
 from warren_schemas.envelope import Envelope
-from warren_schemas.events import RunState, StateChanged
+from warren_schemas.events import RunOutcome, RunState, StateChanged
 from warren_schemas.http import RunResult
 
 
-def end(memory: Memory, state: RunState, reason: str | None = None) -> None:
+def complete(memory: Memory) -> None:
+    """Nothing is left to do."""
+    outcome, remark = conclude(memory)
+    end(memory, RunState.COMPLETED, remark, outcome)
+
+
+def end(
+    memory: Memory, state: RunState, reason: str | None = None, outcome: RunOutcome | None = None
+) -> None:
     """Bring the run to its final state; a run that is over stays as it is."""
     if memory.is_over:
         return
@@ -29,15 +38,17 @@ def end(memory: Memory, state: RunState, reason: str | None = None) -> None:
         "phase": None,
         "waiting_for": None,
         "ended_s": memory.now_s,
-        "error": reason,
-        "result": result(memory).model_dump(),
+        "error": None if outcome else reason,
+        "result": result(memory, outcome, reason if outcome else None).model_dump(),
     }
-    memory.emit(StateChanged(state=state, reason=reason))
+    memory.emit(StateChanged(state=state, reason=reason, outcome=outcome))
 
 
-def result(memory: Memory) -> RunResult:
+def result(memory: Memory, outcome: RunOutcome | None, remark: str | None) -> RunResult:
     progress = memory.progress
     return RunResult(
+        outcome=outcome,
+        remark=remark,
         reward_before=progress.reward_before,
         reward_after=progress.reward_after,
         episodes=progress.n_episodes,

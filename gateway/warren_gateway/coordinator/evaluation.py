@@ -28,7 +28,9 @@ def start(
     episodes.rewind_tasks(memory, EpisodePurpose.EVALUATE)
     memory.progress.evaluation = EvaluationProgress(
         when=when,
-        step=memory.progress.n_published_steps if when == "during" else memory.progress.n_updates,
+        step=memory.progress.n_published_steps
+        if when == "during"
+        else memory.progress.n_trained_steps,
         version=memory.policy_version,
         policy_url=memory.policy_url,
         n_episodes=config.episodes,

@@ -190,12 +190,11 @@ def _advance_training(memory: Memory) -> bool:
 
 
 def _advance_closing(memory: Memory) -> bool:
-    if memory.checkpoint_op < memory.last_op:
-        if not memory.progress.is_final_checkpoint_issued:
-            memory.progress.is_final_checkpoint_issued = True
-            keeping.checkpoint(memory)
-        return False
-    ending.end(memory, RunState.COMPLETED)
+    if not memory.progress.is_final_checkpoint_issued:
+        memory.progress.is_final_checkpoint_issued = True
+        keeping.checkpoint_at_end(memory)
+    if keeping.is_saved(memory):
+        ending.complete(memory)
     return False
 
 
@@ -238,8 +237,7 @@ def _enter(memory: Memory) -> None:
         memory.change.run |= {"state": memory.state.value, "started_s": memory.now_s}
     memory.change.run["phase"] = stage.phase.value
     if stage.n_steps:
-        step = memory.progress.n_published_steps
-        memory.change.run |= {"step": step, "n_steps": stage.n_steps}
+        steps.show(memory)
     memory.emit(StateChanged(state=memory.state, phase=stage.phase))
     memory.source.enter(memory)
     is_training = stage.phase is Phase.TRAINING

@@ -39,6 +39,18 @@ class Lease:
 
 
 @dataclass(slots=True)
+class Stillness:
+    """Since when nothing of a run has moved, and how often that was told; see `notices.stalled`."""
+
+    mark: tuple[object, ...] = ()
+    """Changes whenever something moves."""
+    since_s: float = 0.0
+    n_told: int = 0
+    reason: str | None = None
+    """What was told last."""
+
+
+@dataclass(slots=True)
 class Memory:
     run: RunId
     owner: str
@@ -67,6 +79,8 @@ class Memory:
     """The newest op that was answered in any lease."""
     policy_version: int = 0
     policy_url: str | None = None
+    policies: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    """Step and version of the newest published policies, oldest first."""
     checkpoint_op: int = 0
     checkpoint_url: str | None = None
     early_answers: dict[int, OpResult] = field(default_factory=dict[int, OpResult])
@@ -79,6 +93,7 @@ class Memory:
     """The next trajectory message to be read."""
     waiting_for: str | None = None
     missing_since_s: float | None = None
+    stillness: Stillness = field(default_factory=Stillness)
     rate_mark: tuple[float, int, int] = (0.0, 0, 0)
     """Time, episodes and tokens at the last step: for rates."""
     queue_depths: dict[str, float] = field(default_factory=dict[str, float])
@@ -177,6 +192,7 @@ def remember(
         answered_op=model.done_op,
         policy_version=model.policy_version,
         policy_url=model.policy_url,
+        policies=[(step, version) for step, version in model.policies],
         checkpoint_op=model.checkpoint_op,
         checkpoint_url=model.checkpoint_url,
         stream_offset=run.stream_offset,

@@ -18,6 +18,10 @@ class PendingStep(BaseModel):
 
     step: int
     phase: Phase
+    version: int
+    """The policy version that it leads to."""
+    n_updates: int
+    """Of the run, this step's among them."""
     first_op: int
     last_op: int
     """0 where no group of the batch carried a signal and nothing was appended."""
@@ -35,6 +39,7 @@ class CheckpointMark(BaseModel):
     op: int
     version: int
     step: int
+    """Of reinforcement learning; 0 in the warm-up."""
     reward: float | None
     drops: list[str] = Field(default_factory=list[str])
     """Those that are gone once it is saved."""
@@ -82,6 +87,7 @@ class Progress(BaseModel):
     last_evaluated_step: int = 0
     n_episodes: int = 0
     n_updates: int = 0
+    """Optimizer steps of reinforcement learning, also before a resumption."""
     n_tokens: int = 0
     n_failed_episodes: int = 0
     """Of closed groups, each attempt by itself."""
@@ -104,6 +110,13 @@ class Progress(BaseModel):
     """Of a replay: where to read on in the recording."""
     n_trained_steps: int = 0
     """Batches of reinforcement learning that were consumed, also before a resumption."""
+    n_steps_at_start: int = 0
+    """Of those, the ones before the resumption."""
+    n_updates_at_start: int = 0
+    n_zero_variance_steps: int = 0
+    """Steps in a row, the newest among them, of which no group carried a signal."""
+    zero_variance_facts: str = ""
+    """What the newest such step was like."""
     start_op: int = 0
     """The op that publishes what the model starts with; 0 where the base model is that."""
     tasks_again: list[tuple[str, int, int]] = Field(default_factory=list[tuple[str, int, int]])

@@ -79,6 +79,9 @@ def _adopt(memory: Memory, mark: Landmark) -> None:
     phases = [stage.phase for stage in memory.stages]
     if mark.phase in phases:
         progress.resumed_stage, progress.resumed_step = phases.index(mark.phase), mark.step
+    progress.n_updates_at_start = mark.n_updates
+    if mark.phase is Phase.TRAINING:
+        progress.n_steps_at_start = progress.n_trained_steps = mark.step
 
 
 def is_ready(memory: Memory) -> bool:
@@ -94,5 +97,3 @@ def skip_done(memory: Memory) -> None:
     progress.stage, progress.resumed_stage = progress.resumed_stage, None
     progress.n_consumed_steps = progress.n_published_steps = progress.resumed_step
     progress.n_admitted = progress.resumed_step * memory.groups_per_batch
-    if memory.stage.phase is Phase.TRAINING:
-        progress.n_trained_steps = progress.resumed_step

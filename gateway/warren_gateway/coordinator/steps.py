@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from warren_gateway.coordinator import futility
 from warren_gateway.coordinator.batches import Datum, by_temperature, token_batches
-from warren_gateway.coordinator.keeping import checkpoint
+from warren_gateway.coordinator.keeping import checkpoint_if_due
 from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.oplog import append
 from warren_gateway.coordinator.progress import PendingStep
@@ -16,6 +16,7 @@ from warren_gateway.coordinator.statistics import trainer_metrics
 from warren_schemas.config import AlgorithmConfig, Critic, DroLoss, KlPenalty, Loss
 from warren_schemas.events import Phase, StepCompleted
 from warren_schemas.training import (
+    KEEP_POLICIES,
     CriticTerm,
     ForwardBackward,
     OpDone,
@@ -81,12 +82,13 @@ def take_step(
     memory.progress.n_consumed_steps += 1
     if memory.stage.phase is Phase.TRAINING:
         memory.progress.n_trained_steps = memory.progress.n_consumed_steps
-    if data and memory.progress.version_issued % memory.config.checkpoint.every_steps == 0:
-        checkpoint(memory)
+    checkpoint_if_due(memory)
     memory.progress.pending.append(
         PendingStep(
             step=memory.progress.n_consumed_steps,
             phase=memory.stage.phase,
+            version=memory.progress.version_issued,
+            n_updates=memory.progress.n_updates,
             first_op=first_op,
             last_op=memory.last_op if data else 0,
             metrics=metrics,
@@ -125,12 +127,26 @@ def _append_update(
 
 
 def note_answer(memory: Memory, answer: OpResult) -> None:
-    """Keep the metrics of an answered op with its step."""
-    if not isinstance(answer.outcome, OpDone) or not answer.outcome.metrics:
+    """Keep the metrics of an answered op, and the policy that it published, with its step."""
+    outcome, progress = answer.outcome, memory.progress
+    if not isinstance(outcome, OpDone):
         return
-    for pending in memory.progress.pending:
+    if answer.number == progress.start_op and outcome.policy is not None:
+        _list_policy(memory, progress.n_steps_at_start, outcome.policy.version)
+    for pending in progress.pending:
         if pending.first_op <= answer.number <= pending.last_op:
-            pending.answers.append(answer.outcome.metrics)
+            if outcome.metrics:
+                pending.answers.append(outcome.metrics)
+            if outcome.policy is not None:
+                step = pending.step if pending.phase is Phase.TRAINING else 0
+                _list_policy(memory, step, outcome.policy.version)
+
+
+def _list_policy(memory: Memory, step: int, version: int) -> None:
+    """Once, however often the op is answered: a trainer that takes over applies it again."""
+    if not memory.policies or memory.policies[-1][1] < version:
+        memory.policies = [*memory.policies, (step, version)][-KEEP_POLICIES:]
+        memory.change.model["policies"] = memory.policies
 
 
 def settle(memory: Memory) -> bool:
@@ -140,7 +156,7 @@ def settle(memory: Memory) -> bool:
     while progress.pending and progress.pending[0].last_op <= memory.done_op:
         pending = progress.pending.pop(0)
         progress.n_published_steps += 1
-        memory.change.run["step"] = progress.n_published_steps
+        show(memory)
         metrics = {
             **pending.metrics,
             **trainer_metrics(pending.answers),
@@ -152,7 +168,8 @@ def settle(memory: Memory) -> bool:
                 phase=pending.phase,
                 step=pending.step,
                 n_steps=memory.stage.n_steps,
-                version=memory.policy_version,
+                version=pending.version,
+                updates=pending.n_updates,
                 n_episodes=progress.n_episodes,
                 metrics=metrics,
             )
@@ -160,6 +177,12 @@ def settle(memory: Memory) -> bool:
         if "reward/mean" in metrics:
             memory.change.run["reward"] = metrics["reward/mean"]
     return progress.n_published_steps > n_before
+
+
+def show(memory: Memory) -> None:
+    """Steps of the warm-up and of reinforcement learning are shown apart."""
+    column = "warmup_step" if memory.stage.phase is Phase.WARMUP else "step"
+    memory.change.run[column] = memory.progress.n_published_steps
 
 
 def _rates(memory: Memory) -> dict[str, float]:

@@ -15,6 +15,7 @@ from warren_gateway.coordinator.credit import credited, is_by_turn, n_inseparabl
 from warren_gateway.coordinator.environment_statistics import environment_metrics
 from warren_gateway.coordinator.groups import Group
 from warren_gateway.coordinator.memory import Memory
+from warren_gateway.coordinator.notices import zero_variance
 from warren_gateway.coordinator.schedule import learning_rate
 from warren_gateway.coordinator.statistics import batch_metrics
 from warren_gateway.coordinator.steps import objective, take_step
@@ -43,11 +44,16 @@ def advance(memory: Memory) -> None:
 
 
 def steps_left(memory: Memory) -> int:
-    """Batches still to be consumed; none once the reward is as high as was asked for."""
-    goal, recent = memory.config.limits.stop_at_reward, memory.progress.recent_rewards
-    if goal is not None and len(recent) == REWARD_WINDOW and float(np.mean(recent)) >= goal:
+    """Batches still to be consumed, never below 0: a resumed run may begin beyond its last step."""
+    if is_goal_reached(memory) or zero_variance.is_enough(memory):
         return 0
-    return memory.stage.n_steps - memory.progress.n_consumed_steps
+    return max(0, memory.stage.n_steps - memory.progress.n_consumed_steps)
+
+
+def is_goal_reached(memory: Memory) -> bool:
+    """Whether the reward is as high as was asked for."""
+    goal, recent = memory.config.limits.stop_at_reward, memory.progress.recent_rewards
+    return goal is not None and len(recent) == REWARD_WINDOW and float(np.mean(recent)) >= goal
 
 
 def drop_stale(memory: Memory) -> None:
@@ -77,6 +83,7 @@ def _take_step(memory: Memory) -> None:
     )
     progress.recent_rewards = [*progress.recent_rewards, metrics["reward/mean"]][-REWARD_WINDOW:]
     progress.n_updates += bool(data)
+    zero_variance.note(memory, groups, has_signal=bool(data))
     for group in groups:
         memory.source.close(memory, group, "trained")
     take_step(

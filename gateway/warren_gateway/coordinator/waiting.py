@@ -1,9 +1,11 @@
-"""Why nothing moves, in a sentence: which worker is missing, and what is there instead."""
+"""Why nothing moves, in a sentence: which worker is missing, and what is there instead; or else where
+the run stands still."""
 
 from collections.abc import Callable, Sequence
 
 from warren_gateway.coordinator import leases
 from warren_gateway.coordinator.memory import Memory
+from warren_gateway.coordinator.notices import stalled
 from warren_gateway.coordinator.ownership import played_by
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.events import WaitingEnded, WaitingStarted
@@ -37,6 +39,10 @@ _ONLY_OWN = (
 def report(memory: Memory, alive: Alive) -> None:
     """Say once that the run waits, and once that it no longer does."""
     reason = missing(memory, alive)
+    if reason is None:
+        reason = stalled.reason(memory)
+    else:
+        stalled.forget(memory)
     if reason is None:
         memory.missing_since_s = None
     elif memory.missing_since_s is None:
@@ -83,10 +89,10 @@ def _missing_environment(memory: Memory, alive: Alive) -> str | None:
     return None
 
 
-def next_check_s(memory: Memory) -> float | None:
-    """When a missing worker would have to be reported."""
+def next_check_s(memory: Memory) -> float:
+    """When a missing worker, or that nothing moves, would have to be reported."""
     if memory.missing_since_s is None or _is_overdue(memory):
-        return None
+        return stalled.next_check_s(memory)
     return memory.missing_since_s + PATIENCE_S
 
 

@@ -28,7 +28,7 @@ def advance(memory: Memory, warmup: WarmupConfig) -> None:
 
 
 def _steps_left(memory: Memory, warmup: WarmupConfig) -> int:
-    return warmup.steps - memory.progress.n_consumed_steps
+    return max(0, warmup.steps - memory.progress.n_consumed_steps)
 
 
 def _take_step(memory: Memory, warmup: WarmupConfig) -> None:

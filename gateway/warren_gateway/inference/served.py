@@ -7,6 +7,7 @@ from functools import partial
 
 from sqlmodel import Session, col, select
 
+from warren_gateway.checkpoints import policies_of
 from warren_gateway.owned import owned_run
 from warren_gateway.registry import Registry
 from warren_gateway.store.store import Store
@@ -41,14 +42,14 @@ class Served:
         """Raises `NoSuchModel`, `StoreUnavailable`."""
         if name in self.offered:
             return PolicyRef(model=_BARE, base_model=name, min_version=0)
-        run, at, version = name.partition("@")
-        model = await self._store.transact(partial(_model, owner, run))
-        if model is None:
+        run, at, step = name.partition("@")
+        found = await self._store.transact(partial(_model, owner, run))
+        if found is None:
             raise NoSuchModel(name)
-        return _pinned(model, version, name) if at else _newest(model)
+        return _pinned(*found, step, name) if at else _newest(found[1])
 
     async def listed(self, owner: str) -> list[ServedModel]:
-        """Base models, then for each run its policy as it moves on, and the newest version of it.
+        """Base models, then for each run its policy as it moves on, and the newest one pinned.
 
         Raises `StoreUnavailable`.
         """
@@ -57,7 +58,7 @@ class Served:
         trained = [
             ServedModel(id=name, created=int(run.created_s), owned_by=owner)
             for run, model in rows
-            for name in (run.id, f"{run.id}@{model.policy_version}")
+            for name in (run.id, *(f"{run.id}@{step}" for step, _ in model.policies[-1:]))
         ]
         return bare + trained
 
@@ -76,32 +77,32 @@ def _newest(model: Model) -> PolicyRef:
     )
 
 
-def _pinned(model: Model, version: str, name: str) -> PolicyRef:
-    """Version 0 is the base model itself, or what the run started with."""
-    is_number = version.isascii() and version.isdecimal() and len(version) <= _MOST_DIGITS
-    if not is_number or int(version) > model.policy_version:
+def _pinned(run: Run, model: Model, wanted: str, name: str) -> PolicyRef:
+    """The policy in force after a step of the run, as long as the trainer keeps it."""
+    is_number = wanted.isascii() and wanted.isdecimal() and len(wanted) <= _MOST_DIGITS
+    if not is_number or int(wanted) > run.step:
         raise NoSuchModel(name)
-    wanted = int(version)
-    url = _address(model, wanted)
-    if url is None and _starts_with_adapter(model):
+    older = [policy for policy in policies_of(model) if policy.step <= int(wanted)]
+    if not older and not _has_base(run, model, int(wanted)):
         raise NoSuchModel(name)
     return PolicyRef(
         model=ModelId(model.id),
         base_model=model.base_model,
-        min_version=wanted,
-        url=url,
+        min_version=older[-1].version if older else 0,
+        url=older[-1].url if older else None,
         pinned=True,
     )
 
 
-def _address(model: Model, version: int) -> str | None:
-    """Versions lie side by side in one folder; None: the base model itself."""
-    if version == model.policy_version:
-        return model.policy_url
-    if version == 0 and not _starts_with_adapter(model):
-        return None
-    folder = model.policy_url.rpartition("/v")[0] if model.policy_url else ""
-    return f"{folder}/v{version}"
+def _has_base(run: Run, model: Model, step: int) -> bool:
+    """Whether the base model itself was in force then: before the first policy that the run made."""
+    began_bare = (
+        run.config.get("warmup") is None
+        and run.config.get("resume_from") is None
+        and not _starts_with_adapter(model)
+    )
+    first_version = model.policies[0][1] if model.policies else 1
+    return began_bare and (step == 0 or first_version == 1)
 
 
 def _starts_with_adapter(model: Model) -> bool:
@@ -109,10 +110,12 @@ def _starts_with_adapter(model: Model) -> bool:
     return model.spec.get("update", {}).get("start_adapter") is not None
 
 
-def _model(owner: str, run: str, session: Session) -> Model | None:
-    if owned_run(session, owner, run) is None:
+def _model(owner: str, name: str, session: Session) -> tuple[Run, Model] | None:
+    run = owned_run(session, owner, name)
+    if run is None:
         return None
-    return session.exec(select(Model).where(col(Model.run_id) == run)).first()
+    model = session.exec(select(Model).where(col(Model.run_id) == run.id)).first()
+    return None if model is None else (run, model)
 
 
 def _trained(owner: str, session: Session) -> list[tuple[Run, Model]]:

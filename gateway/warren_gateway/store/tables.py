@@ -41,6 +41,7 @@ class Run(SQLModel, table=True):
     is_cancel_requested: bool = False
     step: int = 0
     n_steps: int
+    warmup_step: int = 0
     reward: float | None = None
     error: str | None = None
     created_s: float = Field(index=True)
@@ -83,6 +84,10 @@ class Model(SQLModel, table=True):
     version: int = 0
     policy_version: int = 0
     policy_url: str | None = None
+    policies: list[tuple[int, int]] = Field(
+        default_factory=list, sa_column=Column(JSON, nullable=False)
+    )
+    """Step and version of the newest published policies, oldest first."""
     checkpoint_op: int = 0
     checkpoint_url: str | None = None
 
@@ -98,7 +103,7 @@ class Checkpoint(SQLModel, table=True):
     """Number of the op that saved it."""
     version: int
     step: int
-    """Batches of its phase that were consumed."""
+    """Of reinforcement learning; 0 in the warm-up."""
     reward: float | None = None
     """Mean over the newest batches."""
     url: str

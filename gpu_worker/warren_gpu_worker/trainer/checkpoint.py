@@ -49,7 +49,7 @@ from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt
 from warren_schemas.explain import explain
 from warren_schemas.ids import ModelId
-from warren_schemas.training import ModelSpec
+from warren_schemas.training import ModelSpec, checkpoint_order
 
 _STATE, _OPTIMIZER, _CRITIC = "state.json", "optimizer.safetensors", "critic.safetensors"
 _GRADIENT, _REFERENCE = "gradient", "reference"
@@ -125,12 +125,12 @@ def whole_policy(model: TrainableModel) -> PolicyView:
 def forget_older(
     states: str, newest: str, keep: Collection[str], progress: Progress = unheard
 ) -> None:
-    """Delete the checkpoints whose names sort before `newest`, but for those to keep.
+    """Delete the checkpoints that are older than `newest`, but for those to keep.
 
     What can't be deleted now stays until it is asked for again.
     """
     for name in list_folders(states):
-        if name < newest and name not in keep:
+        if checkpoint_order(name) < checkpoint_order(newest) and name not in keep:
             progress()
             try:
                 delete_folder(join_url(states, name))

@@ -15,9 +15,8 @@ from warren_gpu_worker.trainer.model import TrainableModel
 from warren_gpu_worker.trainer.ranks import Ranks
 from warren_gpu_worker.weights import write_policy
 from warren_schemas.ids import ModelId
-from warren_schemas.training import OpDone, Policy
+from warren_schemas.training import KEEP_POLICIES, OpDone, Policy
 
-KEEP_POLICIES = 32
 _VERSION = re.compile(r"v\d+")
 
 log = logging.getLogger(__name__)

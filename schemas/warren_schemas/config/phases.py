@@ -8,7 +8,7 @@ class WarmupConfig(Frozen):
     """Supervised steps on the environment's own demonstrations, before reinforcement learning."""
 
     steps: PositiveInt = 100
-    """Supervised optimizer steps."""
+    """Supervised steps; they are counted apart from those of reinforcement learning."""
     episodes_per_step: PositiveInt = 32
     """Demonstrations in one step."""
     learning_rate: PositiveFloat = 1e-3
@@ -27,4 +27,4 @@ class EvaluationConfig(Frozen):
     after: bool = True
     """Evaluate at the end."""
     every_steps: PositiveInt | None = None
-    """Evaluate in between, while training goes on; null is off."""
+    """Evaluate after every so many steps, while training goes on; null is off."""

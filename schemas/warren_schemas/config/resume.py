@@ -13,5 +13,6 @@ class ResumeFrom(Frozen):
 
     run: Name
     """Id of the run that saved it."""
-    checkpoint: Annotated[str, Field(pattern=r"^step-[0-9]{6,}$")] | None = None
-    """Its name, for example `step-000040`; null takes the newest."""
+    checkpoint: Annotated[str, Field(pattern=r"^(step|warmup)-[0-9]{6,}$")] | None = None
+    """Its name, for example `step-000040`; null takes the newest. `limits.steps` stays the total: of 100
+    steps, 60 are left then."""

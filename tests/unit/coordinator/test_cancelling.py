@@ -10,6 +10,7 @@ from tests.unit.coordinator.world import World, config
 from warren_schemas.events import Phase, RunState, StateChanged
 
 EVERY_STAGE: dict[str, object] = {
+    "checkpoint": {"every_steps": 4},
     "warmup": {"steps": 2, "episodes_per_step": 8},
     "evaluation": {"episodes": 8, "every_steps": 2},
 }

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.coordinator.world import World, config
 
 from warren_schemas.config import TrainConfig
-from warren_schemas.events import Phase, RunState, StepCompleted
+from warren_schemas.events import Phase, RunOutcome, RunState, StateChanged, StepCompleted
 from warren_schemas.training import KeepReference, OptimStep, PublishPolicy, SaveState
 
 
@@ -40,8 +40,8 @@ def rates_of(world: World) -> list[float]:
     return [body.learning_rate for body in bodies if isinstance(body, OptimStep)]
 
 
-def resumed(first: World, name: str, seed: int, **changes: object) -> World:
-    settings = one_config(9, resume_from={"run": "run_0"}, **changes)
+def resumed(first: World, name: str, seed: int, steps: int = 9, **changes: object) -> World:
+    settings = one_config(steps, resume_from={"run": "run_0"}, **changes)
     return World(
         settings,
         random.Random(seed),
@@ -85,7 +85,8 @@ def test_the_warm_up_and_what_came_before_are_not_done_again() -> None:
         "evaluation": {"episodes": 5},
     }
     whole = finished(World(one_config(9, **changes), random.Random(3), rewards=(0.0, 1.0, 2.0)))
-    rest = finished(resumed(whole, "step-000006", 4, **changes))
+    assert "warmup-000003" not in whole.checkpoints, "deleted for newer ones, whatever their names"
+    rest = finished(resumed(whole, "step-000003", 4, **changes))
     phases = {e.body.phase for e in rest.events if isinstance(e.body, StepCompleted)}
     assert phases == {Phase.TRAINING}
     assert steps_of(rest) == list(range(4, 10))
@@ -134,10 +135,67 @@ def test_a_checkpoint_of_the_warm_up_has_no_reference_yet(
         )
         after = [type(rest.applied[number].body) for number in sorted(rest.applied)]
         assert before.count(KeepReference) + after.count(KeepReference) == 1
-    assert {"step-000002", "step-000004", "step-000006"} <= whole.checkpoints.keys()
+    assert {
+        "warmup-000002",
+        "warmup-000004",
+        "step-000002",
+        "step-000006",
+    } <= whole.checkpoints.keys()
 
 
 def test_a_start_adapter_is_published_before_anybody_samples() -> None:
     model = {"base": "tiny", "update": {"kind": "lora", "start_adapter": "mine"}}
     world = finished(World(config(model=model), random.Random(7)))
     assert isinstance(world.applied[1].body, PublishPolicy)
+
+
+@pytest.mark.parametrize("steps", [3, 6])
+def test_a_run_that_has_nothing_left_to_do_ends_at_once(steps: int) -> None:
+    """What the gateway could not see when it was submitted; it used to hold its trainer for ever."""
+    whole = finished(World(one_config(9), random.Random(1), rewards=(0.0, 1.0, 2.0, 3.0)))
+    rest = finished(resumed(whole, "step-000006", 2, steps=steps))
+    last = rest.events[-1].body
+    assert isinstance(last, StateChanged) and last.reason is not None
+    assert last.outcome is RunOutcome.NOTHING_TO_DO
+    assert f"has 6 steps behind it, and limits.steps ({steps}) is the total" in last.reason
+    assert f"--set limits.steps={6 + steps}" in last.reason
+    assert not rest.stream and steps_of(rest) == []
+    assert set(rest.checkpoints) >= {"step-000006"}
+
+
+def test_a_reward_that_was_reached_before_the_checkpoint_ends_a_run_at_its_start() -> None:
+    whole = finished(World(one_config(20), random.Random(1), rewards=(0.0, 1.0, 2.0, 3.0)))
+    goal = {"steps": 40, "stop_at_reward": 0.5}
+    settings = config(resume_from={"run": "run_0"}, limits=goal)
+    rest = finished(
+        World(
+            settings,
+            random.Random(2),
+            checkpoints=dict(whole.checkpoints),
+            notes=dict(whole.notes),
+            checkpoint_url="step-000020",
+        )
+    )
+    last = rest.events[-1].body
+    assert isinstance(last, StateChanged) and last.reason is not None
+    assert last.outcome is RunOutcome.NOTHING_TO_DO
+    assert "step 20 have reached limits.stop_at_reward (0.5)" in last.reason
+    assert not rest.stream
+
+
+def test_what_a_resumed_run_learned_is_its_own() -> None:
+    """Updates from before the checkpoint don't make a run that learns nothing a trained one."""
+    whole = finished(World(one_config(9), random.Random(1), rewards=(0.0, 1.0, 2.0, 3.0)))
+    rest = resumed(whole, "step-000006", 2)
+    rest.rewards = (1.0,)
+    last = finished(rest).events[-1].body
+    assert isinstance(last, StateChanged)
+    assert last.outcome is RunOutcome.NOTHING_LEARNED
+    assert rest.memory.progress.n_updates == 6
+
+
+def test_the_last_checkpoint_has_the_run_s_last_step_and_lists_say_the_same() -> None:
+    whole = finished(World(one_config(8), random.Random(1), rewards=(0.0, 1.0, 2.0, 3.0)))
+    assert "step-000008" in whole.checkpoints
+    assert whole.memory.progress.checkpoints[-1].step == 8
+    assert whole.memory.policies == [(step, step) for step in range(1, 9)]

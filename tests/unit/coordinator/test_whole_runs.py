@@ -59,7 +59,15 @@ def test_a_run_ends_whatever_happens(seed: int, chaos: float) -> None:
     evaluations = Counter(b.when for b in bodies if isinstance(b, EvaluationCompleted))
     assert evaluations["before"] == evaluations["after"] == 1
     assert world.listed_checkpoints == set(world.checkpoints)
-    assert ("step-000004" in world.listed_checkpoints) == (memory.progress.version_issued >= 4)
+    versions = {
+        b.step: b.version
+        for b in bodies
+        if isinstance(b, StepCompleted) and b.phase is Phase.TRAINING
+    }
+    assert dict(memory.policies).items() <= {0: world.config.warmup.steps, **versions}.items()
+    for name, (_, version) in world.checkpoints.items():
+        assert versions[int(name.removeprefix("step-"))] == version
+    assert f"step-{world.config.limits.steps:06d}" in world.checkpoints
     finals = [b for b in bodies if isinstance(b, StateChanged) and b.state.is_final]
     assert finals == [bodies[-1]]
 

@@ -44,6 +44,7 @@ from warren_schemas.training import (
     Policy,
     PublishPolicy,
     SaveState,
+    checkpoint_order,
 )  # fmt: skip
 from warren_schemas.transcript import ChatMessage, Tokens, Transcript, Turn
 from warren_schemas.wire import decode
@@ -241,7 +242,10 @@ class World:
                 policy = Policy(version=trainer.version, url=url, size_bytes=1)
                 return OpDone(version=trainer.version, policy=policy)
             case SaveState(name=name):
-                for other in [name_ for name_ in self.checkpoints if name_ < name]:
+                older = [
+                    o for o in self.checkpoints if checkpoint_order(o) < checkpoint_order(name)
+                ]
+                for other in older:
                     if op.body.keep is not None and other not in op.body.keep:
                         del self.checkpoints[other]
                 self.notes[name] = op.body.note

@@ -1,0 +1,1 @@
+"""What a run tells its owner unasked: that it learns nothing, that it stands still, what came of it."""

@@ -1,0 +1,123 @@
+"""Steps that teach nothing: in every group all members did equally well.
+
+Such a step makes no update. A few are normal; many in a row mean that the rewards, the format or the
+sampling must be looked at, so they are told of with what is known of them, and can end the run.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from warren_gateway.coordinator.advantages import SAME
+from warren_gateway.coordinator.credit import is_by_turn, n_inseparable
+from warren_gateway.coordinator.groups import Group
+from warren_gateway.coordinator.memory import Memory
+from warren_schemas.config import AlgorithmConfig
+from warren_schemas.episode import Completed, EpisodeEnded
+from warren_schemas.events import WarningRaised
+from warren_schemas.transcript import Tokens
+
+_MANY = 0.5
+"""What is so of this share of the episodes is told as their likely cause."""
+
+
+def note(memory: Memory, groups: Sequence[Group], *, has_signal: bool) -> None:
+    """A batch is consumed; warn when it is one too many in a row, then after twice as many."""
+    progress = memory.progress
+    if has_signal:
+        progress.n_zero_variance_steps = 0
+        return
+    progress.n_zero_variance_steps += 1
+    progress.zero_variance_facts = facts(groups, memory.config.algorithm)
+    times, rest = divmod(
+        progress.n_zero_variance_steps, memory.config.limits.warn_after_zero_variance_steps
+    )
+    if rest == 0 and times.bit_count() == 1:
+        message = (
+            f"{progress.n_zero_variance_steps} steps in a row made no update: no group told its"
+            f" episodes apart. In the last one {progress.zero_variance_facts}. {advice(memory)}"
+        )
+        memory.emit(WarningRaised(message=message))
+
+
+def is_enough(memory: Memory) -> bool:
+    """Whether `limits.stop_after_zero_variance_steps` ends the run."""
+    most = memory.config.limits.stop_after_zero_variance_steps
+    return most is not None and memory.progress.n_zero_variance_steps >= most
+
+
+def advice(memory: Memory) -> str:
+    """Where to look."""
+    sampling, algorithm = memory.config.sampling, memory.config.algorithm
+    return (
+        "Look at the rewards and the format that the environment wants (what the model said:"
+        f" `warren trajectories {memory.run}`), at sampling.temperature ({sampling.temperature:g}),"
+        f" sampling.max_tokens ({sampling.max_tokens}) and algorithm.group_size"
+        f" ({algorithm.group_size})"
+    )
+
+
+def facts(groups: Sequence[Group], algorithm: AlgorithmConfig) -> str:
+    """What the episodes of a batch without a signal have in common; no sentence, a part of one."""
+    pairs = [pair for group in groups for pair in group.completed]
+    items = [item for item, _ in pairs]
+    if is_by_turn(algorithm) and n_inseparable(groups) == len(items):
+        return "the turns of no episode could be told apart in its tokens, as credit by turn needs"
+    told = [
+        _rewards(pairs, n_groups=len(groups)),
+        _alike(groups),
+        _cut(items),
+        _truncated(pairs),
+    ]
+    return "; ".join(fact for fact in told if fact)
+
+
+def _rewards(pairs: Sequence[tuple[EpisodeEnded, Completed]], n_groups: int) -> str:
+    rewards = [outcome.reward for _, outcome in pairs]
+    low, high = min(rewards), max(rewards)
+    if high - low < SAME:
+        return f"all {len(rewards)} episodes got the reward {low:.3f}"
+    return (
+        f"the episodes of each of the {n_groups} groups got the same rewards as one another"
+        f" (from {low:.3f} to {high:.3f})"
+    )
+
+
+def _alike(groups: Sequence[Group]) -> str:
+    several = [group for group in groups if len(group.completed) > 1]
+    n_alike = sum(_is_alike([item for item, _ in group.completed]) for group in several)
+    if n_alike <= _MANY * len(groups):
+        return ""
+    return f"in {n_alike} of {len(groups)} groups all answers were the same, token by token"
+
+
+def _is_alike(items: Sequence[EpisodeEnded]) -> bool:
+    said = {_sampled(item.transcript.tokens).tobytes() for item in items}
+    return len(said) == 1
+
+
+def _sampled(tokens: Tokens) -> np.ndarray:
+    return tokens.ids_T[tokens.mask_T == 1]
+
+
+def _cut(items: Sequence[EpisodeEnded]) -> str:
+    limits = {item.spec.sampling.max_tokens for item in items}
+    n_cut = sum(
+        _longest_turn(item.transcript.tokens) >= item.spec.sampling.max_tokens for item in items
+    )
+    if n_cut <= _MANY * len(items):
+        return ""
+    most = " or ".join(str(limit) for limit in sorted(limits))
+    return f"{n_cut} of {len(items)} episodes had an answer that was cut at max_tokens = {most}"
+
+
+def _longest_turn(tokens: Tokens) -> int:
+    edges = np.flatnonzero(np.diff(tokens.mask_T.astype(np.int8), prepend=0, append=0))
+    return int(np.max(edges[1::2] - edges[::2], initial=0))
+
+
+def _truncated(pairs: Sequence[tuple[EpisodeEnded, Completed]]) -> str:
+    n_truncated = sum(outcome.truncated for _, outcome in pairs)
+    if n_truncated <= _MANY * len(pairs):
+        return ""
+    return f"{n_truncated} of {len(pairs)} episodes were ended by a limit, not by their environment"

@@ -1,0 +1,101 @@
+"""A run of which nothing moves says why, whatever the cause; driven by a clock."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+from tests.unit.coordinator.world import World, config
+
+from warren_gateway.coordinator import logic
+from warren_schemas.config import TrainConfig
+from warren_schemas.events import WaitingEnded, WaitingStarted
+
+
+def patient(minutes: float = 5.0) -> TrainConfig:
+    return config(limits={"steps": 6, "episode_s": 36_000, "stalled_after_s": 60 * minutes})
+
+
+def told(world: World) -> list[str]:
+    return [e.body.reason for e in world.events if isinstance(e.body, WaitingStarted)]
+
+
+def pass_time(world: World, seconds: float) -> None:
+    """As the actor does it: a decision whenever one is due, and no polling."""
+    end_s = world.now_s + seconds
+    world.decide()
+    for _ in range(100):
+        due_s = max(logic.next_deadline_s(world.memory), world.now_s + 0.1)
+        if due_s > end_s:
+            break
+        world.now_s = due_s
+        world.decide()
+    world.now_s = end_s
+    world.decide()
+
+
+def until(world: World, reached: Callable[[], bool]) -> World:
+    world.decide()
+    while not reached():
+        world.move()
+    return world
+
+
+def test_episodes_that_never_end_are_told_again_and_again_less_often() -> None:
+    world = World(patient(), random.Random(1))
+    until(world, lambda: bool(world.episodes))
+    world.episodes.clear()
+    world.memory.queue_depths["queue/generate"] = 16.0
+    pass_time(world, 290)
+    assert told(world) == []
+    pass_time(world, 30)
+    [first] = told(world)
+    assert first.startswith("nothing has moved for 5")
+    assert "16 episodes are in the air and none ends" in first
+    assert "16 messages in generate" in first and "limits.episode_s" in first
+    pass_time(world, 300)
+    assert len(told(world)) == 2
+    pass_time(world, 500)
+    assert len(told(world)) == 2, "then after twice as long"
+    pass_time(world, 200)
+    assert len(told(world)) == 3
+
+
+def test_a_trainer_that_answers_no_op_is_named() -> None:
+    world = World(patient(1), random.Random(1))
+    until(world, lambda: world.memory.last_op > 0)
+    world.episodes.clear()
+    pass_time(world, 70)
+    [reason] = told(world)
+    assert "trainer trainer-0 leaves" in reason and "from op 1 on; see its log" in reason
+
+
+def test_a_trainer_that_opens_no_model_is_named() -> None:
+    world = World(patient(1), random.Random(1))
+    world.decide()
+    world.answers.clear()
+    pass_time(world, 70)
+    [reason] = told(world)
+    assert "trainer trainer-0 was given the model and has not opened it" in reason
+
+
+def test_a_run_whose_cause_nobody_foresaw_tells_its_counters() -> None:
+    world = World(patient(1), random.Random(1))
+    until(world, lambda: world.memory.stage.n_steps > 0)
+    world.memory.shares = {"guess": 0}
+    world.memory.progress.n_admitted = 999
+    world.memory.groups.clear()
+    pass_time(world, 70)
+    [reason] = told(world)
+    assert "no episode is in the air and no op is unanswered; step 0 of 6, 999 groups" in reason
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_is_over_once_something_moves(seed: int) -> None:
+    world = World(patient(1), random.Random(seed))
+    until(world, lambda: bool(world.episodes))
+    pass_time(world, 70)
+    assert len(told(world)) == 1 and world.memory.waiting_for is not None
+    world.drive(0.0)
+    assert [e for e in world.events if isinstance(e.body, WaitingEnded)]
+    assert len(told(world)) == 1
+    assert world.memory.waiting_for is None
