@@ -90,7 +90,7 @@ def _announce(site: Site, config: TrainConfig, output: Output) -> None:
         " for finding it."
     )
     output.line(
-        f"  Model {config.model.base}, {config.limits.steps} updates of"
+        f"  Model {config.model.base}, {config.limits.steps} steps of"
         f" {config.algorithm.groups_per_step} x {config.algorithm.group_size} episodes, seed"
         f" {config.seed}. Files in {site.home}"
     )

@@ -113,7 +113,10 @@ class Run:
                 yield view
 
     async def result(self) -> RunResult:
-        """Wait for the end. Raises `RunFailed` or `RunCancelled` with the reason."""
+        """Wait for the end. Raises `RunFailed` or `RunCancelled` with the reason.
+
+        `outcome` of a run that completed says whether anything was learned.
+        """
         while not (await self.refresh()).state.is_final:
             async for _ in self.events(after=self._newest):
                 pass

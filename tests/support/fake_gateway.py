@@ -241,7 +241,8 @@ def step(number: int, n_steps: int = 3, **metrics: float) -> StepCompleted:
         phase=Phase.TRAINING,
         step=number,
         n_steps=n_steps,
-        version=number,
+        version=number + 40,
+        updates=number,
         n_episodes=64 * number,
         metrics={"reward/mean": number / n_steps, **metrics},
     )

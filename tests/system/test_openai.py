@@ -21,7 +21,7 @@ from tests.support.sampling import nudged, with_weights
 
 from warren_broker.memory import open_hub
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import Model
+from warren_gateway.store.tables import Model, Run
 from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.sampler.service import serve_sampler
 from warren_gpu_worker.settings import GpuWorkerSettings
@@ -237,6 +237,8 @@ async def test_a_trained_policy_is_used_by_its_run_newest_or_pinned(
 def publish(session: Session, run: str, version: int, url: str) -> None:
     model = session.exec(select(Model).where(Model.run_id == run)).one()
     model.policy_version, model.policy_url = version, url
+    model.policies = [(step, step) for step in range(1, version + 1)]
+    session.get_one(Run, run).step = version
     session.add(model)
 
 

@@ -13,9 +13,10 @@ from warren_schemas.http import CheckpointList, CheckpointView
 
 
 def ls(run: RunName, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
-    """List the checkpoints that are kept of a run, the oldest first.
+    """List the checkpoints and policies that are kept of a run, the oldest first.
 
-    `resume_from` in a config takes their names, and so does `warren export RUN@NAME`.
+    `resume_from` in a config takes the names of checkpoints, and so does `warren export RUN@NAME`;
+    `warren export RUN@STEP` takes the policy in force after that step.
 
     For example:
         warren checkpoints ls last
@@ -35,16 +36,35 @@ async def _ls(name: str, gateway: Gateway, *, as_json: bool) -> int:
 
 
 def print_checkpoints(found: CheckpointList, output: Output) -> None:
-    if not found.checkpoints:
+    if found.checkpoints:
+        output.table(
+            ["checkpoint", "step", "policy version", "reward", "bytes", "made", "lies at"],
+            [_row(view) for view in found.checkpoints],
+            right=["step", "policy version", "reward", "bytes"],
+        )
+    else:
         output.line("No checkpoints yet; checkpoint.every_steps says when there will be one.")
-        return
-    output.table(
-        ["checkpoint", "version", "reward", "bytes", "made", "lies at"],
-        [_row(view) for view in found.checkpoints],
-        right=["version", "reward", "bytes"],
-    )
+    if found.policies:
+        output.table(
+            ["policy in force after", "policy version", "lies at"],
+            _policy_rows(found),
+            right=["policy version"],
+        )
+
+
+def _policy_rows(found: CheckpointList) -> list[tuple[str, ...]]:
+    """A policy stays in force over the steps behind it that made no update."""
+    ends = [*(policy.step - 1 for policy in found.policies[1:]), found.step]
+    return [
+        (_steps(policy.step, last), str(policy.version), policy.url)
+        for policy, last in zip(found.policies, ends, strict=True)
+    ]
+
+
+def _steps(first: int, last: int) -> str:
+    return f"step {first}" if last <= first else f"steps {first}-{last}"
 
 
 def _row(view: CheckpointView) -> tuple[str, ...]:
     reward, size, made = decimal(view.reward), count(view.size_bytes), ago(view.created_s)
-    return (view.name, str(view.version), reward, size, made, view.url)
+    return (view.name, str(view.step), str(view.version), reward, size, made, view.url)

@@ -7,5 +7,7 @@ USAGE = 2
 """The command line, a config or an argument is wrong."""
 UNREACHABLE = 3
 """The gateway does not answer, or not to this API key."""
+NOTHING_LEARNED = 4
+"""A run took all its steps, and none made an update: no group told its episodes apart."""
 INTERRUPTED = 130
 """Ctrl-C."""

@@ -17,7 +17,8 @@ from warren.cli.views import JsonView, PlainView, View
 from warren.client import Client
 from warren.errors import GatewayError, GatewayUnreachable
 from warren.run import Run
-from warren_schemas.events import RunState
+from warren_schemas.events import RunOutcome, RunState
+from warren_schemas.http import RunView
 
 QUEUES_EVERY_S = 2.0
 
@@ -29,7 +30,14 @@ async def follow(client: Client, run: Run, output: Output, *, as_json: bool) -> 
         return _detached(run, output, as_json)
     await run.refresh()
     print_summary(run.view, output, as_json=as_json)
-    return codes.OK if run.state is RunState.COMPLETED else codes.FAILED
+    return _exit_code(run.view)
+
+
+def _exit_code(view: RunView) -> int:
+    if view.state is not RunState.COMPLETED:
+        return codes.FAILED
+    is_vain = view.result and view.result.outcome is RunOutcome.NOTHING_LEARNED
+    return codes.NOTHING_LEARNED if is_vain else codes.OK
 
 
 async def _finishes(watching: "asyncio.Task[Progress]") -> bool:

@@ -16,9 +16,15 @@ from rich.text import Text
 from warren.cli.pretty import STATE_STYLES
 from warren.cli.progress import Progress
 from warren.cli.views import describe, headline
-from warren.cli.words import duration, sparkline
+from warren.cli.words import duration, ending, sparkline, step_label
 from warren.reading import Event
-from warren_schemas.events import EvaluationCompleted, RunState, StateChanged, WarningRaised
+from warren_schemas.events import (
+    EvaluationCompleted,
+    RunOutcome,
+    RunState,
+    StateChanged,
+    WarningRaised,
+)
 
 REFRESHES_PER_S = 4
 BAR_WIDTH = 36
@@ -73,6 +79,8 @@ def _lasting(progress: Progress, event: Event) -> Text | None:
             return Text(f"  ! {line}", style="yellow")
         case StateChanged(state=RunState.FAILED | RunState.CANCELLED):
             return Text(f"  ✗ {line}", style="red")
+        case StateChanged(reason=str()):
+            return Text(f"  ! {line}", style="yellow")
         case _:
             return None
 
@@ -93,15 +101,22 @@ def draw(progress: Progress, *, now_s: float, spinner: RenderableType | None = N
 def _title(progress: Progress, now_s: float, spinner: RenderableType | None) -> Table:
     end_s = progress.at_s if progress.state.is_final else now_s
     phase = f" · {progress.phase}" if progress.phase and not progress.state.is_final else ""
+    state = ending(progress.state, progress.outcome)
     text = Text.assemble(
         (progress.name, "bold"),
         (f"  {progress.run}  ", "dim"),
-        (f"{progress.state}{phase}", STATE_STYLES[progress.state]),
+        (f"{state}{phase}", STATE_STYLES[state]),
         (f"  {duration(max(0.0, end_s - progress.created_s))}", "dim"),
     )
     grid = Table.grid(padding=(0, 1))
-    grid.add_row("", _MARKS.get(progress.state) or spinner or "•", text)
+    grid.add_row("", _mark(progress) or spinner or "•", text)
     return grid
+
+
+def _mark(progress: Progress) -> Text | None:
+    if progress.outcome not in (None, RunOutcome.TRAINED):
+        return Text("!", style="yellow")
+    return _MARKS.get(progress.state)
 
 
 def _bar(progress: Progress) -> Table:
@@ -110,7 +125,7 @@ def _bar(progress: Progress) -> Table:
     left = f"{duration(left_s)} left" if left_s and not progress.state.is_final else ""
     grid.add_row(
         "  ",
-        Text("step", style="dim"),
+        Text(step_label(progress.phase), style="dim"),
         ProgressBar(total=progress.phase_steps, completed=progress.step, width=BAR_WIDTH),
         Text(f"{progress.step}/{progress.phase_steps}"),
         Text(left, style="dim"),

@@ -11,6 +11,8 @@ STATE_STYLES = {
     "queued": "yellow",
     "running": "bold cyan",
     "completed": "green",
+    "nothing learned": "bold yellow",
+    "nothing to do": "yellow",
     "failed": "bold red",
     "cancelled": "magenta",
 }

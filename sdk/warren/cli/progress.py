@@ -10,6 +10,7 @@ from warren.reading import Event
 from warren_schemas.events import (
     EvaluationCompleted,
     Phase,
+    RunOutcome,
     RunState,
     StateChanged,
     StepCompleted,
@@ -58,7 +59,7 @@ class Progress:
     phase_steps: int = 0
     phase_started_s: float | None = None
     """When the first step of the phase was done."""
-    version: int = 0
+    updates: int = 0
     n_episodes: int = 0
     at_s: float = 0.0
     """When the newest event happened, Unix time."""
@@ -70,6 +71,7 @@ class Progress:
     warnings: tuple[str, ...] = ()
     waiting_for: str | None = None
     reason: str | None = None
+    outcome: RunOutcome | None = None
     queues: tuple[QueueView, ...] = ()
     lost: str | None = None
     """Why the gateway can't be heard at the moment."""
@@ -127,7 +129,12 @@ def _entered(progress: Progress, body: StateChanged) -> Progress:
         progress = replace(progress, step=0, phase_steps=0, phase_started_s=None)
     waiting_for = None if body.state.is_final else progress.waiting_for
     return replace(
-        progress, state=body.state, phase=phase, reason=body.reason, waiting_for=waiting_for
+        progress,
+        state=body.state,
+        phase=phase,
+        reason=body.reason,
+        outcome=body.outcome,
+        waiting_for=waiting_for,
     )
 
 
@@ -139,7 +146,7 @@ def _stepped(progress: Progress, body: StepCompleted) -> Progress:
         step=body.step,
         phase_steps=body.n_steps,
         phase_started_s=progress.at_s if is_new else progress.phase_started_s,
-        version=body.version,
+        updates=body.updates,
         n_episodes=body.n_episodes,
         metrics=body.metrics,
         rewards=_with_reward(progress.rewards, body),

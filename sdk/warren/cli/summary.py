@@ -2,7 +2,7 @@
 
 from warren.cli.output import Output, print_json
 from warren.cli.words import count, decimal, duration
-from warren_schemas.events import RunState
+from warren_schemas.events import RunOutcome, RunState
 from warren_schemas.http import RunResult, RunView
 
 
@@ -15,8 +15,9 @@ def print_summary(view: RunView, output: Output, *, as_json: bool) -> None:
     if view.state is not RunState.COMPLETED:
         output.line(f"Run {view.id} {view.state}{f': {view.error}' if view.error else ''}", "red")
         return
-    output.line(f"Run {view.id} completed", "green")
-    rows = result_rows(view.result or RunResult())
+    result = view.result or RunResult()
+    _print_end(view, result, output)
+    rows = result_rows(result)
     width = max(len(label) for label, _ in rows)
     for label, value in rows:
         output.line(f"  {label.ljust(width)}  {value}")
@@ -25,8 +26,20 @@ def print_summary(view: RunView, output: Output, *, as_json: bool) -> None:
         output.line(f"See its curves: tensorboard --logdir {view.result.log_dir}")
 
 
+def _print_end(view: RunView, result: RunResult, output: Output) -> None:
+    match result.outcome:
+        case RunOutcome.NOTHING_LEARNED:
+            output.line(f"Run {view.id} ended without learning anything", "bold yellow")
+        case RunOutcome.NOTHING_TO_DO:
+            output.line(f"Run {view.id} completed at once", "yellow")
+        case _:
+            output.line(f"Run {view.id} completed", "green")
+    if result.remark:
+        output.line(f"  {result.remark}", "yellow")
+
+
 def result_rows(result: RunResult) -> list[tuple[str, str]]:
-    """Label and value of everything that a result tells."""
+    """Label and value of everything that a result tells but the remark."""
     rows = [
         ("reward before", decimal(result.reward_before)),
         ("reward after", decimal(result.reward_after)),

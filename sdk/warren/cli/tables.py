@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from warren.cli.output import Output
 from warren.cli.summary import result_rows
-from warren.cli.words import ago, count, decimal, duration
+from warren.cli.words import ago, count, decimal, duration, ending
 from warren_schemas.config import TrainConfig
+from warren_schemas.events import Phase, RunOutcome
 from warren_schemas.http import QueueView, RunView, WorkerView
 
 
@@ -22,7 +23,7 @@ def print_runs(views: Sequence[RunView], output: Output) -> None:
 
 def print_run(view: RunView, output: Output) -> None:
     """One run, with everything that it tells."""
-    rows = [("name", view.name), ("state", _state(view)), ("step", f"{view.step}/{view.n_steps}")]
+    rows = [("name", view.name), ("state", _state(view)), ("step", _step(view))]
     if view.waiting_for:
         rows.append(("waiting for", view.waiting_for))
     if view.error:
@@ -33,6 +34,8 @@ def print_run(view: RunView, output: Output) -> None:
         ("submitted", ago(view.created_s)),
     ]
     if view.result:
+        if view.result.remark:
+            rows.append(("remark", view.result.remark))
         rows += result_rows(view.result)
     output.line(view.id, "bold")
     for label, value in rows:
@@ -74,8 +77,8 @@ def _run_row(view: RunView) -> tuple[str, ...]:
     took = ""
     if view.started_s is not None and view.ended_s is not None:
         took = duration(view.ended_s - view.started_s)
-    step, reward = f"{view.step}/{view.n_steps}", decimal(view.reward)
-    return (view.id, view.name, view.state, step, reward, ago(view.created_s), took)
+    state, reward = ending(view.state, _outcome(view)), decimal(view.reward)
+    return (view.id, view.name, state, _step(view), reward, ago(view.created_s), took)
 
 
 def _worker_row(worker: WorkerView) -> tuple[str, ...]:
@@ -93,5 +96,17 @@ def _worker_row(worker: WorkerView) -> tuple[str, ...]:
 
 def _state(view: RunView) -> str:
     if view.phase is None or view.state.is_final:
-        return str(view.state)
+        return ending(view.state, _outcome(view))
     return f"{view.state} ({view.phase})"
+
+
+def _outcome(view: RunView) -> RunOutcome | None:
+    return view.result.outcome if view.result else None
+
+
+def _step(view: RunView) -> str:
+    """Steps of reinforcement learning; while the warm-up goes on, its own."""
+    if view.phase is Phase.WARMUP:
+        of = f"/{view.config.warmup.steps}" if view.config and view.config.warmup else ""
+        return f"warm-up {view.warmup_step}{of}"
+    return f"{view.step}/{view.n_steps}"

@@ -9,7 +9,7 @@ from typing import Protocol, Self
 
 from warren.cli.output import Output
 from warren.cli.progress import Progress
-from warren.cli.words import count, decimal, duration
+from warren.cli.words import count, decimal, duration, ending, step_label
 from warren.reading import Event
 from warren_schemas.events import (
     EvaluationCompleted,
@@ -92,7 +92,7 @@ def describe(progress: Progress, event: Event) -> str | None:
         case StateChanged() as body:
             reason = f": {body.reason}" if body.reason else ""
             phase = f" ({body.phase})" if body.phase and not body.state.is_final else ""
-            return f"{body.state}{phase}{reason}"
+            return f"{ending(body.state, body.outcome)}{phase}{reason}"
         case StepCompleted():
             return _step_line(progress)
         case EvaluationCompleted() as body:
@@ -108,12 +108,12 @@ def describe(progress: Progress, event: Event) -> str | None:
 def evaluation_line(body: EvaluationCompleted) -> str:
     return (
         f"evaluation {body.when}: reward {body.reward_mean:.3f}"
-        f" over {count(body.n_episodes)} episodes, policy version {body.version}"
+        f" over {count(body.n_episodes)} episodes, at step {body.step}"
     )
 
 
 def _step_line(progress: Progress) -> str:
-    parts = [f"{progress.phase} {progress.step}/{progress.phase_steps}"]
+    parts = [f"{step_label(progress.phase)} {progress.step}/{progress.phase_steps}"]
     for label, value in headline(progress):
         parts.append(f"{label} {value}")
     if progress.remaining_s is not None:
@@ -131,7 +131,7 @@ def headline(progress: Progress) -> list[tuple[str, str]]:
         "staleness": None if lag_mean is None else f"{lag_mean:.1f} (max {lag_max or 0:.0f})",
         "tokens/s": None if tokens_s is None else count(tokens_s),
         "episodes": count(progress.n_episodes) if progress.n_episodes else None,
-        "version": count(progress.version) if progress.version else None,
+        "updates": count(progress.updates) if progress.updates else None,
     }
     return [(label, value) for label, value in numbers.items() if value is not None]
 

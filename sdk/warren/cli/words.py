@@ -5,6 +5,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import fmean
 
+from warren_schemas.events import Phase, RunOutcome, RunState
+
+_OUTCOMES = {
+    RunOutcome.NOTHING_LEARNED: "nothing learned",
+    RunOutcome.NOTHING_TO_DO: "nothing to do",
+}
+_PHASES = {Phase.WARMUP: "warm-up step", Phase.TRAINING: "step"}
 _BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -38,6 +45,16 @@ def count(number: float) -> str:
 
 def decimal(number: float | None, digits: int = 3) -> str:
     return "-" if number is None else f"{number:.{digits}f}"
+
+
+def ending(state: RunState, outcome: RunOutcome | None) -> str:
+    """What a run is, or came to: a run that learned nothing is not just `completed`."""
+    return _OUTCOMES.get(outcome, str(state)) if outcome else str(state)
+
+
+def step_label(phase: Phase | None) -> str:
+    """What is counted: `step` always means a step of reinforcement learning."""
+    return _PHASES.get(phase, "step") if phase else "step"
 
 
 def sparkline(values: Sequence[float], width: int) -> str:

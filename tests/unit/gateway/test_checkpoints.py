@@ -36,6 +36,21 @@ from warren_gateway.store.tables import Checkpoint, Model, Run
             {"resume_from": {"run": "run_1"}, "model": {"base": "other"}},
             "run_1 trains another model",
         ),
+        (
+            "me",
+            {"resume_from": {"run": "run_1", "checkpoint": "step-000003"}, "limits": {"steps": 3}},
+            "step-000003 of run_1 has 3 steps behind it, and limits.steps is 3, .*: --set limits.steps=6",
+        ),
+        (
+            "me",
+            {"resume_from": {"run": "run_1"}, "limits": {"steps": 9}},
+            "step-000009 of run_1 has 9",
+        ),
+        (
+            "me",
+            {"resume_from": {"run": "run_4"}, "limits": {"steps": 9}},
+            "file:///x/4/step-000009",
+        ),
     ],
 )
 def test_a_run_resumes_from_what_is_its_owner_s_and_fits(
@@ -49,13 +64,19 @@ def test_a_run_resumes_from_what_is_its_owner_s_and_fits(
             ("run_1", "completed", newest),
             ("run_2", "cancelled", None),
             ("run_3", "running", newest),
+            (
+                "run_4",
+                "completed",
+                "file:///x/4/step-000009",
+            ),  # a replay: it has no step to count on from
         )
         for run, state, url in rows:
+            source = {"kind": "recorded", "run": "run_1"} if run == "run_4" else {"kind": "live"}
             row = Run(
                 id=run,
                 owner="me",
                 name="r",
-                config=config().model_dump(mode="json"),
+                config=config(source=source).model_dump(mode="json"),
                 state=state,
                 n_steps=9,
                 created_s=1.0,
@@ -66,22 +87,30 @@ def test_a_run_resumes_from_what_is_its_owner_s_and_fits(
                 Model(id=f"model_{run}", run_id=run, base_model="tiny", spec={}, checkpoint_url=url)
             )
         session.flush()
-        session.add(
-            Checkpoint(
-                model_id="model_run_1",
-                name="step-000003",
-                op=3,
-                version=3,
-                step=3,
-                url="file:///x/m/states/step-000003",
-                size_bytes=1,
-                created_s=1.0,
+        for run, step, url in (
+            ("run_1", 3, "file:///x/m/states/step-000003"),
+            ("run_1", 9, newest),
+            ("run_4", 9, "file:///x/4/step-000009"),
+        ):
+            session.add(
+                Checkpoint(
+                    model_id=f"model_{run}",
+                    name=f"step-{step:06d}",
+                    op=step,
+                    version=step + 40,
+                    step=step,
+                    url=url,
+                    size_bytes=1,
+                    created_s=1.0,
+                )
             )
-        )
         session.flush()
         if expected is not None and not expected.startswith("file"):
             with pytest.raises(UnusableCheckpoint, match=expected):
-                require_checkpoint(session, owner, config(**changes))
+                require_checkpoint(session, owner, config(**{"limits": {"steps": 10}, **changes}))
         else:
-            assert require_checkpoint(session, owner, config(**changes)) == expected
+            assert (
+                require_checkpoint(session, owner, config(**{"limits": {"steps": 10}, **changes}))
+                == expected
+            )
     engine.dispose()

@@ -41,7 +41,7 @@ def after(bodies: Sequence[RunEventBody], every_s: float = 1.0) -> Progress:
 
 def test_steps_evaluations_and_the_end() -> None:
     progress = after([RUNNING, evaluation(0.3), step(1, 4), step(2, 4), COMPLETED])
-    assert (progress.state, progress.step, progress.version) == (RunState.COMPLETED, 2, 2)
+    assert (progress.state, progress.step, progress.updates) == (RunState.COMPLETED, 2, 2)
     assert progress.rewards.points == (0.25, 0.5)
     assert [e.reward_mean for e in progress.evaluations] == [0.3]
 

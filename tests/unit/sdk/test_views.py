@@ -15,13 +15,17 @@ from warren.cli.output import PlainOutput
 from warren.cli.pretty import PrettyOutput
 from warren.cli.progress import started, with_queues
 from warren.cli.summary import print_summary
-from warren.cli.tables import print_queues, print_runs, print_workers
+from warren.cli.tables import print_queues, print_run, print_runs, print_workers
 from warren.cli.views import JsonView, PlainView, View
 from warren.reading import Event
+from warren_schemas.config import WarmupConfig
 from warren_schemas.events import (
+    Phase,
     RunEventBody,
+    RunOutcome,
     RunState,
     StateChanged,
+    StepCompleted,
     WaitingStarted,
     WarningRaised,
 )
@@ -55,7 +59,7 @@ def test_the_live_table_shows_what_matters() -> None:
     text = drawn([RUNNING, step(1, 4, **METRICS), step(2, 4, **METRICS)])
     for words in (
         "guess  run_1", "running · training", "1:25", "2/4", "2.0 s left", "reward", "0.500", "▁█",
-        "exact", "0.750", "staleness", "1.2 (max 3)", "11,520", "episodes", "128", "version",
+        "exact", "0.750", "staleness", "1.2 (max 3)", "11,520", "episodes", "128", "updates",
     ):  # fmt: skip
         assert words in text
 
@@ -80,7 +84,7 @@ def test_marks_of_the_way_stay_above_the_live_table() -> None:
     text = console.export_text()
     assert "✓ evaluation before: reward 0.310 over 512 episodes" in text
     assert "! warning: drifting" in text
-    assert text.rstrip().splitlines()[-1].strip().startswith("version")
+    assert text.rstrip().splitlines()[-1].strip().startswith("updates")
 
 
 def test_a_log_gets_lines_and_steps_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,9 +93,9 @@ def test_a_log_gets_lines_and_steps_now_and_then(capsys: pytest.CaptureFixture[s
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "running (training)"
     assert lines[-1] == "completed"
-    assert "training 100/100" in lines[-2]
+    assert lines[-2].startswith("step 100/100")
     assert "\x1b" not in "".join(lines)
-    assert 10 <= sum("training" in line for line in lines) <= 15
+    assert 10 <= sum(line.startswith("step") for line in lines) <= 15
 
 
 def test_a_log_says_when_the_gateway_is_lost_and_back(capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,6 +124,45 @@ def test_the_summary_of_a_run_that_completed(capsys: pytest.CaptureFixture[str])
     assert "reward after    0.970" in out
     assert "51,200" in out
     assert "tensorboard --logdir /runs/1" in out
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told", "state"),
+    [
+        (RunOutcome.NOTHING_LEARNED, "ended without learning anything", "nothing learned"),
+        (RunOutcome.NOTHING_TO_DO, "completed at once", "nothing to do"),
+        (RunOutcome.TRAINED, "Run run_1 completed", "completed"),
+    ],
+)
+def test_a_run_that_learned_nothing_is_not_told_as_a_success(
+    capsys: pytest.CaptureFixture[str], outcome: RunOutcome, told: str, state: str
+) -> None:
+    result = RunResult(outcome=outcome, remark="the reason")
+    view = ended(RunState.COMPLETED, result=result)
+    print_summary(view, PlainOutput(), as_json=False)
+    print_runs([view], PlainOutput())
+    print_run(view, PlainOutput())
+    fed(
+        PlainView(PlainOutput()),
+        [StateChanged(state=RunState.COMPLETED, outcome=outcome, reason="why")],
+    )
+    out = capsys.readouterr().out
+    assert told in out
+    assert "  the reason" in out
+    assert f"  {state}  " in out
+    assert f"state          {state}" in out
+    assert out.splitlines()[-1] == f"{state}: why"
+    text = drawn([StateChanged(state=RunState.COMPLETED, outcome=outcome, reason="why")])
+    assert state in text
+
+
+def test_steps_of_the_warm_up_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    config = VIEW.config and VIEW.config.model_copy(update={"warmup": WarmupConfig(steps=40)})
+    changes = {"phase": Phase.WARMUP, "warmup_step": 12, "config": config}
+    print_runs([ended(RunState.RUNNING, **changes)], PlainOutput())
+    assert "warm-up 12/40" in capsys.readouterr().out
+    body = StepCompleted(phase=Phase.WARMUP, step=9, n_steps=9, version=9, n_episodes=9, metrics={})
+    assert "warm-up step" in drawn([body])
 
 
 def test_the_summary_of_a_run_that_failed(capsys: pytest.CaptureFixture[str]) -> None:

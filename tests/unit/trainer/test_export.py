@@ -23,7 +23,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.export import CannotExport, export_policy
 from warren_gpu_worker.trainer.engine import Engine
-from warren_schemas.http import CheckpointList, CheckpointView
+from warren_schemas.http import CheckpointList, CheckpointView, PolicyView
 from warren_schemas.training import ModelSpec, PublishPolicy
 from warren_up.export import choose
 
@@ -82,26 +82,44 @@ def test_what_cannot_be_exported_leaves_nothing(base_folder: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("version", "expected"),
+    ("wanted", "expected"),
     [
-        ("", "/m/policies/v9"),
-        ("9", "/m/policies/v9"),
-        ("v7", "/m/policies/v7"),
+        ("", "/m/policies/v45"),
+        ("9", "/m/policies/v45"),
+        ("8", "/m/policies/v44"),
+        ("6", "/m/policies/v44"),
+        ("5", "/m/policies/v43"),
+        ("3", None),
         ("4", "/m/states/step-000004"),
+        ("warmup-000040", "/m/states/warmup-000040"),
+        ("v44", None),
         ("step-000004", "/m/states/step-000004"),
         ("10", None),
         ("step-000005", None),
         ("best", None),
     ],
 )
-def test_a_version_names_a_policy_or_a_checkpoint(version: str, expected: str | None) -> None:
+def test_a_step_names_the_policy_in_force_after_it(wanted: str, expected: str | None) -> None:
+    """Steps 7 and 8 made no update, so the policy of step 6 was in force."""
+    warm = CheckpointView(
+        name="warmup-000040",
+        version=40,
+        step=0,
+        size_bytes=1,
+        url="/m/states/warmup-000040",
+        created_s=1.0,
+    )
     saved = CheckpointView(
         name="step-000004",
-        version=4,
+        version=42,
         step=4,
         size_bytes=1,
         url="/m/states/step-000004",
         created_s=1.0,
     )
-    found = CheckpointList(checkpoints=(saved,), policy_version=9, policy_url="/m/policies/v9")
-    assert choose(found, version) == expected
+    policies = tuple(
+        PolicyView(step=step, version=version, url=f"/m/policies/v{version}")
+        for step, version in ((5, 43), (6, 44), (9, 45))
+    )
+    found = CheckpointList(checkpoints=(warm, saved), step=9, policies=policies)
+    assert choose(found, wanted) == expected

@@ -24,12 +24,12 @@ def _nothing_to_do(memory: Memory) -> str:
     step, limits = memory.progress.n_steps_at_start, memory.config.limits
     if is_goal_reached(memory):
         return (
-            f"there was nothing to do: the steps before the checkpoint at step {step} have reached"
-            f" limits.stop_at_reward ({limits.stop_at_reward:g})"
+            f"the steps before the checkpoint at step {step} have reached limits.stop_at_reward"
+            f" ({limits.stop_at_reward:g})"
         )
     return (
-        f"there was nothing to do: the checkpoint has {step} steps behind it, and limits.steps"
-        f" ({limits.steps}) is the total; to go on: --set limits.steps={step + limits.steps}"
+        f"the checkpoint has {step} steps behind it, and limits.steps ({limits.steps})"
+        f" is the total; to go on: --set limits.steps={step + limits.steps}"
     )
 
 
@@ -38,14 +38,14 @@ def _nothing_learned(memory: Memory) -> str:
     n_steps = progress.n_trained_steps - progress.n_steps_at_start
     steps = "the only step" if n_steps == 1 else f"{n_steps} steps"
     return (
-        f"nothing was learned: no group told its episodes apart in {steps}, so no update was made. In"
-        f" the last one {progress.zero_variance_facts}. {zero_variance.advice(memory)}"
+        f"no group told its episodes apart in {steps}, so no update was made. In the last one"
+        f" {progress.zero_variance_facts}. {zero_variance.advice(memory)}"
     )
 
 
 def _ended_early(memory: Memory) -> str | None:
     progress, limits = memory.progress, memory.config.limits
-    where = f"ended after step {progress.n_trained_steps} of {limits.steps}"
+    where = f"step {progress.n_trained_steps} of {limits.steps} was the last"
     if progress.n_trained_steps >= limits.steps:
         return None
     if is_goal_reached(memory):

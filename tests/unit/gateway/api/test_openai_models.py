@@ -2,11 +2,13 @@
 
 import aiohttp
 import pytest
+from sqlmodel import Session, select
 from tests.support.gateway import Gateway
 from tests.support.openai_asking import chat, publish, said, start_with_adapter
 from tests.support.rote_sampler import BASE, asking, ignored
 
 from warren_gateway.inference.served import NoSuchModel
+from warren_gateway.store.tables import Model, Run
 
 __all__ = ["asking", "ignored"]
 
@@ -50,6 +52,30 @@ async def test_a_pinned_version_lies_beside_the_newest(gateway: Gateway) -> None
     assert (first.url, first.pinned) == ("file:///store/model/policies/v1", True)
 
 
+async def test_a_step_without_an_update_has_the_policy_before_it(gateway: Gateway) -> None:
+    run, served = await gateway.submit(), gateway.parts.served
+
+    def publish_some(session: Session, first_version: int) -> None:
+        publish(session, run, first_version + 1)
+        session.get_one(Run, run).step = 9
+        model = session.exec(select(Model).where(Model.run_id == run)).one()
+        model.policies = [(3, first_version), (6, first_version + 1)]
+
+    async def url_at(step: int) -> str | None:
+        return (await served.policy("ann", f"{run}@{step}")).url
+
+    await gateway.store.transact(lambda session: publish_some(session, 1))
+    folder = "file:///store/model/policies"
+    assert [await url_at(step) for step in (0, 2, 3, 5, 6, 9)] == [
+        None, None, f"{folder}/v1", f"{folder}/v1", f"{folder}/v2", f"{folder}/v2"
+    ]  # fmt: skip
+    await gateway.store.transact(lambda session: publish_some(session, 41))
+    assert await url_at(5) == f"{folder}/v41"
+    for step in (2, 10):  # no longer kept, and not yet there
+        with pytest.raises(NoSuchModel):
+            await served.policy("ann", f"{run}@{step}")
+
+
 async def test_a_pinned_version_that_is_gone_is_not_found(asking: Gateway) -> None:
     run = await asking.submit()
     await asking.store.transact(lambda session: publish(session, run))
@@ -67,7 +93,7 @@ async def test_version_0_of_a_run_that_starts_with_an_adapter_is_never_the_base_
     with pytest.raises(NoSuchModel):
         await served.policy("ann", f"{run}@0")
     for published in (0, 2):
-        await gateway.store.transact(lambda session, v=published: publish(session, run, v))
+        await gateway.store.transact(lambda session, v=published: publish(session, run, v, first=0))
         newest, first = [await served.policy("ann", name) for name in (run, f"{run}@0")]
         assert newest.url == f"file:///store/model/policies/v{published}"
         assert (first.url, first.min_version) == ("file:///store/model/policies/v0", 0)
