@@ -89,6 +89,8 @@ class Progress(BaseModel):
     n_failures_at_first: int = 0
     """Of environments, before the run's first episode completed."""
     last_failure_at_first: str = ""
+    n_reports: int = 0
+    """Rows of metrics that were stored."""
     n_stale_groups: int = 0
     max_staleness_seen: int = 0
     n_failed_groups_in_a_row: int = 0
