@@ -7,11 +7,11 @@ from warren_schemas.metrics.rows import tagged
 
 def entry_of(event: RunEvent, offset: int, place: int) -> Entry | None:
     """What the journal keeps of an event; None for one that no curve shows."""
-    body = event.body
+    body, state = event.body, None
     if isinstance(body, StepCompleted | EvaluationCompleted):
         step, metrics = body.step, tagged(body)
     elif isinstance(body, StateChanged) and body.state.is_final:
-        step, metrics = 0, {}
+        step, metrics, state = 0, {}, body.state
     else:
         return None
     return Entry(
@@ -22,5 +22,6 @@ def entry_of(event: RunEvent, offset: int, place: int) -> Entry | None:
         kind=body.kind,
         step=step,
         metrics=metrics,
-        is_last=isinstance(body, StateChanged),
+        state=state,
+        is_last=state is not None,
     )
