@@ -107,6 +107,8 @@ class TrajectoryView(Frozen):
     """Its place in the recording; the next one's is higher."""
     fate: str | None = None
     """`trained`, `evaluated`, `stale`, `failed` or `abandoned`; null where it is not decided."""
+    step: NonNegativeInt | None = None
+    """The step of its phase that trained on it, or after which it was an evaluation's."""
     advantage: float | None = None
     """How much better it did than its group; null where it was not trained on."""
     trajectory: EpisodeEnded

@@ -1,7 +1,8 @@
 """Pages that are written from the code say what it says."""
 
-from tests.compat.golden import CONFIGURATION_PAGE, METRICS_PAGE
+from tests.compat.golden import CONFIGURATION_PAGE, EXPORTS_PAGE, METRICS_PAGE
 
+from warren_schemas.exports.page import exports_page
 from warren_schemas.metrics.page import metrics_page
 from warren_schemas.reference import config_reference
 
@@ -12,3 +13,7 @@ def test_the_configuration_page_is_up_to_date() -> None:
 
 def test_the_metrics_page_is_up_to_date() -> None:
     assert METRICS_PAGE.read_text() == metrics_page(), "run `make golden`, commit docs/"
+
+
+def test_the_page_of_exports_is_up_to_date() -> None:
+    assert EXPORTS_PAGE.read_text() == exports_page(), "run `make golden`, commit docs/"
