@@ -32,6 +32,8 @@ class Fate:
 
     name: str
     """`trained`, `evaluated`, `stale`, `failed` or `abandoned`."""
+    step: int | None
+    """That trained on it, or after which it was evaluated."""
     advantage: float | None
     """Before the step's normalization; None where it carried no signal."""
 
@@ -46,6 +48,7 @@ def trajectory_view(position: Position, item: EpisodeEnded, fates: Fates) -> Tra
     return TrajectoryView(
         offset=int(position),
         fate=fate.name if fate else None,
+        step=fate.step if fate else None,
         advantage=fate.advantage if fate else None,
         trajectory=item,
     )
@@ -136,7 +139,9 @@ def _of_group(row: GroupRow, config: TrainConfig) -> Fates:
         by_member = dict(zip(rewarded, map(float, advantages_G), strict=True))
     return {
         f"{row.id}.{member}": Fate(
-            outcome["fate"], by_member.get(member) if outcome["fate"] == "trained" else None
+            outcome["fate"],
+            outcome.get("step"),
+            by_member.get(member) if outcome["fate"] == "trained" else None,
         )
         for member, outcome in enumerate(outcomes)
     }

@@ -38,6 +38,7 @@ from warren_schemas.envelope import Envelope
 from warren_schemas.events import RunEvent, RunState, StateChanged
 from warren_schemas.http import CheckpointList, RunView, SubmitRun
 from warren_schemas.ids import RunId, new_model_id, new_run_id
+from warren_schemas.tensorboard.about import folder_name
 from warren_schemas.training import ModelSpec
 
 DECLARE_S = 5.0
@@ -158,7 +159,8 @@ class Runs:
             raise RunInUse(f"{run} is of a newer gateway; ask that one to delete it")
         await self._store.transact(lambda session: delete_run(session, _get(owner, run, session)))
         self._relay.notify()
-        await asyncio.to_thread(shutil.rmtree, self._runs_dir / run, ignore_errors=True)
+        folder = self._runs_dir / folder_name(view.name, view.id)
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         try:
             streams = (recording(run, view.config), run_events(run))
             await within(DECLARE_S, self._broker.delete(*streams))

@@ -8,6 +8,7 @@ from warren_gateway.store.tables import Run
 from warren_schemas.events import Phase, RunState
 from warren_schemas.http import RunResult, RunView, WorkerView
 from warren_schemas.ids import RunId
+from warren_schemas.tensorboard.about import folder_name
 
 
 def run_view(row: Run, runs_dir: Path) -> RunView:
@@ -33,7 +34,8 @@ def run_view(row: Run, runs_dir: Path) -> RunView:
 def _result(row: Run, runs_dir: Path) -> RunResult | None:
     """What the coordinator found, and where this gateway wrote the run's TensorBoard files."""
     result = readable_result(row)
-    return result and result.model_copy(update={"log_dir": str(runs_dir / row.id)})
+    folder = runs_dir / folder_name(row.name, row.id)
+    return result and result.model_copy(update={"log_dir": str(folder)})
 
 
 def worker_view(seen: Seen) -> WorkerView:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         TrainConfig,
         WarmupConfig,
     )
-    from warren_schemas.http import RunResult, RunView, TrajectoryView
+    from warren_schemas.http import MetricsView, RunResult, RunView, TrajectoryView
 
     __version__: str
 
@@ -62,6 +62,7 @@ __all__ = [
     "GatewayUnreachable",
     "LimitsConfig",
     "LoraUpdate",
+    "MetricsView",
     "ModelConfig",
     "NotFound",
     "OptimizerConfig",
@@ -96,7 +97,7 @@ _HOMES = {
         "LoraUpdate", "ModelConfig", "OptimizerConfig", "PpoLoss", "Sampling", "TrainConfig",
         "WarmupConfig",
     ),
-    "warren_schemas.http": ("RunResult", "RunView", "TrajectoryView"),
+    "warren_schemas.http": ("MetricsView", "RunResult", "RunView", "TrajectoryView"),
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -9,9 +9,10 @@ from collections.abc import AsyncIterable, Callable, Sequence
 from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Protocol
 
 from warren.errors import ConfigurationError
+from warren_schemas.exports.files import JsonLinesFile, ParquetFile
 from warren_schemas.http import TrajectoryView
 
 ROWS_AT_ONCE = 256
@@ -45,7 +46,7 @@ async def export(trajectories: AsyncIterable[TrajectoryView], path: Path) -> int
 def writer_for(path: Path) -> "Callable[[Path], _File]":
     """What writes a file with this ending. Raises `ConfigurationError`."""
     if path.suffix == ".jsonl":
-        return _JsonLines
+        return JsonLinesFile
     if path.suffix != ".parquet":
         raise ConfigurationError(
             f"{path} has no ending that says how to write it",
@@ -54,22 +55,6 @@ def writer_for(path: Path) -> "Callable[[Path], _File]":
     if find_spec("pyarrow") is None:
         raise ConfigurationError(
             f"Writing {path.name} needs the Python package pyarrow, which is not installed",
-            hint="Install it with: pip install pyarrow; or export to a .jsonl file.",
+            hint="Install it with: pip install 'warren-rl[parquet]'; or export to a .jsonl file.",
         )
-    from warren_schemas.tabular import ParquetFile
-
     return ParquetFile
-
-
-class _JsonLines:
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("wb")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def write(self, views: Sequence[TrajectoryView]) -> None:
-        self._file.writelines(view.model_dump_json().encode() + b"\n" for view in views)

@@ -1,15 +1,23 @@
 """The handle of a run: watch it, wait for it, stop it. The run itself lives at the gateway."""
 
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from urllib.parse import quote
 
 from warren.errors import GatewayError, RunCancelled, RunFailed
+from warren.metrics.reading import MetricsReader
 from warren.reading import ConnectionChanged, Event, EventReader
 from warren.recording import Beginning, TrajectoryReader
 from warren.transport import Transport
 from warren_schemas.events import RunState
-from warren_schemas.http import CheckpointList, RunDeleted, RunResult, RunView, TrajectoryView
+from warren_schemas.http import (
+    CheckpointList,
+    MetricsView,
+    RunDeleted,
+    RunResult,
+    RunView,
+    TrajectoryView,
+)
 from warren_schemas.ids import RunId
 
 RECONNECT_S = 600.0
@@ -85,6 +93,32 @@ class Run:
             async for event in events:
                 self._newest = max(event.offset, self._newest or 0)
                 yield event
+
+    async def metrics(
+        self,
+        tags: Sequence[str] | None = None,
+        *,
+        after: int = 0,
+        follow: bool = False,
+        reconnect_s: float = RECONNECT_S,
+    ) -> AsyncGenerator[MetricsView]:
+        """What the run reported after each step and evaluation, oldest first, each row once.
+
+        `tags` chooses by patterns such as `reward/*`; `after` is the number of a row. Ends with what
+        is there by now, or with `follow` when the run has ended. Raises `NotFound`, and
+        `GatewayUnreachable` or `GatewayBusy` after `reconnect_s` without a connection.
+        """
+        reader = MetricsReader(
+            self._transport,
+            self.id,
+            tags=tags,
+            after=after,
+            follow=follow,
+            reconnect_s=reconnect_s,
+        )
+        async with contextlib.aclosing(reader.read()) as rows:
+            async for row in rows:
+                yield row
 
     async def trajectories(
         self,

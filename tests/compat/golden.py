@@ -4,7 +4,8 @@
 
 `messages/KIND.vN.bin` holds the bytes of example items, `messages/KIND.vN.json` the JSON schema of
 the kind, `http/NAME.json` the JSON schema of an HTTP body or of the config.
-`docs/configuration.md` is written from the schemas, too.
+`docs/configuration.md` is written from the schemas, too, `docs/metrics.md` from the registry of metrics, and
+`docs/exports.md` from the columns of exports.
 """
 
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ from warren_schemas import http
 from warren_schemas.base import Frozen
 from warren_schemas.config import TrainConfig
 from warren_schemas.envelope import Item
+from warren_schemas.exports.page import exports_page
+from warren_schemas.metrics.page import metrics_page
 from warren_schemas.openai import answers, generate, requests
 from warren_schemas.reference import config_reference
 from warren_schemas.wire import KINDS, encode
@@ -28,6 +31,8 @@ HERE = Path(__file__).parent
 MESSAGES = HERE / "messages"
 HTTP = HERE / "http"
 CONFIGURATION_PAGE = HERE.parents[1] / "docs" / "configuration.md"
+EXPORTS_PAGE = HERE.parents[1] / "docs" / "exports.md"
+METRICS_PAGE = HERE.parents[1] / "docs" / "metrics.md"
 
 
 def message_file(kind: type[Item]) -> Path:
@@ -80,6 +85,8 @@ def golden_files() -> Iterator[tuple[Path, bytes]]:
     for body in http_bodies():
         yield http_file(body), json_schema(body)
     yield CONFIGURATION_PAGE, config_reference().encode()
+    yield EXPORTS_PAGE, exports_page().encode()
+    yield METRICS_PAGE, metrics_page().encode()
 
 
 if __name__ == "__main__":

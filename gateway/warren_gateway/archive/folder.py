@@ -21,8 +21,8 @@ from typing import Any
 
 from warren_gateway.archive.gaps import as_ranges
 from warren_schemas.config import ArchiveFormat
+from warren_schemas.exports.files import ParquetFile, json_lines
 from warren_schemas.http import TrajectoryView
-from warren_schemas.tabular import ParquetFile
 
 PART_MESSAGES = 64
 COMPLETE = "complete"
@@ -126,6 +126,5 @@ def _write(path: Path, views: Sequence[TrajectoryView], form: ArchiveFormat) -> 
             file.write(views)
         return
     arrow: Any = import_module("pyarrow")
-    lines = b"".join(view.model_dump_json().encode() + b"\n" for view in views)
     with arrow.CompressedOutputStream(str(path), "zstd") as file:
-        file.write(lines)
+        file.write(json_lines(views))

@@ -149,7 +149,7 @@ def close(memory: Memory, group: Group, fate: str) -> None:
     _count(memory, group)
     if not memory.is_over:  # the end of a run is told of as a whole
         _cancel(memory, group)
-    memory.change.closed.append((group, outcomes(group, fate)))
+    memory.change.closed.append((group, outcomes(memory, group, fate)))
 
 
 def _cancel(memory: Memory, group: Group) -> None:
@@ -161,9 +161,19 @@ def _cancel(memory: Memory, group: Group) -> None:
         memory.change.send(CANCELLATIONS, EpisodeCancelled(envelope=envelope))
 
 
-def outcomes(group: Group, fate: str) -> list[dict[str, Any]]:
-    """What became of each member."""
-    return [_outcome(group, member, fate) for member in range(group.n_members)]
+def outcomes(memory: Memory, group: Group, fate: str) -> list[dict[str, Any]]:
+    """What became of each member, and in which step."""
+    step = _step(memory, fate)
+    fated = {"fate": fate} if step is None else {"fate": fate, "step": step}
+    return [fated | _outcome(group, member) for member in range(group.n_members)]
+
+
+def _step(memory: Memory, fate: str) -> int | None:
+    """The step that a group is part of when it is closed; None for a group that is part of none."""
+    if fate == "trained":
+        return memory.progress.n_consumed_steps + 1
+    evaluation = memory.progress.evaluation
+    return evaluation.step if fate == "evaluated" and evaluation is not None else None
 
 
 def next_deadline_s(memory: Memory) -> float | None:
@@ -233,8 +243,8 @@ def _count(memory: Memory, group: Group) -> None:
         )
 
 
-def _outcome(group: Group, member: int, fate: str) -> dict[str, Any]:
-    outcome: dict[str, Any] = {"fate": fate}
+def _outcome(group: Group, member: int) -> dict[str, Any]:
+    outcome: dict[str, Any] = {}
     ended, failure = group.ended.get(member), group.failures.get(member)
     if ended is not None and isinstance(ended.outcome, Completed):
         outcome["reward"] = ended.outcome.reward

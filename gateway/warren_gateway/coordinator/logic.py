@@ -17,6 +17,7 @@ from warren_gateway.coordinator import (
     oplog,
     resuming,
     steps,
+    timing,
     training,
     waiting,
     warmup,
@@ -240,6 +241,7 @@ def _enter(memory: Memory) -> None:
         steps.show(memory)
     memory.emit(StateChanged(state=memory.state, phase=stage.phase))
     memory.source.enter(memory)
+    timing.start_clock(memory)
     is_training = stage.phase is Phase.TRAINING
     if is_training and memory.config.algorithm.kl and not memory.progress.has_reference:
         oplog.append(memory, KeepReference())

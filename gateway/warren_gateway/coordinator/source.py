@@ -152,7 +152,7 @@ class Recorded:
             else:
                 self.close(memory, group, "failed")
         for group in given_up:
-            memory.change.replayed.append((group, episodes.outcomes(group, "incomplete")))
+            memory.change.replayed.append((group, episodes.outcomes(memory, group, "incomplete")))
         self.enter(memory)
 
     def wants_more(self, memory: "Memory") -> bool:
@@ -206,7 +206,7 @@ class Recorded:
 
     def close(self, memory: "Memory", group: Group, fate: str) -> None:
         self.recording.close(group)
-        memory.change.replayed.append((group, episodes.outcomes(group, fate)))
+        memory.change.replayed.append((group, episodes.outcomes(memory, group, fate)))
         if fate == "trained":
             memory.progress.n_episodes += len(group.completed)
             memory.progress.n_tokens += sum(

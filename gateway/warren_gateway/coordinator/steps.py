@@ -6,7 +6,7 @@ Invariant: a step counts as published when every op of it is answered; steps are
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warren_gateway.coordinator import futility
+from warren_gateway.coordinator import futility, timing
 from warren_gateway.coordinator.batches import Datum, by_temperature, token_batches
 from warren_gateway.coordinator.keeping import checkpoint_if_due
 from warren_gateway.coordinator.memory import Memory
@@ -92,6 +92,7 @@ def take_step(
             first_op=first_op,
             last_op=memory.last_op if data else 0,
             metrics=metrics,
+            batched_s=memory.now_s,
         )
     )
 
@@ -127,7 +128,7 @@ def _append_update(
 
 
 def note_answer(memory: Memory, answer: OpResult) -> None:
-    """Keep the metrics of an answered op, and the policy that it published, with its step."""
+    """Keep the metrics of an answered op, when it was answered, and the policy that it published."""
     outcome, progress = answer.outcome, memory.progress
     if not isinstance(outcome, OpDone):
         return
@@ -135,6 +136,7 @@ def note_answer(memory: Memory, answer: OpResult) -> None:
         _list_policy(memory, progress.n_steps_at_start, outcome.policy.version)
     for pending in progress.pending:
         if pending.first_op <= answer.number <= pending.last_op:
+            timing.note(pending, outcome, memory.now_s)
             if outcome.metrics:
                 pending.answers.append(outcome.metrics)
             if outcome.policy is not None:
@@ -161,6 +163,7 @@ def settle(memory: Memory) -> bool:
             **pending.metrics,
             **trainer_metrics(pending.answers),
             **memory.queue_depths,
+            **timing.times(memory, pending),
             **_rates(memory),
         }
         memory.emit(

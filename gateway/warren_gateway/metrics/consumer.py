@@ -18,8 +18,8 @@ from warren_broker.errors import BrokerError, Unroutable
 from warren_broker.inbox import follow
 from warren_broker.port import Broker
 from warren_broker.topology import run_events
-from warren_gateway.metrics.journal import is_complete
-from warren_gateway.metrics.recorder import JOURNAL, Recorder
+from warren_gateway.metrics import folders
+from warren_gateway.metrics.recorder import Recorder
 from warren_gateway.store.store import Store, StoreUnavailable
 from warren_gateway.store.tables import Run
 from warren_schemas.events import RunEvent, RunState
@@ -76,12 +76,15 @@ class Metrics:
                 return await self._record(run)
             except Unroutable:
                 return log.warning("the events of %s are gone; its curves end here", run)
-            except (BrokerError, OSError) as error:
+            except (BrokerError, StoreUnavailable, OSError) as error:
                 log.warning("the metrics of %s wait: %s", run, error)
             await asyncio.sleep(RETRY_S)
 
     async def _record(self, run: RunId) -> None:
-        recorder = Recorder(self._runs_dir / run)
+        about = await self._store.transact(lambda session: folders.about(session, run))
+        if about is None:
+            return
+        recorder = Recorder(self._runs_dir, about)
         try:
             start = await self._in_thread(recorder.open)
             if recorder.is_complete:
@@ -103,7 +106,7 @@ class Metrics:
         while True:
             try:
                 running = await self._store.transact(_running)
-                return running | await self._in_thread(partial(_incomplete, self._runs_dir))
+                return running | await self._in_thread(partial(folders.incomplete, self._runs_dir))
             except StoreUnavailable as error:
                 log.warning("metrics wait for the store: %s", error)
             await asyncio.sleep(RETRY_S)
@@ -115,8 +118,3 @@ class Metrics:
 def _running(session: Session) -> set[RunId]:
     final = [state for state in RunState if state.is_final]
     return {RunId(run) for run in session.exec(select(Run.id).where(col(Run.state).not_in(final)))}
-
-
-def _incomplete(runs_dir: Path) -> set[RunId]:
-    journals = runs_dir.glob(f"*/{JOURNAL}")
-    return {RunId(path.parent.name) for path in journals if not is_complete(path)}

@@ -11,7 +11,9 @@ from pathlib import Path
 
 from warren_gateway.recent import Recent
 from warren_schemas.base import Frozen
+from warren_schemas.events import RunState
 
+JOURNAL = "metrics.jsonl"
 _LAST = b'"is_last":true'
 
 
@@ -27,6 +29,8 @@ class Entry(Frozen):
     step: int
     metrics: dict[str, float]
     """Tag to value, at this step."""
+    state: RunState | None = None
+    """The final state of a run that has ended."""
     is_last: bool = False
     """The run has ended; nothing comes after it."""
 

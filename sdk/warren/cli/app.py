@@ -78,6 +78,8 @@ def build() -> App:
     app.command(_runs())
     app.command(_checkpoints())
     _add(app, "export", "warren_up.export:export", _RUNS)
+    _add(app, "metrics", "warren.metrics.command:metrics", _RUNS)
+    _add(app, "tensorboard", "warren.metrics.tensorboard:tensorboard", _RUNS)
     _add(app, "trajectories", "warren.cli.replay:trajectories", _RUNS)
     _add(app, "replay", "warren.cli.replay:replay", _RUNS)
     _add(app, "workers", "warren.cli.cluster:workers", _SYSTEM)

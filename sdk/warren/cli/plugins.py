@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, m
 
 GROUP = "warren.commands"
 DISTRIBUTION = "warren-rl"
-EXTRAS = {"env": "env", "data": "env", "export": "gpu"}
+EXTRAS = {"env": "env", "data": "env", "export": "gpu", "tensorboard": "tensorboard"}
 """Commands of ours that another part runs, and its extra."""
 
 

@@ -28,6 +28,7 @@ From = Annotated[
     str | None,
     Parameter(name="--from", help="Offset, time (2026-03-01T12:00) or how long ago (2h)."),
 ]
+To = Annotated[Path | None, Parameter(help="File to export to: .jsonl or .parquet.")]
 Limit = Annotated[int | None, Parameter(help="Most trajectories to read.")]
 Follow = Annotated[bool, Parameter(help="Go on until the run has ended.")]
 
@@ -36,6 +37,7 @@ def trajectories(
     run: RunName,
     /,
     *,
+    to: To = None,
     from_: From = None,
     limit: Limit = None,
     follow: Follow = False,
@@ -44,14 +46,18 @@ def trajectories(
 ) -> int:
     """Page through a run's trajectories: Enter shows the next one, q and Enter leaves.
 
-    In a pipe all of them are printed.
+    In a pipe all of them are printed. With --to they become a file, one row for each.
 
     For example:
         warren trajectories last
+        warren trajectories last --to trajectories.parquet
         warren trajectories last --from 15m --follow
         warren trajectories last --json | head -1
     """
     start = parse_beginning(from_) if from_ else None
+    if to is not None:
+        writer_for(to)  # before anything is read
+        return asyncio.run(_export(run, to, gateway, start, limit, follow=follow, as_json=json))
     return asyncio.run(_look(run, gateway, start, limit, follow=follow, as_json=json))
 
 
@@ -62,7 +68,7 @@ def replay(
     into: Annotated[
         Path | None, Parameter(help="YAML file of a run that trains on the trajectories.")
     ] = None,
-    to: Annotated[Path | None, Parameter(help="File to export to: .jsonl or .parquet.")] = None,
+    to: To = None,
     look: Annotated[bool, Parameter(help="Page through the trajectories.")] = False,
     from_: From = None,
     set_: Annotated[

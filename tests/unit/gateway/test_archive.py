@@ -21,8 +21,8 @@ from warren_gateway.archive import service as service_module
 from warren_gateway.archive.folder import COMPLETE, INCOMPLETE
 from warren_gateway.archive.service import Archive
 from warren_gateway.store.tables import Run
+from warren_schemas.exports.files import ParquetFile
 from warren_schemas.ids import RunId, new_message_id
-from warren_schemas.tabular import ParquetFile
 from warren_schemas.wire import encode
 
 PATIENCE_S = 60.0
@@ -95,7 +95,7 @@ def seeds_in(folder: Path, run: RunId) -> dict[str, list[int]]:
         else:
             with arrow.input_stream(str(path), compression="zstd") as file:
                 lines = file.read().splitlines()
-            found[path.name] = [json.loads(line)["trajectory"]["spec"]["seed"] for line in lines]
+            found[path.name] = [json.loads(line)["seed"] for line in lines]
     return found
 
 

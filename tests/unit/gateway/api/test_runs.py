@@ -20,6 +20,7 @@ from warren_gateway.store.tables import Model, OutboxRow, Run
 from warren_schemas.events import RunEvent, RunState, StateChanged
 from warren_schemas.explain import MOST_TOLD
 from warren_schemas.http import Problem, RunList, RunView
+from warren_schemas.tensorboard.about import folder_name
 
 KEY = "a key of mine"
 
@@ -195,7 +196,7 @@ async def test_a_run_is_shown_as_it_is(gateway: Gateway, tmp_path: Path) -> None
     assert (view.state, view.ended_s) == (RunState.COMPLETED, 5.0)
     assert view.result is not None
     assert view.result.reward_after == 0.9
-    assert view.result.log_dir == str(tmp_path / "runs" / run)
+    assert view.result.log_dir == str(tmp_path / "runs" / folder_name("guessing", run))
 
 
 @pytest.mark.parametrize("path", ["/v1/runs/{}", "/v1/runs/{}/events", "/v1/runs/{}/cancel"])

@@ -14,10 +14,11 @@ from tests.unit.gateway.metrics.test_recorder import read_back
 
 from warren_gateway.metrics import consumer
 from warren_gateway.metrics.consumer import Metrics
-from warren_gateway.metrics.journal import is_complete
-from warren_gateway.metrics.recorder import JOURNAL, Recorder
+from warren_gateway.metrics.journal import JOURNAL, is_complete
+from warren_gateway.metrics.recorder import Recorder
 from warren_gateway.store.tables import Run
 from warren_schemas.events import RunState
+from warren_schemas.tensorboard.about import folder_name
 
 pytestmark = pytest.mark.usefixtures("recorded")
 
@@ -64,8 +65,10 @@ async def test_runs_are_followed_from_their_submission_to_their_end(
             await gateway.tell(run, ended())
         await recorded.until(4)
     for run in runs:
-        assert read_back(tmp_path / run) == {"reward/mean": [(1, 0.5), (2, 0.75)]}
-        assert is_complete(tmp_path / run / JOURNAL)
+        assert read_back(tmp_path / folder_name("guessing", run)) == {
+            "1_reward/mean": [(1, 0.5), (2, 0.75)]
+        }
+        assert is_complete(tmp_path / folder_name("guessing", run) / JOURNAL)
 
 
 async def test_a_restart_neither_loses_nor_doubles(
@@ -82,7 +85,9 @@ async def test_a_restart_neither_loses_nor_doubles(
     await _end(gateway)
     async with _running(gateway, tmp_path):  # it ended while nobody recorded
         await recorded.until(5)
-    assert read_back(tmp_path / run) == {"reward/mean": [(1, 0.1), (2, 0.2), (3, 0.3)]}
+    assert read_back(tmp_path / folder_name("guessing", run)) == {
+        "1_reward/mean": [(1, 0.1), (2, 0.2), (3, 0.3)]
+    }
 
 
 async def test_a_disk_that_is_full_costs_time_only(
@@ -98,21 +103,24 @@ async def test_a_disk_that_is_full_costs_time_only(
             await retried.wait()
         (tmp_path / "runs").unlink()
         await recorded.until(1)
-    assert read_back(tmp_path / "runs" / run) == {"reward/mean": [(1, 0.5)]}
+    assert read_back(tmp_path / "runs" / folder_name("guessing", run)) == {
+        "1_reward/mean": [(1, 0.5)]
+    }
 
 
 async def test_a_journal_that_can_not_be_read_ends_only_its_own_run(
     gateway: Gateway, recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bad, good = [await gateway.submit() for _ in range(2)]
-    (tmp_path / bad).mkdir()
-    (tmp_path / bad / JOURNAL).write_text("nonsense\n")
+    folder = tmp_path / folder_name("guessing", bad)
+    folder.mkdir()
+    (folder / JOURNAL).write_text("nonsense\n")
     await gateway.tell(good, step(1, reward_mean=0.5))
     logged = _on_log(monkeypatch, "exception", bad)
     async with _running(gateway, tmp_path), asyncio.timeout(60):
         await logged.wait()
         await recorded.until(1)
-    assert read_back(tmp_path / good) == {"reward/mean": [(1, 0.5)]}
+    assert read_back(tmp_path / folder_name("guessing", good)) == {"1_reward/mean": [(1, 0.5)]}
 
 
 @asynccontextmanager

@@ -1,0 +1,66 @@
+"""The columns of an export: what each row of a file says of one episode.
+
+Invariant: parquet and JSON lines have the same columns, in this order; `Kind` says how each is written.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal[
+    "text", "integer", "number", "boolean", "time", "turns", "numbers by name", "messages",
+    "token ids", "mask", "logprobs", "versions",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    kind: Kind
+    meaning: str
+
+
+COLUMNS = (
+    Column("run", "text", "Id of the run."),
+    Column("offset", "integer", "Place in the run's recording; rises, with gaps."),
+    Column("episode", "text", "Id of the episode: its group and its number in it."),
+    Column("group", "text", "Episodes of one task that are compared with each other."),
+    Column("member", "integer", "Its number in the group."),
+    Column("attempt", "integer", "1, and more where it was started again."),
+    Column("purpose", "text", "`train`, `evaluate` or `demonstrate` (warm-up)."),
+    Column("environment", "text", "Name of the environment."),
+    Column("environment_version", "text", "What the environment calls itself."),
+    Column("task_split", "text", "Split of the task."),
+    Column("task_index", "integer", "Number of the task in its split."),
+    Column("seed", "integer", "Seed of the episode, the same for its group."),
+    Column("outcome", "text", "`completed` or `failed`."),
+    Column("fate", "text", "`trained`, `evaluated`, `stale`, `failed` or `abandoned`; null: not decided."),
+    Column("step", "integer", "Step of training (or warm-up) that it was part of, or after which it was an"
+           " evaluation's."),
+    Column("policy_version_min", "integer", "Oldest policy version that sampled a token of it: optimizer"
+           " steps of the model. Null: nothing was sampled."),
+    Column("policy_version_max", "integer", "Newest one."),
+    Column("reward", "number", "Of the whole episode; null where it failed."),
+    Column("advantage", "number", "How much better it did than its group, where that was trained on."),
+    Column("reward_parts", "numbers by name", "Parts of a composed reward."),
+    Column("turns", "turns", "For each turn its `reward`; null where the turn gave none."),
+    Column("metrics", "numbers by name", "What the environment reported beside the reward."),
+    Column("truncated", "boolean", "A limit ended it, not the environment; null where it failed."),
+    Column("failure", "text", "Kind of the failure."),
+    Column("reason", "text", "Why it failed, for people."),
+    Column("prompt", "text", "What the policy was shown before its first turn."),
+    Column("response", "text", "What the policy said, its turns divided by an empty line."),
+    Column("conversation", "text", "All that was said, each message after its role."),
+    Column("messages", "messages", "The same as a list: `role`, `content`, `n_images`."),
+    Column("n_turns", "integer", "Turns of the policy that the environment answered."),
+    Column("n_tokens", "integer", "Tokens of the whole transcript."),
+    Column("n_sampled_tokens", "integer", "Those that the policy sampled."),
+    Column("started_at", "time", "When it started, by the worker's clock."),
+    Column("ended_at", "time", "When it ended."),
+    Column("duration_s", "number", "Seconds between the two."),
+    Column("worker", "text", "Who ended it."),
+    Column("spec", "text", "All that defines the episode, as JSON: sampling settings, environment config, limits."),
+    Column("ids_T", "token ids", "Every token of the transcript."),
+    Column("mask_T", "mask", "1 where the policy sampled the token."),
+    Column("logprobs_T", "logprobs", "Natural log of the probability with which it was sampled; 0 elsewhere."),
+    Column("versions_T", "versions", "Policy version that sampled it; -1 elsewhere."),
+)  # fmt: skip
