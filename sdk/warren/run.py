@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from urllib.parse import quote
 
 from warren.errors import GatewayError, RunCancelled, RunFailed
+from warren.pending import pending
 from warren.reading import ConnectionChanged, Event, EventReader
 from warren.recording import Beginning, TrajectoryReader
 from warren.transport import Transport
@@ -35,11 +36,13 @@ class Run:
     def state(self) -> RunState:
         return self.view.state
 
+    @pending
     async def refresh(self) -> RunView:
         """Look again; the answer is `view` from then on."""
         self.view = await self._transport.get(self._path, RunView)
         return self.view
 
+    @pending
     async def cancel(self) -> RunView:
         """Stop the run. Cancelling what has ended already changes nothing."""
         try:
@@ -50,10 +53,12 @@ class Run:
             await self.refresh()
         return self.view
 
+    @pending
     async def checkpoints(self) -> CheckpointList:
         """The checkpoints that are kept, oldest first, and the newest policy."""
         return await self._transport.get(f"{self._path}/checkpoints", CheckpointList)
 
+    @pending
     async def delete(self) -> None:
         """Delete the run, its recording, its checkpoints and its policies.
 
@@ -112,6 +117,18 @@ class Run:
             async for view in views:
                 yield view
 
+    @pending
+    async def follow(self) -> RunResult:
+        """Show how the run goes until it ends: drawn at a terminal and in a notebook, else as lines.
+
+        Raises `RunFailed` or `RunCancelled` with the reason.
+        """
+        from warren.cli.follow import show
+        from warren.client import Client
+
+        return await show(Client(self._transport), self)
+
+    @pending
     async def result(self) -> RunResult:
         """Wait for the end. Raises `RunFailed` or `RunCancelled` with the reason."""
         while not (await self.refresh()).state.is_final:
