@@ -25,6 +25,7 @@ from warren_gateway.first_key import ensure_key
 from warren_gateway.inference.questions import Questions
 from warren_gateway.inference.served import Served
 from warren_gateway.metrics.consumer import Metrics
+from warren_gateway.metrics.reports import Reports
 from warren_gateway.probe import Probe, answers_broker, answers_store
 from warren_gateway.recordings import Recordings
 from warren_gateway.registry import Registry
@@ -96,6 +97,7 @@ async def _serve(
         runs=runs,
         keys=keys,
         recordings=recordings,
+        reports=Reports(store),
         rooms=Rooms(broker, runs),
         served=Served(store, registry),
         questions=questions,

@@ -1,6 +1,6 @@
 """Bodies of the HTTP API."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
@@ -110,6 +110,27 @@ class TrajectoryView(Frozen):
     advantage: float | None = None
     """How much better it did than its group; null where it was not trained on."""
     trajectory: EpisodeEnded
+
+
+class MetricsView(Frozen):
+    """What a run reported after one step or one evaluation."""
+
+    number: Annotated[int, Field(ge=1)]
+    """Its place among the run's reports: 1, 2, 3 and so on."""
+    at_s: float
+    """Unix time."""
+    phase: Phase
+    """`warmup`, `training` or `evaluation`."""
+    when: Literal["before", "during", "after"] | None = None
+    """Of an evaluation: before, during or after training."""
+    step: NonNegativeInt
+    """Of the phase; of an evaluation, the step of training after which it was due."""
+    version: NonNegativeInt
+    """The newest policy that was published, or the one that was evaluated."""
+    n_episodes: NonNegativeInt
+    """Episodes of the run that have ended so far; of an evaluation, those it is the mean of."""
+    metrics: dict[str, float]
+    """Tag to value; docs/metrics.md has a line for each."""
 
 
 class RunList(Frozen):

@@ -115,6 +115,7 @@ if TYPE_CHECKING:
         DeadLetterDetails,
         DeadLetterView,
         Health,
+        MetricsView,
         QueueView,
         RunResult,
         RunView,
@@ -163,6 +164,7 @@ __all__ = [
     "LiveSource",
     "LoraUpdate",
     "Loss",
+    "MetricsView",
     "ModelConfig",
     "NotAwaited",
     "NotFound",
@@ -238,7 +240,7 @@ _HOMES = {
         "WaitingEnded", "WaitingStarted", "WarningRaised",
     ),
     "warren_schemas.http": (
-        "CheckpointList", "CheckpointView", "DeadLetterDetails", "DeadLetterView", "Health",
+        "CheckpointList", "CheckpointView", "DeadLetterDetails", "DeadLetterView", "Health", "MetricsView",
         "QueueView", "RunResult", "RunView", "TrajectoryView", "WorkerView",
     ),
 }  # fmt: skip

@@ -9,12 +9,21 @@ Invariants
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Generator
+from collections.abc import Awaitable, Coroutine, Generator
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import wait as wait_for
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Items(Protocol[T_co]):
+    """An asynchronous generator, or what reads like one."""
+
+    def __anext__(self) -> Awaitable[T_co]: ...
+
+    def aclose(self) -> Awaitable[None]: ...
 
 
 class LoopThread:
@@ -43,7 +52,7 @@ class LoopThread:
             wait_for([call.answer])
             raise
 
-    def iterate(self, items: AsyncGenerator[T]) -> Generator[T]:
+    def iterate(self, items: Items[T]) -> Generator[T]:
         """The same items without `await`; left early, the generator is closed."""
         try:
             while True:
@@ -77,7 +86,7 @@ class LoopThread:
         if threading.current_thread() is self._thread:
             raise RuntimeError("a callback of the client can't wait for the client itself")
 
-    def _finish(self, items: AsyncGenerator[T]) -> None:
+    def _finish(self, items: Items[T]) -> None:
         if threading.current_thread() is self._thread:  # the garbage collector came by here
             self._loop.create_task(_close(items))
         elif not self._is_stopped:
@@ -118,10 +127,10 @@ async def _awaited(coroutine: Coroutine[object, None, T]) -> T:
     return await coroutine
 
 
-async def _next(items: AsyncGenerator[T]) -> T:
-    return await anext(items)
+async def _next(items: Items[T]) -> T:
+    return await items.__anext__()
 
 
-async def _close(items: AsyncGenerator[T]) -> None:
+async def _close(items: Items[T]) -> None:
     with contextlib.suppress(RuntimeError):  # it is closed already
         await items.aclose()

@@ -1,17 +1,30 @@
 """The handle of a run: watch it, wait for it, stop it. The run itself lives at the gateway."""
 
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from warren.errors import GatewayError, RunCancelled, RunFailed
+from warren.metrics.plotting import PLOTTED, plot_rows
+from warren.metrics.reading import MetricsReader
+from warren.metrics.table import MetricRows
 from warren.pending import pending
 from warren.reading import ConnectionChanged, Event, EventReader
 from warren.recording import Beginning, TrajectoryReader
 from warren.transport import Transport
 from warren_schemas.events import RunState
-from warren_schemas.http import CheckpointList, RunDeleted, RunResult, RunView, TrajectoryView
+from warren_schemas.http import (
+    CheckpointList,
+    RunDeleted,
+    RunResult,
+    RunView,
+    TrajectoryView,
+)
 from warren_schemas.ids import RunId
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 RECONNECT_S = 600.0
 
@@ -91,6 +104,31 @@ class Run:
                 self._newest = max(event.offset, self._newest or 0)
                 yield event
 
+    def metrics(
+        self,
+        tags: Sequence[str] | None = None,
+        *,
+        after: int = 0,
+        follow: bool = False,
+        reconnect_s: float = RECONNECT_S,
+    ) -> MetricRows:
+        """What the run reported after each step and evaluation, oldest first, each row once.
+
+        For `async for`, or as a whole: `await run.metrics().to_dataframe()`, `.to_list()`.
+        `tags` chooses by patterns such as `reward/*`; `after` is the number of a row. Ends with what
+        is there by now, or with `follow` when the run has ended. Raises `NotFound`, and
+        `GatewayUnreachable` or `GatewayBusy` after `reconnect_s` without a connection.
+        """
+        reader = MetricsReader(
+            self._transport,
+            self.id,
+            tags=tags,
+            after=after,
+            follow=follow,
+            reconnect_s=reconnect_s,
+        )
+        return MetricRows(reader.read())
+
     async def trajectories(
         self,
         *,
@@ -116,6 +154,14 @@ class Run:
         async with contextlib.aclosing(reader.read()) as views:
             async for view in views:
                 yield view
+
+    @pending
+    async def plot(self, tags: Sequence[str] = PLOTTED) -> "Figure":
+        """A matplotlib figure of these metrics by step: one curve each, below each other.
+
+        Raises `ConfigurationError` where matplotlib is missing, or no metric has such a tag.
+        """
+        return plot_rows(await self.metrics(tags).to_list(), self.view.name)
 
     @pending
     async def follow(self) -> RunResult:

@@ -14,12 +14,14 @@ end of the program.
 """
 
 import weakref
-from collections.abc import Coroutine, Generator
-from typing import Self, TypeVar
+from collections.abc import Coroutine, Generator, Iterator, Sequence
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from warren import client as asynchronous
 from warren.configs import ConfigLike
 from warren.loop_thread import LoopThread
+from warren.metrics.plotting import PLOTTED, plot_rows
+from warren.metrics.table import as_dataframe
 from warren.reading import ConnectionChanged, Event
 from warren.recording import Beginning
 from warren.run import RECONNECT_S
@@ -31,6 +33,7 @@ from warren_schemas.http import (
     DeadLetterDetails,
     DeadLetterView,
     Health,
+    MetricsView,
     QueueView,
     RunResult,
     RunView,
@@ -38,6 +41,10 @@ from warren_schemas.http import (
     WorkerView,
 )
 from warren_schemas.ids import RunId
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 T = TypeVar("T")
 
@@ -194,6 +201,25 @@ class Run:
             self._run.trajectories(from_=from_, limit=limit, follow=follow, reconnect_s=reconnect_s)
         )
 
+    def metrics(
+        self,
+        tags: Sequence[str] | None = None,
+        *,
+        after: int = 0,
+        follow: bool = False,
+        reconnect_s: float = RECONNECT_S,
+    ) -> "MetricRows":
+        """What the run reported after each step and evaluation, oldest first, each row once.
+
+        For a loop, or as a whole: `run.metrics().to_dataframe()`.
+        """
+        rows = self._run.metrics(tags, after=after, follow=follow, reconnect_s=reconnect_s)
+        return MetricRows(self._thread.iterate(rows))
+
+    def plot(self, tags: Sequence[str] = PLOTTED) -> "Figure":
+        """A matplotlib figure of these metrics by step: one curve each, below each other."""
+        return plot_rows(self.metrics(tags).to_list(), self.view.name)
+
     def follow(self) -> RunResult:
         """Show how the run goes until it ends: drawn at a terminal and in a notebook."""
         return self._thread.call(self._run.follow())
@@ -201,6 +227,28 @@ class Run:
     def result(self) -> RunResult:
         """Wait for the end. Raises `RunFailed` or `RunCancelled` with the reason."""
         return self._thread.call(self._run.result())
+
+
+class MetricRows(Iterator[MetricsView]):
+    """See `warren.metrics.table.MetricRows`; for a loop, once."""
+
+    def __init__(self, rows: Generator[MetricsView]) -> None:
+        self._rows = rows
+
+    def __next__(self) -> MetricsView:
+        return next(self._rows)
+
+    def close(self) -> None:
+        """Stop reading; for `contextlib.closing`."""
+        self._rows.close()
+
+    def to_list(self) -> list[MetricsView]:
+        """All rows."""
+        return list(self._rows)
+
+    def to_dataframe(self) -> "DataFrame":
+        """All rows as a pandas dataframe, a column for each tag."""
+        return as_dataframe(self.to_list())
 
 
 def connect(

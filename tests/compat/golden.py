@@ -4,7 +4,7 @@
 
 `messages/KIND.vN.bin` holds the bytes of example items, `messages/KIND.vN.json` the JSON schema of
 the kind, `http/NAME.json` the JSON schema of an HTTP body or of the config.
-`docs/configuration.md` is written from the schemas, too.
+`docs/configuration.md` is written from the schemas, too, and `docs/metrics.md` from the registry of metrics.
 """
 
 from collections.abc import Iterator
@@ -20,6 +20,7 @@ from warren_schemas import http
 from warren_schemas.base import Frozen
 from warren_schemas.config import TrainConfig
 from warren_schemas.envelope import Item
+from warren_schemas.metrics.page import metrics_page
 from warren_schemas.openai import answers, generate, requests
 from warren_schemas.reference import config_reference
 from warren_schemas.wire import KINDS, encode
@@ -28,6 +29,7 @@ HERE = Path(__file__).parent
 MESSAGES = HERE / "messages"
 HTTP = HERE / "http"
 CONFIGURATION_PAGE = HERE.parents[1] / "docs" / "configuration.md"
+METRICS_PAGE = HERE.parents[1] / "docs" / "metrics.md"
 
 
 def message_file(kind: type[Item]) -> Path:
@@ -80,6 +82,7 @@ def golden_files() -> Iterator[tuple[Path, bytes]]:
     for body in http_bodies():
         yield http_file(body), json_schema(body)
     yield CONFIGURATION_PAGE, config_reference().encode()
+    yield METRICS_PAGE, metrics_page().encode()
 
 
 if __name__ == "__main__":

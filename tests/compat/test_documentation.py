@@ -1,9 +1,14 @@
-"""The configuration page is written from the schemas and says what they say."""
+"""Pages that are written from the code say what it says."""
 
-from tests.compat.golden import CONFIGURATION_PAGE
+from tests.compat.golden import CONFIGURATION_PAGE, METRICS_PAGE
 
+from warren_schemas.metrics.page import metrics_page
 from warren_schemas.reference import config_reference
 
 
 def test_the_configuration_page_is_up_to_date() -> None:
     assert CONFIGURATION_PAGE.read_text() == config_reference(), "run `make golden`, commit docs/"
+
+
+def test_the_metrics_page_is_up_to_date() -> None:
+    assert METRICS_PAGE.read_text() == metrics_page(), "run `make golden`, commit docs/"

@@ -17,6 +17,7 @@ from warren_gateway.api.parts import Parts
 from warren_gateway.auth import ApiKeys, Key
 from warren_gateway.inference.questions import Questions
 from warren_gateway.inference.served import Served
+from warren_gateway.metrics.reports import Reports
 from warren_gateway.probe import Probe, answers_broker, answers_store
 from warren_gateway.recordings import Recordings
 from warren_gateway.registry import Registry
@@ -82,6 +83,7 @@ async def open_gateway(store: Store, broker: Broker, runs_dir: Path) -> AsyncGen
         runs=runs,
         keys=keys,
         recordings=Recordings(store),
+        reports=Reports(store),
         rooms=Rooms(broker, runs),
         served=Served(store, registry),
         questions=Questions(broker),

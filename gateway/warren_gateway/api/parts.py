@@ -7,6 +7,7 @@ from warren_broker.port import Broker
 from warren_gateway.auth import ApiKeys
 from warren_gateway.inference.questions import Questions
 from warren_gateway.inference.served import Served
+from warren_gateway.metrics.reports import Reports
 from warren_gateway.probe import Probe
 from warren_gateway.recordings import Recordings
 from warren_gateway.registry import Registry
@@ -21,6 +22,7 @@ class Parts:
     runs: Runs
     keys: ApiKeys
     recordings: Recordings
+    reports: Reports
     rooms: Rooms
     served: Served
     questions: Questions

@@ -30,6 +30,7 @@ from warren_gateway.api.runs import (
     submit_run,
 )
 from warren_gateway.api.trajectories import ReadTrajectories, run_trajectories
+from warren_gateway.metrics.route import ReadMetrics, run_metrics
 from warren_schemas.events import RunEvent
 from warren_schemas.http import (
     CheckpointList,
@@ -37,6 +38,7 @@ from warren_schemas.http import (
     DeadLetterList,
     DeadLetterView,
     Health,
+    MetricsView,
     QueueList,
     RunDeleted,
     RunList,
@@ -63,6 +65,7 @@ AnyRoute = (
     | Route[GenerateRequest]
     | Route[ListDeadLetters]
     | Route[ListRuns]
+    | Route[ReadMetrics]
     | Route[ReadTrajectories]
     | Route[SubmitRun]
 )
@@ -132,6 +135,16 @@ ROUTES: tuple[AnyRoute, ...] = (
         summary="Follow a run's events from the first on, or from behind Last-Event-ID",
         errors=(404, 422),
         media_type="text/event-stream",
+    ),
+    Route(
+        "GET",
+        "/v1/runs/{run}/metrics",
+        run_metrics,
+        takes=ReadMetrics,
+        answers=MetricsView,
+        summary="Read what a run reported after each step and evaluation, one JSON object in each line",
+        errors=(404, 422),
+        media_type="application/x-ndjson",
     ),
     Route(
         "GET",

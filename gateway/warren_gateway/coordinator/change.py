@@ -13,8 +13,9 @@ from sqlmodel import Session, col
 from warren_broker.topology import Stream, Topic, WorkQueue
 from warren_gateway.coordinator.groups import Group
 from warren_gateway.store.outbox import post
-from warren_gateway.store.tables import Checkpoint, GroupRow, Model, OpRow, Run
+from warren_gateway.store.tables import Checkpoint, GroupRow, MetricsRow, Model, OpRow, Run
 from warren_schemas.envelope import Item
+from warren_schemas.http import MetricsView
 from warren_schemas.ids import GroupId
 from warren_schemas.wire import MAX_ITEMS, encode
 
@@ -42,6 +43,8 @@ class Change:
     """Rows of ops appended to the log."""
     answers: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
     """Outcomes of ops by number."""
+    reports: list[MetricsView] = field(default_factory=list[MetricsView])
+    """Metrics of steps and evaluations."""
     saved: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """Rows of checkpoints that were written."""
     forgotten: set[str] = field(default_factory=set[str])
@@ -63,8 +66,8 @@ class Change:
     def is_empty(self) -> bool:
         return not (
             self.run or self.model or self.admitted or self.restarted or self.closed
-            or self.replayed or self.ops or self.answers or self.saved or self.forgotten
-            or self.prune_ops_to or self.posts
+            or self.replayed or self.ops or self.answers or self.reports or self.saved
+            or self.forgotten or self.prune_ops_to or self.posts
         )  # fmt: skip
 
     def apply(self, session: Session, run_id: str, model_id: str) -> None:
@@ -75,6 +78,8 @@ class Change:
         self._apply_groups(session, run_id)
         self._apply_ops(session, model_id)
         self._apply_checkpoints(session, model_id)
+        if self.reports:
+            session.exec(insert(MetricsRow), params=[_report(run_id, r) for r in self.reports])
         for address, items in self.posts.items():
             most = self.parcels.get(address, MAX_ITEMS)
             for same_kind in _by_kind(items):
@@ -123,6 +128,10 @@ class Change:
             session.exec(delete(Checkpoint).where(is_old))
         if self.saved:
             session.exec(insert(Checkpoint), params=self.saved)
+
+
+def _report(run_id: str, report: MetricsView) -> dict[str, Any]:
+    return {"run_id": run_id, "number": report.number, "body": report.model_dump(mode="json")}
 
 
 def _by_kind(items: list[Item]) -> list[list[Item]]:

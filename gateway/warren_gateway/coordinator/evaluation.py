@@ -32,6 +32,7 @@ def start(
         version=memory.policy_version,
         policy_url=memory.policy_url,
         n_episodes=config.episodes,
+        started_s=memory.now_s,
     )
 
 
@@ -97,6 +98,11 @@ def _report(memory: Memory, evaluation: EvaluationProgress) -> None:
             version=evaluation.version,
             n_episodes=evaluation.n_ended,
             reward_mean=reward,
-            metrics=environment_tags(memory, evaluation.environment_totals),
+            metrics={
+                **environment_tags(memory, evaluation.environment_totals),
+                "episodes": float(evaluation.n_ended),
+                "failed": float(evaluation.n_failed),
+                "duration_s": memory.now_s - evaluation.started_s,
+            },
         )
     )

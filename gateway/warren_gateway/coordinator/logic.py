@@ -17,6 +17,7 @@ from warren_gateway.coordinator import (
     oplog,
     resuming,
     steps,
+    timing,
     training,
     waiting,
     warmup,
@@ -242,6 +243,7 @@ def _enter(memory: Memory) -> None:
         memory.change.run |= {"step": step, "n_steps": stage.n_steps}
     memory.emit(StateChanged(state=memory.state, phase=stage.phase))
     memory.source.enter(memory)
+    timing.start_clock(memory)
     is_training = stage.phase is Phase.TRAINING
     if is_training and memory.config.algorithm.kl and not memory.progress.has_reference:
         oplog.append(memory, KeepReference())

@@ -17,8 +17,16 @@ from warren_gateway.store.tables import GroupRow, Model, Run
 from warren_schemas.config import TrainConfig
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import EpisodePurpose
-from warren_schemas.events import Phase, RunEvent, RunEventBody, RunState
+from warren_schemas.events import (
+    EvaluationCompleted,
+    Phase,
+    RunEvent,
+    RunEventBody,
+    RunState,
+    StepCompleted,
+)
 from warren_schemas.ids import GroupId, ModelId, RunId, WorkerId
+from warren_schemas.metrics.rows import metrics_view
 from warren_schemas.training import ModelSpec, OpResult
 
 if TYPE_CHECKING:
@@ -125,7 +133,10 @@ class Memory:
         return len(self.ready) >= self.groups_per_batch and self.source.can_step(self)
 
     def emit(self, body: RunEventBody) -> None:
-        """Tell everybody who follows the run."""
+        """Tell everybody who follows the run; metrics are kept with the run as well."""
+        if isinstance(body, StepCompleted | EvaluationCompleted):
+            self.progress.n_reports += 1
+            self.change.reports.append(metrics_view(body, self.progress.n_reports, self.now_s))
         event = RunEvent(envelope=Envelope(run=self.run), at_s=self.now_s, body=body)
         self.change.send(run_events(self.run), event)
 

@@ -24,6 +24,12 @@ class PendingStep(BaseModel):
     metrics: dict[str, float]
     answers: list[dict[str, float]] = Field(default_factory=list[dict[str, float]])
     """Metrics that the trainer answered with, op by op."""
+    batched_s: float = 0.0
+    """When the batch was complete and its ops went into the log, Unix time."""
+    updated_s: float = 0.0
+    """When the optimizer step was answered; 0 before that."""
+    policy_s: float = 0.0
+    """When the new policy was published."""
 
 
 class CheckpointMark(BaseModel):
@@ -54,6 +60,7 @@ class EvaluationProgress(BaseModel):
     n_ended: int = 0
     n_failed: int = 0
     reward_sum: float = 0.0
+    started_s: float = 0.0
     environment_totals: dict[str, dict[str, float]] = Field(default_factory=dict)
 
     @property
@@ -89,6 +96,8 @@ class Progress(BaseModel):
     n_failures_at_first: int = 0
     """Of environments, before the run's first episode completed."""
     last_failure_at_first: str = ""
+    n_reports: int = 0
+    """Rows of metrics that were stored."""
     n_stale_groups: int = 0
     max_staleness_seen: int = 0
     n_failed_groups_in_a_row: int = 0

@@ -83,6 +83,7 @@ def _sequences(items: list[EpisodeEnded]) -> dict[str, float]:
         "seq/turns": float(turns_B.mean()),
         "seq/truncated_frac": float(np.mean(truncated)),
         "episode/duration_s": float(np.mean([i.ended_s - i.started_s for i in items])),
+        "time/rollout_s": max(i.ended_s for i in items) - min(i.started_s for i in items),
     }
 
 

@@ -6,7 +6,7 @@ Invariant: a step counts as published when every op of it is answered; steps are
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warren_gateway.coordinator import futility
+from warren_gateway.coordinator import futility, timing
 from warren_gateway.coordinator.batches import Datum, by_temperature, token_batches
 from warren_gateway.coordinator.keeping import checkpoint
 from warren_gateway.coordinator.memory import Memory
@@ -90,6 +90,7 @@ def take_step(
             first_op=first_op,
             last_op=memory.last_op if data else 0,
             metrics=metrics,
+            batched_s=memory.now_s,
         )
     )
 
@@ -125,12 +126,15 @@ def _append_update(
 
 
 def note_answer(memory: Memory, answer: OpResult) -> None:
-    """Keep the metrics of an answered op with its step."""
-    if not isinstance(answer.outcome, OpDone) or not answer.outcome.metrics:
+    """Keep the metrics of an answered op with its step, and when it was answered."""
+    outcome = answer.outcome
+    if not isinstance(outcome, OpDone):
         return
     for pending in memory.progress.pending:
         if pending.first_op <= answer.number <= pending.last_op:
-            pending.answers.append(answer.outcome.metrics)
+            timing.note(pending, outcome, memory.now_s)
+            if outcome.metrics:
+                pending.answers.append(outcome.metrics)
 
 
 def settle(memory: Memory) -> bool:
@@ -145,6 +149,7 @@ def settle(memory: Memory) -> bool:
             **pending.metrics,
             **trainer_metrics(pending.answers),
             **memory.queue_depths,
+            **timing.times(memory, pending),
             **_rates(memory),
         }
         memory.emit(

@@ -1,23 +1,15 @@
-"""From a run's events to points of curves.
-
-A tag is a path with slashes; TensorBoard groups by its first part. The x axis is the optimizer step
-of reinforcement learning; warm-up counts its own steps, so its tags stand below `warmup/`, and those
-of evaluations below `evaluation/`.
-"""
+"""From a run's events to points of curves: tags are those of `warren_schemas.metrics`."""
 
 from warren_gateway.metrics.journal import Entry
-from warren_schemas.events import EvaluationCompleted, Phase, RunEvent, StateChanged, StepCompleted
+from warren_schemas.events import EvaluationCompleted, RunEvent, StateChanged, StepCompleted
+from warren_schemas.metrics.rows import tagged
 
 
 def entry_of(event: RunEvent, offset: int, place: int) -> Entry | None:
     """What the journal keeps of an event; None for one that no curve shows."""
     body = event.body
-    if isinstance(body, StepCompleted):
-        prefix = "warmup/" if body.phase is Phase.WARMUP else ""
-        step, metrics = body.step, _below(prefix, body.metrics)
-    elif isinstance(body, EvaluationCompleted):
-        reward = {"reward_mean": body.reward_mean}
-        step, metrics = body.step, _below("evaluation/", reward | body.metrics)
+    if isinstance(body, StepCompleted | EvaluationCompleted):
+        step, metrics = body.step, tagged(body)
     elif isinstance(body, StateChanged) and body.state.is_final:
         step, metrics = 0, {}
     else:
@@ -32,7 +24,3 @@ def entry_of(event: RunEvent, offset: int, place: int) -> Entry | None:
         metrics=metrics,
         is_last=isinstance(body, StateChanged),
     )
-
-
-def _below(prefix: str, metrics: dict[str, float]) -> dict[str, float]:
-    return {f"{prefix}{tag}": value for tag, value in metrics.items()}

@@ -140,6 +140,18 @@ class GroupRow(SQLModel, table=True):
     """What became of each member, written when the group is consumed."""
 
 
+class MetricsRow(SQLModel, table=True):
+    """What a run reported after one step or evaluation; kept as long as the run."""
+
+    __tablename__: ClassVar[Any] = "metrics_row"
+
+    run_id: str = Field(primary_key=True, foreign_key="run.id")
+    number: int = Field(primary_key=True)
+    """1, 2, 3 and so on, in the order of the reports."""
+    body: dict[str, Any] = Field(sa_column=Column(JSON, nullable=False))
+    """The row as the API answers it."""
+
+
 class OutboxRow(SQLModel, table=True):
     """A message that must reach the broker; deleted once the broker has confirmed it."""
 

@@ -30,8 +30,10 @@ from warren_schemas.episode import (
     FailureKind,
     StartEpisode,
 )
-from warren_schemas.events import RunEvent
+from warren_schemas.events import EvaluationCompleted, RunEvent, StepCompleted
 from warren_schemas.ids import ModelId, RunId, WorkerId
+from warren_schemas.metrics.registry import find
+from warren_schemas.metrics.rows import tagged
 from warren_schemas.training import (
     CloseModel,
     ForwardBackward,
@@ -200,6 +202,7 @@ class World:
                     self.trainer.waiting[item.number] = item
             case RunEvent():
                 assert address_kind == "stream"
+                _check_tags(item)
                 self.events.append(item)
             case EpisodeCancelled():
                 self.cancelled.append(item)
@@ -400,6 +403,13 @@ def _end(item: StartEpisode, outcome: Completed | Failed, rng: random.Random) ->
         envelope=item.envelope, spec=item.spec, transcript=transcript, outcome=outcome,
         worker="env", started_s=1.0, ended_s=2.0,
     )  # fmt: skip
+
+
+def _check_tags(event: RunEvent) -> None:
+    """Whatever a run reports is explained in docs/metrics.md."""
+    if isinstance(event.body, StepCompleted | EvaluationCompleted):
+        unknown = [tag for tag in tagged(event.body) if find(tag) is None]
+        assert not unknown, f"no line in warren_schemas.metrics for {unknown}"
 
 
 def _beat(worker: str, role: WorkerRole, offer: str) -> Heartbeat:

@@ -1,0 +1,18 @@
+"""Keep metrics"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0005"
+down_revision = "0004"
+
+
+def upgrade() -> None:
+    op.create_table(
+        "metrics_row",
+        sa.Column("run_id", sa.String(), nullable=False),
+        sa.Column("number", sa.Integer(), nullable=False),
+        sa.Column("body", sa.JSON(), nullable=False),
+        sa.ForeignKeyConstraint(["run_id"], ["run.id"]),
+        sa.PrimaryKeyConstraint("run_id", "number"),
+    )

@@ -1,0 +1,1 @@
+"""Metrics of runs: their names, units and meaning, and their rows."""

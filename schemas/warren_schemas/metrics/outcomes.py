@@ -1,0 +1,127 @@
+"""Metrics of episodes: what they brought, and how they were."""
+
+from warren_schemas.metrics.metric import Metric, Section
+
+BATCH = "the completed episodes of the step's batch"
+SHARE = "share, 0 to 1"
+
+REWARD = Section(
+    1,
+    "Reward",
+    "What training is for. Failed episodes have no reward and are in none of these.",
+    (
+        Metric("reward/mean", "reward", f"mean over {BATCH}",
+               "How well the policy does at the tasks that it trains on, while it explores.",
+               "rises, then levels off near the best that the task allows",
+               "flat from the start (see group/all_same_frac), or falls after it rose"),
+        Metric("reward/std", "reward", f"standard deviation over {BATCH}",
+               "How much episodes differ; without differences there is nothing to learn from.",
+               "well above 0 while the reward rises, small at the end",
+               "0 while the reward is low: every episode fails in the same way"),
+        Metric("reward/min", "reward", f"smallest of {BATCH}",
+               "The worst episode.", "rises with the mean", "stays at a penalty that nobody expected"),
+        Metric("reward/max", "reward", f"largest of {BATCH}",
+               "The best episode.", "reaches the task's best early: it can be done",
+               "never above the mean: the task may be too hard to begin with"),
+        Metric("reward/env/{environment}", "reward",
+               f"mean over {BATCH} that are of this environment; in a run of several",
+               "The same, environment by environment.", "all of them rise",
+               "one falls while another rises: change `environments.N.weight`"),
+    ),
+)  # fmt: skip
+
+EVALUATION = Section(
+    2,
+    "Evaluation",
+    "Fresh episodes with one pinned policy, always on the same tasks. Its step is the step of training.",
+    (
+        Metric("evaluation/reward_mean", "reward", "mean over the evaluation's completed episodes",
+               "How good this policy is: the figure to report.",
+               "rises with reward/mean", "stays behind while reward/mean rises: overfitted tasks"),
+        Metric("evaluation/episodes", "episodes", "count of the evaluation's completed episodes",
+               "What the evaluation's means are over.", "`evaluation.episodes`",
+               "fewer: see evaluation/failed"),
+        Metric("evaluation/failed", "episodes", "count of the evaluation's episodes that failed",
+               "Episodes without a reward; they are in no mean.", "0",
+               "more than a few: the means may flatter"),
+        Metric("evaluation/duration_s", "seconds", "from the evaluation's start to its last ending",
+               "Wall time; training goes on during an evaluation in between.",
+               "small beside the time between evaluations",
+               "longer than that: ask for fewer episodes, or less often"),
+        Metric("evaluation/env/{metric}", "as the environment says",
+               "mean over the evaluation's completed episodes that are of the environment",
+               "What the environment itself reports, as `env/{metric}`.", "as env/{metric}",
+               "as env/{metric}"),
+        Metric("evaluation/reward/env/{environment}", "reward",
+               "mean over the evaluation's completed episodes of this environment; in a run of several",
+               "The same as evaluation/reward_mean, environment by environment.",
+               "all of them rise", "one falls while another rises"),
+    ),
+)  # fmt: skip
+
+ENVIRONMENT = Section(
+    3,
+    "Environment",
+    "What environments report by themselves (`StepResult.metrics`), such as `exact` or `win`. In a run"
+    " of several environments the name of the environment comes first: `env/NAME/METRIC`.",
+    (
+        Metric("env/{metric}", "as the environment says",
+               f"mean over {BATCH} that are of the environment; an episode's is that of its last turn"
+               " that gave one; an episode that gave none counts as 0",
+               "The environment's own measure; `env/reward/NAME` is a part of a composed reward.",
+               "moves as the task wants it", "reward/mean rises and this does not: the reward is gamed"),
+        Metric("env_total/{environment}/episodes", "episodes",
+               "count of the episodes trained on so far that are of this environment",
+               "How the batches are shared between environments.", "as `environments.N.weight` says",
+               "one lags behind: its episodes are slow, or fail"),
+        Metric("env_total/{environment}/reward", "reward",
+               "mean over all episodes trained on so far that are of this environment",
+               "The environment's reward over the whole run.", "rises slowly, behind reward/mean",
+               "falls"),
+        Metric("env_total/{environment}/turns", "turns",
+               "mean over all episodes trained on so far that are of this environment",
+               "How long its episodes are.", "as long as the task needs",
+               "at `max_turns`: episodes are cut"),
+        Metric("env_total/{environment}/truncated", SHARE,
+               "mean over all episodes trained on so far that are of this environment",
+               "Episodes that a limit ended, not the environment.", "near 0",
+               "near 1: raise max_turns or max_tokens"),
+        Metric("env_total/{environment}/{metric}", "as the environment says",
+               "mean over all episodes trained on so far that are of this environment",
+               "env/{metric} over the whole run.", "as env/{metric}", "as env/{metric}"),
+    ),
+)  # fmt: skip
+
+EPISODES = Section(
+    4,
+    "Episodes and groups",
+    "How episodes are made, and how much of a batch can teach anything.",
+    (
+        Metric("group/all_same_frac", SHARE, "mean over the groups of the step's batch",
+               "Groups whose members all got the same reward: they carry no signal.",
+               "below 0.5 for most of the run",
+               "near 1: tasks are too hard (reward low) or too easy (reward high)"),
+        Metric("group/all_same", "groups", "count in the step's batch",
+               "The same as a count.", "few beside groups_per_step", "all of them"),
+        Metric("group/unclear_turns", "turns", "count in the step's batch; with credit by turn",
+               "Turns whose tokens can't be told apart, so that their reward is not credited.",
+               "0", "more than a few: the template merges turns"),
+        Metric("seq/response_len", "tokens", f"mean over {BATCH} of the tokens that were sampled",
+               "How much the policy says in an episode, over all its turns.",
+               "steady, or grows where longer thought pays",
+               "grows without the reward, or shrinks to almost nothing"),
+        Metric("seq/response_len_max", "tokens", f"largest of {BATCH}",
+               "The longest.", "below the limits", "at max_tokens times max_turns"),
+        Metric("seq/turns", "turns", f"mean over {BATCH}", "Actions that the policy took.",
+               "as many as the task needs", "at max_turns"),
+        Metric("seq/truncated_frac", SHARE, f"mean over {BATCH}",
+               "Episodes that a limit ended, not the environment.", "near 0",
+               "near 1: raise max_turns or max_tokens"),
+        Metric("episode/duration_s", "seconds", f"mean over {BATCH}, start to end",
+               "Wall time of an episode by its worker's clock: sampling, environment and waiting in queues.",
+               "steady", "grows while seq/ does not: workers are short (see the queues)"),
+        Metric("episode/failed_total", "episodes", "count since the run's start, each attempt by itself",
+               "Attempts without an outcome. A failure is never a reward.", "0, or flat",
+               "rises with every step: `warren trajectories` shows the reasons"),
+    ),
+)  # fmt: skip

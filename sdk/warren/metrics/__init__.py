@@ -1,0 +1,1 @@
+"""Reading the metrics of runs."""
