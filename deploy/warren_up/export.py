@@ -66,13 +66,12 @@ def export(
 
 async def _find(target: str, gateway: Gateway) -> tuple[str, str]:
     """The URL of the weights, and the name of the base model."""
-    from warren.cli.select import find_run
     from warren.client import connect
     from warren.errors import ConfigurationError
 
     name, _, wanted = target.partition("@")
     async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
-        run = await find_run(client, name)
+        run = await client.run(name)
         found = await run.checkpoints()
     url = choose(found, wanted)
     if url is None:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from warren_schemas.literature import meant_by
 from warren_schemas.places import locate, places_of
 
 MOST_TOLD = 30
@@ -88,6 +89,8 @@ def _line(
         sentence = _expectation(alternatives)
     else:
         sentence = first["msg"].removeprefix("Value error, ")
+    if known := meant_by(path, _given(first)):
+        sentence = f"{sentence.partition('; did you mean ')[0]}; {known}"
     return f"{'.'.join(path)}: {sentence}" if path else sentence
 
 

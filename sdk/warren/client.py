@@ -9,7 +9,10 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
+from warren.choosing import HINT, MOST_LOOKED_AT, choose_run, is_run_id, require_one
 from warren.configs import ConfigLike, to_config
+from warren.errors import NotFound
+from warren.pending import pending
 from warren.recording import Beginning, recorded_source
 from warren.run import Run
 from warren.settings import Settings, find_settings
@@ -52,6 +55,7 @@ class Client:
     def settings(self) -> Settings:
         return self._transport.settings
 
+    @pending
     async def train(self, config: ConfigLike, *, idempotency_key: str | None = None) -> Run:
         """Submit a run; return as soon as the gateway has stored it.
 
@@ -63,6 +67,7 @@ class Client:
         body = SubmitRun(config=to_config(config), idempotency_key=key)
         return Run(self._transport, await self._transport.post("/v1/runs", RunView, body))
 
+    @pending
     async def replay(
         self,
         run: Run | str,
@@ -73,52 +78,78 @@ class Client:
     ) -> Run:
         """Submit a run that trains on what another run recorded, and follows it while it goes on.
 
-        `run` is the recording run or its id; `into` the config of the new one, as in `train`, whose
+        `run` is the recording run, its id or its name; `into` the config of the new one, as in `train`, whose
         `source` is set to the recording; `from_` an offset, a time, or a timedelta (so long ago).
         Raises `ConfigurationError`.
         """
-        recorder = RunId(run) if isinstance(run, str) else run.id
+        recorder = await self._id_of(run) if isinstance(run, str) else run.id
         config = to_config(into).model_copy(update={"source": recorded_source(recorder, from_)})
         return await self.train(config, idempotency_key=idempotency_key)
 
-    async def run(self, run_id: str) -> Run:
-        """The run with this id. Raises `NotFound`."""
-        path = f"/v1/runs/{quote(run_id, safe='')}"
-        return Run(self._transport, await self._transport.get(path, RunView))
+    @pending
+    async def run(self, name: str, *, only_one: bool = False) -> Run:
+        """The run with this id, name or end of an id; `last` is the newest.
 
+        Of several runs of a name it is the newest that still goes on, else the newest, and the log
+        says which; `only_one` refuses such a name. Raises `NotFound`, `ConfigurationError`.
+        """
+        if is_run_id(name):
+            return Run(self._transport, await self._show(name))
+        views = [run.view for run in await self.runs(limit=MOST_LOOKED_AT)]
+        if only_one:
+            require_one(views, name)
+        return Run(self._transport, choose_run(views, name))
+
+    @pending
     async def runs(self, *, limit: int = 50) -> list[Run]:
         """Your newest runs, the newest first; at most `limit`, which is at most 500."""
         answer = await self._transport.get(f"/v1/runs?limit={limit}", RunList)
         return [Run(self._transport, view) for view in answer.runs]
 
+    @pending
     async def workers(self) -> tuple[WorkerView, ...]:
         """Samplers, trainers and env workers that are alive."""
         return (await self._transport.get("/v1/workers", WorkerList)).workers
 
+    @pending
     async def queues(self) -> tuple[QueueView, ...]:
         return (await self._transport.get("/v1/queues", QueueList)).queues
 
+    @pending
     async def dead_letters(self, *, limit: int = 100) -> tuple[DeadLetterView, ...]:
         """Messages that were given up, oldest first: those of your runs."""
         path = f"/v1/dead-letters?limit={limit}"
         return (await self._transport.get(path, DeadLetterList)).letters
 
+    @pending
     async def dead_letter(self, letter: str) -> DeadLetterDetails:
         """One of them, with its items. Raises `NotFound`."""
         return await self._transport.get(_letter(letter), DeadLetterDetails)
 
+    @pending
     async def republish_dead_letter(self, letter: str) -> DeadLetterView:
         """Send it to the queue that it came from. Raises `NotFound`, or `GatewayError` (409) when
         that queue is gone."""
         return await self._transport.post(f"{_letter(letter)}/republish", DeadLetterView)
 
+    @pending
     async def drop_dead_letter(self, letter: str) -> DeadLetterView:
         """Forget it. Raises `NotFound`."""
         return await self._transport.post(f"{_letter(letter)}/drop", DeadLetterView)
 
+    @pending
     async def health(self) -> Health:
         """Who answers at the gateway's address; needs no API key."""
         return await self._transport.get("/healthz", Health, needs_key=False)
+
+    async def _show(self, run_id: str) -> RunView:
+        try:
+            return await self._transport.get(f"/v1/runs/{quote(run_id, safe='')}", RunView)
+        except NotFound as error:
+            raise NotFound(f"There is no run {run_id}", hint=HINT) from error
+
+    async def _id_of(self, name: str) -> RunId:
+        return RunId(name) if is_run_id(name) else (await self.run(name)).id
 
 
 def _letter(letter: str) -> str:

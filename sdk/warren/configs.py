@@ -25,7 +25,7 @@ def to_config(config: ConfigLike) -> TrainConfig:
     try:
         return TrainConfig.model_validate(spelled_out(config, TrainConfig))
     except ValidationError as error:
-        raise _invalid("the config", explain(error, TrainConfig)) from error
+        raise _invalid("The config", explain(error, TrainConfig)) from error
 
 
 def read_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:

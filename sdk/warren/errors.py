@@ -7,36 +7,31 @@ WarrenError
 │   ├── AuthenticationError    it does not accept the API key, or there is none
 │   ├── NotFound               it knows no such thing (LookupError)
 │   └── GatewayBusy            it can't serve at the moment; trying again helps
-├── RunFailed              the run ended without a result
-└── RunCancelled           the run was cancelled
+├── RunEndedBadly          the run has no result to give
+│   ├── RunFailed              it failed
+│   └── RunCancelled           it was cancelled
+└── NotAwaited             `await` was forgotten (AttributeError)
 
 `retryable` is decided by the type, never by the text of a message.
 """
 
-from collections.abc import Sequence
 from typing import ClassVar
 
+from warren_schemas.errors import ConfigurationError, WarrenError
 
-class WarrenError(Exception):
-    """The root: a message, one line for each thing that was wrong, and the next thing to do."""
-
-    retryable: ClassVar[bool] = False
-
-    def __init__(
-        self, message: str, *, details: Sequence[str] = (), hint: str | None = None
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.details = tuple(details)
-        self.hint = hint
-
-    def __str__(self) -> str:
-        lines = [self.message, *(f"  {line}" for line in self.details)]
-        return "\n".join([*lines, self.hint] if self.hint else lines)
-
-
-class ConfigurationError(WarrenError, ValueError):
-    """What the user wrote can't be used."""
+__all__ = [
+    "AuthenticationError",
+    "ConfigurationError",
+    "GatewayBusy",
+    "GatewayError",
+    "GatewayUnreachable",
+    "NotAwaited",
+    "NotFound",
+    "RunCancelled",
+    "RunEndedBadly",
+    "RunFailed",
+    "WarrenError",
+]
 
 
 class GatewayUnreachable(WarrenError, ConnectionError):
@@ -81,3 +76,7 @@ class RunFailed(RunEndedBadly):
 
 class RunCancelled(RunEndedBadly):
     """Somebody cancelled the run."""
+
+
+class NotAwaited(WarrenError, AttributeError):
+    """An answer was used that nobody has awaited yet."""

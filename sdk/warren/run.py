@@ -2,23 +2,29 @@
 
 import contextlib
 from collections.abc import AsyncGenerator, Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from warren.errors import GatewayError, RunCancelled, RunFailed
+from warren.metrics.plotting import PLOTTED, plot_rows
 from warren.metrics.reading import MetricsReader
+from warren.metrics.table import MetricRows
+from warren.pending import pending
 from warren.reading import ConnectionChanged, Event, EventReader
 from warren.recording import Beginning, TrajectoryReader
 from warren.transport import Transport
 from warren_schemas.events import RunState
 from warren_schemas.http import (
     CheckpointList,
-    MetricsView,
     RunDeleted,
     RunResult,
     RunView,
     TrajectoryView,
 )
 from warren_schemas.ids import RunId
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 RECONNECT_S = 600.0
 
@@ -43,11 +49,13 @@ class Run:
     def state(self) -> RunState:
         return self.view.state
 
+    @pending
     async def refresh(self) -> RunView:
         """Look again; the answer is `view` from then on."""
         self.view = await self._transport.get(self._path, RunView)
         return self.view
 
+    @pending
     async def cancel(self) -> RunView:
         """Stop the run. Cancelling what has ended already changes nothing."""
         try:
@@ -58,10 +66,12 @@ class Run:
             await self.refresh()
         return self.view
 
+    @pending
     async def checkpoints(self) -> CheckpointList:
         """The checkpoints that are kept, oldest first, and the newest policy."""
         return await self._transport.get(f"{self._path}/checkpoints", CheckpointList)
 
+    @pending
     async def delete(self) -> None:
         """Delete the run, its recording, its checkpoints and its policies.
 
@@ -94,16 +104,17 @@ class Run:
                 self._newest = max(event.offset, self._newest or 0)
                 yield event
 
-    async def metrics(
+    def metrics(
         self,
         tags: Sequence[str] | None = None,
         *,
         after: int = 0,
         follow: bool = False,
         reconnect_s: float = RECONNECT_S,
-    ) -> AsyncGenerator[MetricsView]:
+    ) -> MetricRows:
         """What the run reported after each step and evaluation, oldest first, each row once.
 
+        For `async for`, or as a whole: `await run.metrics().to_dataframe()`, `.to_list()`.
         `tags` chooses by patterns such as `reward/*`; `after` is the number of a row. Ends with what
         is there by now, or with `follow` when the run has ended. Raises `NotFound`, and
         `GatewayUnreachable` or `GatewayBusy` after `reconnect_s` without a connection.
@@ -116,9 +127,7 @@ class Run:
             follow=follow,
             reconnect_s=reconnect_s,
         )
-        async with contextlib.aclosing(reader.read()) as rows:
-            async for row in rows:
-                yield row
+        return MetricRows(reader.read())
 
     async def trajectories(
         self,
@@ -146,6 +155,26 @@ class Run:
             async for view in views:
                 yield view
 
+    @pending
+    async def plot(self, tags: Sequence[str] = PLOTTED) -> "Figure":
+        """A matplotlib figure of these metrics by step: one curve each, below each other.
+
+        Raises `ConfigurationError` where matplotlib is missing, or no metric has such a tag.
+        """
+        return plot_rows(await self.metrics(tags).to_list(), self.view.name)
+
+    @pending
+    async def follow(self) -> RunResult:
+        """Show how the run goes until it ends: drawn at a terminal and in a notebook, else as lines.
+
+        Raises `RunFailed` or `RunCancelled` with the reason.
+        """
+        from warren.cli.follow import show
+        from warren.client import Client
+
+        return await show(Client(self._transport), self)
+
+    @pending
     async def result(self) -> RunResult:
         """Wait for the end. Raises `RunFailed` or `RunCancelled` with the reason.
 

@@ -176,8 +176,11 @@ async def test_runs_ls_show_cancel(cli: Cli, gateway: FakeGateway) -> None:
 
 
 async def test_a_name_that_fits_several_runs(cli: Cli, gateway: FakeGateway) -> None:
-    runs = [gateway.add_run(), gateway.add_run()]
-    done = await cli("runs", "show", "guess")
+    runs = [gateway.add_run(), gateway.add_run(RUNNING), gateway.add_run()]
+    done = await cli("runs", "show", "guess", "--json")
+    newest = json.loads(done.out)["id"]
+    assert f"'guess' fits 3 runs; took {newest}" in done.err
+    done = await cli("runs", "delete", "guess")
     assert done.code == 2
     assert all(run in done.err for run in runs)
 

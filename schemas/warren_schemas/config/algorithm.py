@@ -5,7 +5,6 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from warren_schemas.base import Frozen
 from warren_schemas.config.critic import Critic
 from warren_schemas.config.groups import GroupPolicy, GroupSize, Retry
 from warren_schemas.config.losses import KlPenalty, PolicyLoss, PpoLoss
@@ -15,6 +14,7 @@ from warren_schemas.config.numbers import (
     PositiveFloat,
     PositiveInt,
 )
+from warren_schemas.config.written import Config
 
 
 class AdvantageKind(StrEnum):
@@ -32,13 +32,13 @@ class AdvantageKind(StrEnum):
     """(r - mean) / std of the batch."""
 
 
-class EpisodeCredit(Frozen):
+class EpisodeCredit(Config):
     """All tokens of an episode share its reward."""
 
     kind: Literal["episode"] = "episode"
 
 
-class TurnCredit(Frozen):
+class TurnCredit(Config):
     """Each turn gets the rewards that follow it, and is compared with the same turn of others."""
 
     kind: Literal["turn"] = "turn"
@@ -49,7 +49,7 @@ class TurnCredit(Frozen):
 Credit = Annotated[EpisodeCredit | TurnCredit, Field(discriminator="kind")]
 
 
-class AlgorithmConfig(Frozen):
+class AlgorithmConfig(Config):
     """How trajectories become an update."""
 
     loss: PolicyLoss = Field(default_factory=PpoLoss)

@@ -4,11 +4,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from warren_schemas.base import Frozen
 from warren_schemas.config.numbers import PositiveFloat
+from warren_schemas.config.written import Config
 
 
-class Critic(Frozen):
+class Critic(Config):
     """Learns what rewards are still to come, and tells advantages by it (GAE, Schulman et al. 2016)."""
 
     gamma: Annotated[float, Field(ge=0, le=1)] = 1.0

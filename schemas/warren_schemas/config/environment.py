@@ -4,17 +4,18 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
-from warren_schemas.base import Frozen, Listed
+from warren_schemas.base import Listed
 from warren_schemas.config.groups import GroupSize
 from warren_schemas.config.numbers import Name, NonNegativeInt, PositiveFloat, PositiveInt
 from warren_schemas.config.rewards import RewardReduction, RewardRules
 from warren_schemas.config.sampling import SamplingChanges
 from warren_schemas.config.tools import ToolFormat
+from warren_schemas.config.written import Config
 
 SecretName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
 
 
-class SplitConfig(Frozen):
+class SplitConfig(Config):
     """Which tasks of a split are used, and in which order."""
 
     shuffle: bool = True
@@ -23,7 +24,7 @@ class SplitConfig(Frozen):
     """Use only so many tasks, chosen once for the run (with `shuffle: false`, the first ones)."""
 
 
-class EnvironmentConfig(Frozen):
+class EnvironmentConfig(Config):
     """Where episodes happen."""
 
     name: Name

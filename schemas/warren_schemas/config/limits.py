@@ -4,13 +4,13 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from warren_schemas.base import Frozen
 from warren_schemas.config.numbers import NonNegativeInt, PositiveFloat, PositiveInt
+from warren_schemas.config.written import Config
 
 MAX_IN_FLIGHT = 100_000
 
 
-class CheckpointConfig(Frozen):
+class CheckpointConfig(Config):
     """Checkpoints hold all that training needs to go on; they bound what is done again after a crash."""
 
     every_steps: PositiveInt = 100
@@ -35,7 +35,7 @@ class CheckpointConfig(Frozen):
         return self
 
 
-class LimitsConfig(Frozen):
+class LimitsConfig(Config):
     """When to stop, and how long to wait."""
 
     steps: Annotated[int, Field(ge=1, le=1_000_000_000)] = 100

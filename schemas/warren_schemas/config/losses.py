@@ -4,11 +4,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from warren_schemas.base import Frozen
 from warren_schemas.config.numbers import NonNegativeFloat, PositiveFloat
+from warren_schemas.config.written import Config
 
 
-class PpoLoss(Frozen):
+class PpoLoss(Config):
     """Clipped surrogate of Schulman et al. 2017, with ratio thresholds."""
 
     kind: Literal["ppo"] = "ppo"
@@ -18,7 +18,7 @@ class PpoLoss(Frozen):
     """Largest ratio that still counts."""
 
 
-class GspoLoss(Frozen):
+class GspoLoss(Config):
     """Clipped surrogate by sequence (Zheng et al. 2025): one ratio for all tokens of an episode.
 
     The ratio is a geometric mean over the tokens, so the thresholds lie close to 1, and closer for
@@ -32,7 +32,7 @@ class GspoLoss(Frozen):
     """Largest ratio that still counts."""
 
 
-class CispoLoss(Frozen):
+class CispoLoss(Config):
     """Policy gradient weighted by the clipped ratio (MiniMax-M1, 2025): no token loses its gradient."""
 
     kind: Literal["cispo"] = "cispo"
@@ -42,7 +42,7 @@ class CispoLoss(Frozen):
     """Largest weight of a token."""
 
 
-class DroLoss(Frozen):
+class DroLoss(Config):
     """Policy gradient with a squared log-ratio that holds the policy back (Richemond et al. 2024)."""
 
     kind: Literal["dro"] = "dro"
@@ -50,13 +50,13 @@ class DroLoss(Frozen):
     """How strongly the policy is held near the one that sampled."""
 
 
-class ImportanceSamplingLoss(Frozen):
+class ImportanceSamplingLoss(Config):
     """Unclipped importance-weighted policy gradient."""
 
     kind: Literal["importance_sampling"] = "importance_sampling"
 
 
-class CrossEntropyLoss(Frozen):
+class CrossEntropyLoss(Config):
     """Weighted negative log-likelihood: supervised learning."""
 
     kind: Literal["cross_entropy"] = "cross_entropy"
@@ -71,7 +71,7 @@ Loss = Annotated[
 ]
 
 
-class KlPenalty(Frozen):
+class KlPenalty(Config):
     """Keeps the policy near a reference, by an estimate of KL(policy || reference)."""
 
     coefficient: NonNegativeFloat = 0.01

@@ -4,17 +4,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from warren_schemas.base import Frozen, Listed
+from warren_schemas.base import Listed
 from warren_schemas.config.numbers import Name, NonNegativeInt, PositiveFloat, PositiveInt
+from warren_schemas.config.written import Config
 
 
-class FullUpdate(Frozen):
+class FullUpdate(Config):
     """All weights of the model are trained."""
 
     kind: Literal["full"] = "full"
 
 
-class LoraUpdate(Frozen):
+class LoraUpdate(Config):
     """Low-rank adapters are trained and the base weights stay as they are (Hu et al. 2021)."""
 
     kind: Literal["lora"] = "lora"
@@ -36,7 +37,7 @@ class LoraUpdate(Frozen):
 Update = Annotated[FullUpdate | LoraUpdate, Field(discriminator="kind")]
 
 
-class ModelConfig(Frozen):
+class ModelConfig(Config):
     """What is trained."""
 
     base: Name

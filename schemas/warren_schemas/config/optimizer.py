@@ -5,8 +5,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from warren_schemas.base import Frozen
 from warren_schemas.config.numbers import NonNegativeFloat, NonNegativeInt, PositiveFloat
+from warren_schemas.config.written import Config
 
 
 class ScheduleKind(StrEnum):
@@ -18,7 +18,7 @@ class ScheduleKind(StrEnum):
     """Falls along half a wave of the cosine (Loshchilov and Hutter 2017)."""
 
 
-class OptimizerConfig(Frozen):
+class OptimizerConfig(Config):
     """AdamW (Loshchilov and Hutter 2019)."""
 
     learning_rate: NonNegativeFloat = 1e-4

@@ -1,10 +1,10 @@
 """What happens before, between and after the steps of reinforcement learning."""
 
-from warren_schemas.base import Frozen
 from warren_schemas.config.numbers import NonNegativeFloat, PositiveFloat, PositiveInt
+from warren_schemas.config.written import Config
 
 
-class WarmupConfig(Frozen):
+class WarmupConfig(Config):
     """Supervised steps on the environment's own demonstrations, before reinforcement learning."""
 
     steps: PositiveInt = 100
@@ -15,7 +15,7 @@ class WarmupConfig(Frozen):
     """Highest step size; it rises over 20 steps and then falls linearly to a tenth."""
 
 
-class EvaluationConfig(Frozen):
+class EvaluationConfig(Config):
     """Fresh episodes with one fixed policy version; every evaluation sees the same tasks."""
 
     episodes: PositiveInt = 256

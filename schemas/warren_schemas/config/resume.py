@@ -4,11 +4,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from warren_schemas.base import Frozen
 from warren_schemas.config.numbers import Name
+from warren_schemas.config.written import Config
 
 
-class ResumeFrom(Frozen):
+class ResumeFrom(Config):
     """A checkpoint of one of your runs: its weights, optimizer, step, and place in the tasks."""
 
     run: Name

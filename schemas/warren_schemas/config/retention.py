@@ -4,12 +4,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from warren_schemas.base import Frozen
+from warren_schemas.config.written import Config
 
 ArchiveFormat = Literal["jsonl", "parquet"]
 
 
-class RetentionConfig(Frozen):
+class RetentionConfig(Config):
     """How long trajectories stay where they can be looked at, exported and replayed."""
 
     age_s: Annotated[float, Field(ge=600)] = 7 * 24 * 3600.0

@@ -4,19 +4,20 @@ from typing import Annotated
 
 from pydantic import Field
 
-from warren_schemas.base import Frozen, Listed
+from warren_schemas.base import Listed
 from warren_schemas.config.numbers import (
     NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
 )
+from warren_schemas.config.written import Config
 
 TopP = Annotated[float, Field(gt=0, le=1)]
 MinP = Annotated[float, Field(ge=0, lt=1)]
 
 
-class Sampling(Frozen):
+class Sampling(Config):
     """How the policy's tokens are drawn."""
 
     temperature: NonNegativeFloat = 1.0
@@ -40,7 +41,7 @@ class Sampling(Frozen):
     """Handed to the chat template as `enable_thinking`; null leaves it to the template."""
 
 
-class SamplingChanges(Frozen):
+class SamplingChanges(Config):
     """What differs from the run's `sampling`; null leaves it as it is there."""
 
     temperature: PositiveFloat | None = None

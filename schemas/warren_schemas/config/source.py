@@ -4,17 +4,17 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from warren_schemas.base import Frozen
 from warren_schemas.config.numbers import Name, NonNegativeFloat, NonNegativeInt
+from warren_schemas.config.written import Config
 
 
-class LiveSource(Frozen):
+class LiveSource(Config):
     """Episodes are played by the run's own policy while it trains."""
 
     kind: Literal["live"] = "live"
 
 
-class RecordedSource(Frozen):
+class RecordedSource(Config):
     """The recorded trajectories of another run, in its groups and in its order: a replay."""
 
     kind: Literal["recorded"] = "recorded"

@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from warren_schemas.base import Frozen, Listed
+from warren_schemas.base import Listed
 from warren_schemas.config.algorithm import AlgorithmConfig
 from warren_schemas.config.environment import EnvironmentConfig, SecretName
 from warren_schemas.config.limits import CheckpointConfig, LimitsConfig
@@ -16,11 +16,12 @@ from warren_schemas.config.resume import ResumeFrom
 from warren_schemas.config.retention import RetentionConfig
 from warren_schemas.config.sampling import Sampling
 from warren_schemas.config.source import LiveSource, Source
+from warren_schemas.config.written import Config
 
 MAX_ENVIRONMENTS = 256
 
 
-class TrainConfig(Frozen):
+class TrainConfig(Config):
     """A reinforcement-learning run."""
 
     name: Annotated[str, Field(min_length=1, max_length=128)] = "run"

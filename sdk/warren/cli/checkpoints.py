@@ -6,7 +6,6 @@ from warren.cli import codes
 from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
 from warren.cli.output import Output, make_output, print_json
 from warren.cli.runs import RunName
-from warren.cli.select import find_run
 from warren.cli.words import ago, count, decimal
 from warren.client import connect
 from warren_schemas.http import CheckpointList, CheckpointView
@@ -26,7 +25,7 @@ def ls(run: RunName, /, *, json: AsJson = False, gateway: GatewayOptions = HERE)
 
 async def _ls(name: str, gateway: Gateway, *, as_json: bool) -> int:
     async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
-        run = await find_run(client, name)
+        run = await client.run(name)
         found = await run.checkpoints()
     if as_json:
         print_json(found)

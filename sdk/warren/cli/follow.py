@@ -10,7 +10,8 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from warren.cli import codes
-from warren.cli.output import Output, is_terminal
+from warren.cli.notebook import NotebookView, in_notebook
+from warren.cli.output import Output, is_terminal, make_output
 from warren.cli.progress import Progress, started, with_queues
 from warren.cli.summary import print_summary
 from warren.cli.views import JsonView, PlainView, View
@@ -18,7 +19,7 @@ from warren.client import Client
 from warren.errors import GatewayError, GatewayUnreachable
 from warren.run import Run
 from warren_schemas.events import RunOutcome, RunState
-from warren_schemas.http import RunView
+from warren_schemas.http import RunResult, RunView
 
 QUEUES_EVERY_S = 2.0
 
@@ -66,9 +67,17 @@ async def watch(client: Client, run: Run, view: View) -> Progress:
     return watcher.progress
 
 
+async def show(client: Client, run: Run) -> RunResult:
+    """Show the run where Python is used: at a terminal, in a notebook, or as lines. Its result."""
+    await watch(client, run, make_view(make_output(), as_json=False))
+    return await run.result()
+
+
 def make_view(output: Output, as_json: bool) -> View:
     if as_json:
         return JsonView()
+    if in_notebook():
+        return NotebookView()
     if not is_terminal():
         return PlainView(output)
     from warren.cli.live import LiveView

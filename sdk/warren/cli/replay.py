@@ -14,7 +14,6 @@ from warren.cli.look import look as lines_of
 from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
 from warren.cli.output import is_terminal, make_output, print_json
 from warren.cli.runs import RunName
-from warren.cli.select import find_run
 from warren.client import Client, connect
 from warren.configs import read_config
 from warren.errors import ConfigurationError
@@ -127,7 +126,7 @@ async def _replay(
 ) -> int:
     output = make_output()
     async with _client(gateway) as client:
-        run = await client.replay(await find_run(client, name), config, from_=start)
+        run = await client.replay(await client.run(name), config, from_=start)
         if not detach:
             if not as_json:
                 output.line(f"Submitted {run.id}; Ctrl-C lets go of it, and it goes on.", "dim")
@@ -150,7 +149,7 @@ async def _export(
     as_json: bool,
 ) -> int:
     async with _client(gateway) as client:
-        run = await find_run(client, name)
+        run = await client.run(name)
         found = run.trajectories(from_=start, limit=limit, follow=follow)
         async with aclosing(found):
             n_written = await export(found, path)
@@ -169,7 +168,7 @@ async def _look(
     as_json: bool,
 ) -> int:
     async with _client(gateway) as client:
-        run = await find_run(client, name)
+        run = await client.run(name)
         n_shown = await _show(run, start, limit, follow=follow, as_json=as_json)
     if not n_shown and not as_json:
         make_output().line(f"{run.id} has recorded nothing there yet.")

@@ -9,13 +9,15 @@ from warren.cli import codes
 from warren.cli.follow import follow as follow_run
 from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
 from warren.cli.output import make_output, print_json
-from warren.cli.select import find_run
 from warren.cli.tables import print_run, print_runs
 from warren.client import connect
 from warren_schemas.http import RunList
 
 RunName = Annotated[
-    str, Parameter(name="RUN", help="Its id, the end of its id, its name, or `last`.")
+    str,
+    Parameter(
+        name="RUN", help="Its id, the end of its id, its name, or `last`: the newest that goes on."
+    ),
 ]
 
 
@@ -82,7 +84,7 @@ async def _ls(gateway: Gateway, limit: int, *, as_json: bool) -> int:
 async def _show(name: str, gateway: Gateway, *, is_followed: bool, as_json: bool) -> int:
     output = make_output()
     async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
-        run = await find_run(client, name)
+        run = await client.run(name)
         if is_followed:
             return await follow_run(client, run, output, as_json=as_json)
     if as_json:
@@ -94,7 +96,7 @@ async def _show(name: str, gateway: Gateway, *, is_followed: bool, as_json: bool
 
 async def _cancel(name: str, gateway: Gateway, *, as_json: bool) -> int:
     async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
-        run = await find_run(client, name)
+        run = await client.run(name)
         was_over = run.state.is_final
         await run.cancel()
     if as_json:
@@ -108,7 +110,7 @@ async def _cancel(name: str, gateway: Gateway, *, as_json: bool) -> int:
 
 async def _delete(name: str, gateway: Gateway) -> int:
     async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
-        run = await find_run(client, name)
+        run = await client.run(name, only_one=True)
         await run.delete()
     make_output().line(f"{run.id} is deleted")
     return codes.OK

@@ -1,11 +1,11 @@
 """Which checkpoints stay. (That the one in use always does, `test_whole_runs` shows.)"""
 
 import pytest
-from pydantic import ValidationError
 
 from warren_gateway.coordinator.keeping import kept
 from warren_gateway.coordinator.progress import CheckpointMark
 from warren_schemas.config import CheckpointConfig
+from warren_schemas.errors import ConfigurationError
 
 
 def marks(rewards: list[float | None]) -> list[CheckpointMark]:
@@ -46,5 +46,5 @@ def test_the_newest_the_round_and_the_best_stay(
 
 
 def test_a_rhythm_that_never_meets_a_checkpoint_is_refused() -> None:
-    with pytest.raises(ValidationError, match="25 is none of 10"):
+    with pytest.raises(ConfigurationError, match="25 is none of 10"):
         CheckpointConfig(every_steps=10, keep_every=25)

@@ -5,10 +5,10 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from warren_gateway.coordinator.schedule import learning_rate
 from warren_schemas.config import OptimizerConfig, ScheduleKind
+from warren_schemas.errors import ConfigurationError
 
 
 def rates(n_steps: int, **changes: object) -> list[float]:
@@ -50,6 +50,6 @@ def test_rates_rise_once_fall_once_and_keep_above_the_floor(
 
 
 def test_a_floor_without_a_fall_is_refused() -> None:
-    with pytest.raises(ValidationError, match="a constant one doesn't fall"):
+    with pytest.raises(ConfigurationError, match="a constant one doesn't fall"):
         OptimizerConfig(floor=0.1)
     assert OptimizerConfig(floor=0.1, schedule=ScheduleKind.LINEAR).floor == 0.1

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
 
@@ -40,6 +41,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     code = f"""
 import sys
+from typing import get_args
 sys.argv = ["warren", *{arguments!r}]
 from warren.__main__ import main
 try:
@@ -49,3 +51,18 @@ except SystemExit:
 """
     loaded = modules_after(code)
     assert not loaded & {"pydantic", "torch", "aiohttp", "aio_pika", "numpy", "sqlmodel", "yaml"}
+
+
+def test_no_config_no_event_and_no_error_is_missing() -> None:
+    import warren
+    import warren.errors
+    import warren_schemas.config
+    from warren_schemas.events import RunEventBody
+
+    numbers = {
+        "LARGEST_INT", "ArchiveFormat", "Name", "NonNegativeFloat", "NonNegativeInt",
+        "PositiveFloat", "PositiveInt", "SecretName",
+    }  # fmt: skip
+    events = {event.__name__ for event in get_args(get_args(RunEventBody)[0])}
+    configs = set(warren_schemas.config.__all__) - numbers
+    assert configs | events | set(warren.errors.__all__) <= set(warren.__all__)

@@ -11,6 +11,7 @@ from tests.support.fake_gateway import COMPLETED, RUNNING, evaluation, step
 from tests.unit.sdk.test_progress import VIEW, after
 
 from warren.cli.live import LiveView, draw
+from warren.cli.notebook import as_html, in_notebook
 from warren.cli.output import PlainOutput
 from warren.cli.pretty import PrettyOutput
 from warren.cli.progress import started, with_queues
@@ -194,3 +195,13 @@ def test_tables_at_a_terminal() -> None:
 def test_states_are_told_with_their_reason(capsys: pytest.CaptureFixture[str]) -> None:
     fed(PlainView(PlainOutput()), [StateChanged(state=RunState.FAILED, reason="no groups")])
     assert capsys.readouterr().out == "failed: no groups\n"
+
+
+def test_a_notebook_shows_a_bar_and_the_numbers() -> None:
+    progress = after([RUNNING, step(2)])
+    shown = as_html(replace(progress, name="<b>", lost="No gateway answers"))
+    assert '<progress value="2" max="3">' in shown
+    assert "step 2/3" in shown and "reward" in shown
+    assert "<b>&lt;b&gt;</b>" in shown  # a name is text, also where it looks like markup
+    assert "No gateway answers; trying again" in shown
+    assert not in_notebook()
