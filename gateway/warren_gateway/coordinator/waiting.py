@@ -103,7 +103,7 @@ def _nobody_offers(
     remedy = advice.start(role, offer)
     if any(not worker.offers for worker in workers):
         remedy = f"wait for what is still loading, or {remedy}"
-    hint = f"did you mean {guess}?" if guess else remedy
+    hint = f"did you mean {guess}? If not, {remedy}" if guess else remedy
     return f"no {_ROLE[role]} offers {offer} ({online}); {hint}"
 
 
