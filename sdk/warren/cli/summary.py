@@ -1,7 +1,8 @@
 """The end of a run in a few lines."""
 
 from warren.cli.output import Output, print_json
-from warren.cli.words import count, decimal, duration
+from warren.cli.words import count, decimal, duration, how_evaluated
+from warren_schemas.config import TrainConfig
 from warren_schemas.events import RunState
 from warren_schemas.http import RunResult, RunView
 
@@ -16,7 +17,7 @@ def print_summary(view: RunView, output: Output, *, as_json: bool) -> None:
         output.line(f"Run {view.id} {view.state}{f': {view.error}' if view.error else ''}", "red")
         return
     output.line(f"Run {view.id} completed", "green")
-    rows = result_rows(view.result or RunResult())
+    rows = result_rows(view.result or RunResult(), view.config)
     width = max(len(label) for label, _ in rows)
     for label, value in rows:
         output.line(f"  {label.ljust(width)}  {value}")
@@ -25,11 +26,12 @@ def print_summary(view: RunView, output: Output, *, as_json: bool) -> None:
         output.line(f"See its curves: tensorboard --logdir {view.result.log_dir}")
 
 
-def result_rows(result: RunResult) -> list[tuple[str, str]]:
+def result_rows(result: RunResult, config: TrainConfig | None) -> list[tuple[str, str]]:
     """Label and value of everything that a result tells."""
+    how = how_evaluated(config)
     rows = [
-        ("reward before", decimal(result.reward_before)),
-        ("reward after", decimal(result.reward_after)),
+        (f"reward before{how}", decimal(result.reward_before)),
+        (f"reward after{how}", decimal(result.reward_after)),
         ("episodes", _with_failures(result)),
         ("updates", count(result.updates)),
         ("tokens sampled", count(result.tokens)),

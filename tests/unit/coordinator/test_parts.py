@@ -140,7 +140,7 @@ def test_a_missing_environment_is_named_with_what_is_there() -> None:
 
 
 def test_a_trainer_that_is_busy_is_told_with_who_has_it_unless_that_is_somebody_else() -> None:
-    world = World(config(model={"base": "tiny", "update": "full"}), random.Random(0))
+    world = World(config(model={"base": "tiny", "update": {"kind": "full"}}), random.Random(0))
     theirs, mine = ModelId("model_7"), ModelId("model_8")
     world.memory.trained_runs = {
         theirs: TrainedRun(RunId("run_7"), "secret", "bob"),
@@ -151,7 +151,8 @@ def test_a_trainer_that_is_busy_is_told_with_who_has_it_unless_that_is_somebody_
         held = tuple(HeldModel(model=model, epoch=1) for model in models)
         (idle,) = world.alive(WorkerRole.TRAINER)
         busy = idle.model_copy(update={"models": held, "in_flight": len(held)})
-        return waiting.missing(world.memory, lambda _: [*_of(world, None)[:2], busy]) or ""
+        alive = [*world.alive(WorkerRole.SAMPLER), *world.alive(WorkerRole.ENVIRONMENT), busy]
+        return waiting.missing(world.memory, lambda role: [b for b in alive if b.role == role]) or ""
 
     assert reason(mine) == (
         "every trainer that offers tiny is busy: older (run_8) has it; wait until it ends, or cancel"
