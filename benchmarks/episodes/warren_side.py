@@ -16,6 +16,7 @@ from benchmarks.episodes.recipe import Figures
 
 from warren.client import connect
 from warren.run import Run
+from warren_env_worker.settings import EnvWorkerSettings
 from warren_schemas.config import (
     AdvantageKind,
     AlgorithmConfig,
@@ -33,6 +34,7 @@ from warren_schemas.events import Phase, StepCompleted
 from warren_up.demo import free_port
 from warren_up.process import run as run_in_loop
 from warren_up.site import Site, running
+from warren_up.start_view import Unheard
 
 ENVIRONMENT = "benchmarks.episodes.reverse_env:Reverse"
 _WINDOW_STEPS = recipe.REWARD_WINDOW // recipe.EPISODES_PER_STEP
@@ -72,7 +74,7 @@ def config(n_steps: int, seed: int) -> TrainConfig:
 async def measure(site: Site, n_samples: int, seed: int) -> Figures:
     n_steps = n_samples // recipe.EPISODES_PER_STEP
     async with (
-        running(site, lambda _part, _offer: None),
+        running(site, Unheard()),
         connect(site.url, site.key_file.read_text().strip()) as client,
     ):
         run = await client.train(config(n_steps, seed))
@@ -111,7 +113,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="warren-benchmark-") as home:
-        site = Site(Path(home), free_port(), environments=(ENVIRONMENT,))
+        site = Site(
+            Path(home), free_port(), env_worker=EnvWorkerSettings(environments=(ENVIRONMENT,))
+        )
         figures = run_in_loop(lambda: measure(site, options.samples, options.seed), site)
     print(figures.to_line(), flush=True)
 

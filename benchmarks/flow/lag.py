@@ -13,6 +13,7 @@ from warren_up.demo import free_port
 from warren_up.process import run as run_in_loop
 from warren_up.recipe import guess_config
 from warren_up.site import Site, running
+from warren_up.start_view import Unheard
 
 LAGS = (0, 1)
 
@@ -43,7 +44,7 @@ def _train(config: TrainConfig) -> RunResult:
     site = Site(Path(tempfile.mkdtemp(prefix="warren-lag-")), free_port())
 
     async def train() -> RunResult:
-        async with running(site, lambda _part, _offer: None):
+        async with running(site, Unheard()):
             api_key = site.key_file.read_text().strip()
             async with connect(site.url, api_key) as client:
                 run = await client.train(config)

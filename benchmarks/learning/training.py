@@ -11,6 +11,7 @@ from warren.run import Run
 from warren_schemas.config import TrainConfig
 from warren_schemas.events import EvaluationCompleted, Phase, StepCompleted
 from warren_up.site import Site, running
+from warren_up.start_view import Unheard
 
 N_STEPS_AVERAGED = 20
 """A batch is small: what a curve starts and ends with is the mean of so many."""
@@ -51,7 +52,7 @@ class Record:
 async def trained(site: Site, config: TrainConfig) -> Record:
     """Raises `RunFailed`."""
     async with (
-        running(site, lambda _part, _offer: None),
+        running(site, Unheard()),
         connect(site.url, site.key_file.read_text().strip()) as client,
     ):
         began = time.monotonic()

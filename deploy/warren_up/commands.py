@@ -5,26 +5,23 @@ from typing import Annotated
 
 from cyclopts import Parameter, validators
 
-_PORT = validators.Number(gte=1, lte=65535)
+from warren_env_worker.options import ENV_DEFAULTS, EnvOptions
+from warren_gateway.options import SITE_DEFAULTS, OfSite
+from warren_gpu_worker.options import GPU_DEFAULTS, Adapters, BaseModels, GpuOptions
+
+TINY = "warren/tiny"
+
 _POSITIVE = validators.Number(gte=1)
 _NOT_NEGATIVE = validators.Number(gte=0)
-_HOME = "Folder for everything; else WARREN_HOME, else ~/.warren."
 
 
 def up(
     *,
-    port: Annotated[int, Parameter(help="Port of the gateway.", validator=_PORT)] = 8642,
-    host: Annotated[str, Parameter(help="Address to listen at; 0.0.0.0 is every interface.")] = (
-        "127.0.0.1"
-    ),
-    base_model: Annotated[
-        tuple[str, ...], Parameter(help="Base model to offer; may come again.")
-    ] = ("warren/tiny",),
-    env: Annotated[
-        tuple[str, ...],
-        Parameter(help="Environment to host, as module:Class; may come again."),
-    ] = (),
-    home: Annotated[Path | None, Parameter(help=_HOME)] = None,
+    base_model: BaseModels = (TINY,),
+    gateway: OfSite = SITE_DEFAULTS,
+    adapter: Adapters = (),
+    gpu: GpuOptions = GPU_DEFAULTS,
+    environments: EnvOptions = ENV_DEFAULTS,
 ) -> int:
     """Start everything on this machine: gateway, GPU worker, env worker; Ctrl-C stops it.
 
@@ -34,20 +31,42 @@ def up(
     For example:
         warren up
         warren up --base-model Qwen/Qwen3-0.6B --env my_games:Chess
+        warren up --base-model warren/tiny --base-model mine=/models/mine --engine transformers
     """
+    import sys
+
     from warren.cli.output import make_output
     from warren.settings import warren_home
+    from warren_up.start_view import StartView
+
+    here = gateway.model_fields_set
+    home = (gateway.home if "home" in here else warren_home()).expanduser().absolute()
+    output = make_output()
+    output.line(f"Starting Warren in {home} …", "bold")
+    view = StartView(output)
+    view.open()  # before the imports, which take a second, and many on a slow disk
+
     from warren_up.process import run
     from warren_up.site import Site
     from warren_up.up import up as serve
 
-    folder = (home or warren_home()).expanduser().absolute()
-    site = Site(folder, port, host, base_model, env)
-    output = make_output()
+    site = Site(
+        home,
+        gateway.port,
+        gateway.host,
+        base_models=base_model,
+        adapters=adapter,
+        gateway_options=gateway,
+        gpu_options=gpu,
+        env_worker=environments,
+        command=("warren", *sys.argv[1:]),
+    )
     try:
-        run(lambda: serve(site, output), site)
+        run(lambda: serve(site, output, view), site)
     except KeyboardInterrupt:
         output.line("Stopped.")
+    finally:
+        view.close()
     return 0
 
 

@@ -16,8 +16,9 @@ from warren.client import connect
 from warren.run import Run, outcome
 from warren_schemas.config import TrainConfig
 from warren_schemas.http import RunResult
-from warren_up.site import Site, running
-from warren_up.up import teller
+from warren_up.site import Site
+from warren_up.start_view import StartView
+from warren_up.up import shown
 
 UNIFORM_REWARD = 0.345
 """What uniformly random guessing scores."""
@@ -31,7 +32,9 @@ async def play(site: Site, config: TrainConfig, output: Output) -> RunResult:
     Raises `RunFailed`, and `WarrenError` where a part can't start.
     """
     _announce(site, config, output)
-    async with running(site, teller(output)):
+    view = StartView(output)
+    view.open()
+    async with shown(site, view):
         output.line()
         api_key = site.key_file.read_text().strip()
         async with connect(site.url, api_key) as client:

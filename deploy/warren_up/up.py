@@ -1,19 +1,18 @@
 """`warren up`: a whole site, until Ctrl-C."""
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 from warren.cli.output import Output
 from warren.settings import DEFAULT_URL, warren_home
-from warren_up.readiness import Tell
 from warren_up.site import Site, running
+from warren_up.start_view import StartView
 
-PART_WIDTH = 12
 
-
-async def up(site: Site, output: Output) -> None:
+async def up(site: Site, output: Output, view: StartView) -> None:
     """Serve until cancelled."""
-    output.line(f"Starting Warren in {site.home} …", "bold")
-    async with running(site, teller(output)):
+    async with shown(site, view):
         output.line()
         output.line("Ready. Next, in another terminal:")
         output.line(f"  {_prefix(site)}warren train examples/guess.yaml", "bold")
@@ -21,13 +20,18 @@ async def up(site: Site, output: Output) -> None:
         await asyncio.Event().wait()
 
 
-def teller(output: Output) -> Tell:
-    """One line for each part that is ready."""
-
-    def tell(part: str, offer: str) -> None:
-        output.line(f"  ✓ {part.ljust(PART_WIDTH)} {offer}", "green")
-
-    return tell
+@asynccontextmanager
+async def shown(site: Site, view: StartView) -> AsyncGenerator[None]:
+    """A site, and on the screen how it comes up."""
+    telling = asyncio.create_task(view.keep_telling(), name="start view")
+    try:
+        async with running(site, view):
+            telling.cancel()
+            view.close()
+            yield
+    finally:
+        telling.cancel()
+        view.close()
 
 
 def _prefix(site: Site) -> str:

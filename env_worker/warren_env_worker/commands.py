@@ -1,12 +1,15 @@
 """`warren env-worker`: hosts environments and takes their turns.
 
-Invariant: importing this module loads nothing heavy; `warren --help` reads it.
+Invariant: importing this module loads no broker's client, so that help is quick.
 """
 
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, cast
 
 from cyclopts import Parameter
+
+from warren_env_worker.options import ENV_DEFAULTS, EnvOptions
+from warren_schemas.ids import new_worker_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -20,10 +23,7 @@ def env_worker(
     broker: Annotated[str | None, Parameter(env_var="WARREN_BROKER_URL")] = None,
     gateway: str | None = None,
     api_key: str | None = None,
-    env: Annotated[tuple[str, ...], Parameter(negative=())] = (),
-    only: bool = False,
-    processes: int = 1,
-    capacity: int = 1024,
+    options: EnvOptions = ENV_DEFAULTS,
 ) -> None:
     """Host environments and take their turns in the episodes of all runs.
 
@@ -48,14 +48,6 @@ def env_worker(
     api_key
         Key of the gateway; else WARREN_API_KEY (which `ps` doesn't show), else the key file of this
         machine.
-    env
-        An environment class, as `module:Class` or `name=module:Class`; may be given several times.
-    only
-        Host what --env names, and not the environments that are installed.
-    processes
-        Child processes of each environment.
-    capacity
-        Most episodes of one environment that are live at once.
     """
     from warren.errors import ConfigurationError
 
@@ -65,13 +57,7 @@ def env_worker(
             hint="Give --broker amqp://host or set WARREN_BROKER_URL. Where no broker is in reach:"
             " --gateway https://host. To run everything in one process: warren up",
         )
-    given: dict[str, object] = {
-        "environments": env,
-        "hosts_installed": not only,
-        "n_processes": processes,
-        "capacity": capacity,
-    }
-    settings = _settings(given)
+    settings = options.model_copy(update={"worker": new_worker_id("env")})
     if gateway is not None:
         from warren.settings import find_settings
 
@@ -82,20 +68,6 @@ def env_worker(
 
 _AT_BROKER = "Start RabbitMQ, or correct --broker (WARREN_BROKER_URL)."
 _AT_GATEWAY = "Correct --gateway or the API key (--api-key, WARREN_API_KEY), or start the gateway."
-
-
-def _settings(given: dict[str, object]) -> "EnvWorkerSettings":
-    from pydantic import ValidationError
-
-    from warren.errors import ConfigurationError
-    from warren_env_worker.settings import EnvWorkerSettings
-    from warren_schemas.explain import explain
-
-    try:
-        return EnvWorkerSettings.model_validate(given)
-    except ValidationError as error:
-        details = explain(error, EnvWorkerSettings)
-        raise ConfigurationError("These settings won't do", details=details) from error
 
 
 def _run(serve: "Callable[[], Coroutine[object, None, None]]", hint: str) -> None:

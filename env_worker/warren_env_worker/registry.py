@@ -39,7 +39,7 @@ async def hosted(settings: EnvWorkerSettings) -> AsyncGenerator[dict[str, Host]]
 
 
 async def _assemble(crew: "_Crew", settings: EnvWorkerSettings) -> None:
-    if settings.hosts_installed:
+    if not settings.only_named:
         for point in entry_points(group=GROUP):
             crew.add(point.name, point.value)
     for environment in settings.environments:

@@ -13,9 +13,9 @@ def _new_id() -> WorkerId:
 
 class EnvWorkerSettings(Frozen):
     environments: tuple[str, ...] = ()
-    """`module:Class` or `name=module:Class` each."""
-    hosts_installed: bool = True
-    """Host, besides, what installed packages offer as entry points of `warren.environments`."""
+    """An environment class to host, as module:Class or name=module:Class; may be given several times."""
+    only_named: bool = False
+    """Host what --env names, and not the environments that are installed."""
     n_processes: PositiveInt = 1
     """Child processes of each environment."""
     capacity: PositiveInt = 1024

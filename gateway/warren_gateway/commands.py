@@ -4,12 +4,11 @@ Nothing heavy is imported before the command runs, so that `warren --help` stays
 """
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from cyclopts import Parameter
 
-from warren_gateway.defaults import HOST, PORT
+from warren_gateway.options import GATEWAY_DEFAULTS, OfGateway
 
 if TYPE_CHECKING:
     from warren_gateway.settings import GatewaySettings
@@ -18,12 +17,7 @@ if TYPE_CHECKING:
 def gateway(
     *,
     broker: Annotated[str | None, Parameter(env_var="WARREN_BROKER_URL")] = None,
-    store: Annotated[str | None, Parameter(env_var="WARREN_STORE_URL")] = None,
-    host: str = HOST,
-    port: int = PORT,
-    home: Annotated[Path | None, Parameter(env_var="WARREN_HOME")] = None,
-    runs_dir: Path | None = None,
-    archive: Annotated[str | None, Parameter(env_var="WARREN_ARCHIVE_URL")] = None,
+    options: OfGateway = GATEWAY_DEFAULTS,
 ) -> None:
     """Serve the HTTP API and drive the runs.
 
@@ -39,49 +33,24 @@ def gateway(
     ----------
     broker
         Where RabbitMQ is, for example `amqp://user:password@host:5672/vhost`.
-    store
-        SQLite or PostgreSQL by URL; a SQLite file in the home folder if not given.
-    host
-        Address to listen at; `0.0.0.0` for every interface.
-    port
-        Port to listen at.
-    home
-        Folder of the API key, the SQLite file and the runs; `~/.warren` if not given.
-    runs_dir
-        Folder of the TensorBoard files; `runs` in the home folder if not given.
-    archive
-        Folder or fsspec URL where runs with `retention.archive` keep their trajectories.
     """
     if broker is None:
         _fail(
             "the gateway needs a broker",
             "Give --broker amqp://host or set WARREN_BROKER_URL; `warren up` runs without one.",
         )
-    given = {
-        "home": home,
-        "runs_dir": runs_dir,
-        "archive_url": archive,
-        "store_url": store,
-        "host": host,
-        "port": port,
-    }
-    _run(broker, _settings({name: value for name, value in given.items() if value is not None}))
+    _run(broker, _settings(options))
 
 
-def _settings(given: dict[str, object]) -> "GatewaySettings":
+def _settings(options: "GatewaySettings") -> "GatewaySettings":
+    """What was given; the rest follows from the home folder of this moment."""
     import os
 
-    from pydantic import ValidationError
-
     from warren_gateway.settings import GatewaySettings
-    from warren_schemas.explain import explain
 
-    try:
-        return GatewaySettings.model_validate(
-            given | {"api_key": os.environ.get("WARREN_API_KEY") or None}
-        )
-    except ValidationError as error:
-        _fail("; ".join(explain(error, GatewaySettings)))
+    given = {name: getattr(options, name) for name in options.model_fields_set}
+    key = os.environ.get("WARREN_API_KEY") or None
+    return GatewaySettings.model_validate(given | {"api_key": key})
 
 
 def _run(broker_url: str, settings: "GatewaySettings") -> None:

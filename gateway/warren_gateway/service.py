@@ -16,6 +16,7 @@ from aiohttp import web
 
 from warren_broker.port import Broker
 from warren_broker.topology import CANCELLATIONS, CHORES, DEAD, POLICIES, RUNS, WORKERS
+from warren_gateway.advice import SEPARATE_WORKERS, Advice
 from warren_gateway.api.app import build_runner
 from warren_gateway.api.parts import Parts
 from warren_gateway.archive.service import Archive
@@ -55,9 +56,13 @@ class PortInUse(CannotListen):
 
 
 async def serve_gateway(
-    broker: Broker, settings: GatewaySettings, *, ready: asyncio.Event | None = None
+    broker: Broker,
+    settings: GatewaySettings,
+    *,
+    ready: asyncio.Event | None = None,
+    advice: Advice = SEPARATE_WORKERS,
 ) -> None:
-    """Serve until cancelled; `ready` is set once it listens.
+    """Serve until cancelled; `ready` is set once it listens. `advice` says how workers are had here.
 
     Raises `StoreUnavailable`, `CannotListen`, `InvalidKey`, `BrokerError` or `OSError` when it can't
     start.
@@ -66,13 +71,17 @@ async def serve_gateway(
     store = await Store.open(settings.store_url)
     try:
         await broker.declare(DEAD, CHORES, WORKERS, POLICIES, RUNS, CANCELLATIONS)
-        await _serve(store, broker, settings, ready or asyncio.Event())
+        await _serve(store, broker, settings, ready or asyncio.Event(), advice)
     finally:
         await store.close()
 
 
 async def _serve(
-    store: Store, broker: Broker, settings: GatewaySettings, ready: asyncio.Event
+    store: Store,
+    broker: Broker,
+    settings: GatewaySettings,
+    ready: asyncio.Event,
+    advice: Advice,
 ) -> None:
     keys = ApiKeys(store)
     await ensure_key(keys, settings)
@@ -87,7 +96,7 @@ async def _serve(
         metrics.notify(run)
         archive.notify(run)
 
-    coordinators = Coordinators(store, broker, registry, relay, driving=take_up)
+    coordinators = Coordinators(store, broker, registry, relay, driving=take_up, advice=advice)
     followers = (coordinators, metrics, archive)
     runs = Runs(store, broker, relay, runs_dir=settings.runs_dir, followers=followers)
     questions = Questions(broker)
@@ -99,7 +108,7 @@ async def _serve(
         recordings=recordings,
         reports=Reports(store),
         rooms=Rooms(broker, runs),
-        served=Served(store, registry),
+        served=Served(store, registry, advice),
         questions=questions,
         store_probe=Probe(partial(answers_store, store)),
         broker_probe=Probe(partial(answers_broker, broker)),

@@ -4,8 +4,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
 
 from warren_gateway.defaults import HOST, PORT, warren_home
 from warren_schemas.base import Frozen
@@ -22,6 +20,9 @@ def _in_home(name: str, scheme: str = "") -> Any:
 
 def _store_url(url: str) -> str:
     """SQLite, or PostgreSQL by psycopg, the driver that is installed."""
+    from sqlalchemy.engine import make_url  # 0.2 s that a help page need not wait for
+    from sqlalchemy.exc import ArgumentError
+
     scheme, _, rest = url.partition("://")
     if scheme in ("postgres", "postgresql"):
         url = f"postgresql+psycopg://{rest}"
@@ -42,21 +43,28 @@ Folder = Annotated[Path, AfterValidator(_absolute)]
 StoreUrl = Annotated[str, Field(repr=False), AfterValidator(_store_url)]
 
 
-class GatewaySettings(Frozen):
+class GatewayOptions(Frozen):
+    """What `warren up` may choose too: each sentence is the option's help."""
+
     home: Folder = Field(default_factory=warren_home, validate_default=True)
-    """Folder of everything that the gateway keeps on disk."""
-    store_url: StoreUrl = _in_home("warren.db", "sqlite:///")
-    """SQLAlchemy URL; a bare `postgresql://` uses psycopg."""
+    """Folder of the API key, the SQLite file and the runs."""
     runs_dir: Folder = _in_home("runs")
-    """TensorBoard files and metrics of each run, in a folder named after it."""
+    """Folder of the TensorBoard files, a folder for each run; `runs` in the home folder if not given."""
     archive_url: str = _in_home("archive", "file://")
-    """fsspec URL of the folder where trajectories are archived, for runs that ask for it."""
+    """Folder or fsspec URL where runs with `retention.archive` keep their trajectories; `archive` in the
+    home folder if not given."""
     host: str = HOST
     """Address to listen at; `0.0.0.0` for every interface."""
     port: Annotated[int, Field(ge=1, le=65535)] = PORT
-    api_key: str | None = Field(default=None, repr=False)
-    """Adopted as a key of the owner `local`; None: the one in `<home>/api-key`, made if missing."""
+    """Port to listen at."""
 
     @property
     def key_file(self) -> Path:
         return self.home / "api-key"
+
+
+class GatewaySettings(GatewayOptions):
+    store_url: StoreUrl = _in_home("warren.db", "sqlite:///")
+    """SQLite or PostgreSQL by URL; a SQLite file in the home folder if not given."""
+    api_key: str | None = Field(default=None, repr=False)
+    """Adopted as a key of the owner `local`; None: the one in `<home>/api-key`, made if missing."""

@@ -8,7 +8,7 @@ import inspect
 from pathlib import Path
 
 import pytest
-from cyclopts import App
+from cyclopts import App, Argument
 
 from warren.cli.app import build
 from warren.cli.plugins import plugins
@@ -37,13 +37,22 @@ def _parameters(command: App) -> list[str]:
         return []
     words: list[str] = []
     for argument in command.assemble_argument_collection():
-        if argument.children:
+        if argument.children or not argument.parse:
             continue
         kind = "argument" if argument.field_info.kind is inspect.Parameter.POSITIONAL_ONLY else ""
-        default = "" if argument.required else f"= {argument.field_info.default}"
+        default = "" if argument.required else f"= {_default(argument)}"
         names = [n for n in argument.names if not n.startswith(("--no-", "--empty-"))]
         words.append(" ".join(filter(None, [*names, kind, default])))
     return words
+
+
+def _default(argument: Argument) -> object:
+    """As the help shows it; a default that it does not show may be a path of this machine."""
+    show, value = argument.parameter.show_default, argument.field_info.default
+    if value is inspect.Parameter.empty or show is False:
+        return None
+    shown = show(value) if callable(show) else None
+    return value if shown is None else shown
 
 
 def test_the_command_line_is_as_frozen() -> None:

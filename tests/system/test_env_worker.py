@@ -59,7 +59,7 @@ async def serving(
     """An env worker in this process, with a broker client of its own."""
     settings = EnvWorkerSettings(
         environments=ENVIRONMENTS,
-        hosts_installed=False,
+        only_named=True,
         capacity=capacity,
         worker=WorkerId(worker),
     )

@@ -34,10 +34,12 @@ def short_run() -> TrainConfig:
     return TrainConfig.model_validate(config)
 
 
-async def start(*arguments: str, home: Path) -> asyncio.subprocess.Process:
+async def start(*arguments: str, home: Path | None) -> asyncio.subprocess.Process:
+    """In this home, unless the arguments say so themselves."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("WARREN_")}
+    where = () if home is None else ("--home", str(home))
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "warren", *arguments, "--home", str(home),
+        sys.executable, "-m", "warren", *arguments, *where,
         env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
 
@@ -90,7 +92,7 @@ async def stop(process: asyncio.subprocess.Process, signum: signal.Signals) -> s
 
 @asynccontextmanager
 async def running(
-    command: str, *arguments: str, home: Path
+    command: str, *arguments: str, home: Path | None
 ) -> AsyncGenerator[asyncio.subprocess.Process]:
     """Killed where a test leaves it behind."""
     process = await start(command, *arguments, home=home)

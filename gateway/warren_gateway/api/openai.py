@@ -80,7 +80,7 @@ async def _policy(call: Asking) -> PolicyRef:
     except NoSuchModel as error:
         raise no_such_model(name) from error
     if policy.base_model not in served.offered:
-        raise no_sampler(policy.base_model, served.offered)
+        raise no_sampler(policy.base_model, served.offered, served.advice)
     return policy
 
 

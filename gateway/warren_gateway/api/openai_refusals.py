@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+from warren_gateway.advice import Advice
 from warren_gateway.api.problems import Refusal
 from warren_gateway.inference.questions import Answer
+from warren_schemas.control import WorkerRole
 from warren_schemas.episode import EpisodeEnded, Failed, FailureKind, Step
 from warren_schemas.http import Problem
 
@@ -52,12 +54,13 @@ def no_such_model(name: str) -> Refusal:
     return Refusal(404, problem)
 
 
-def no_sampler(base_model: str, offered: Sequence[str]) -> Refusal:
+def no_sampler(base_model: str, offered: Sequence[str], advice: Advice) -> Refusal:
     online = ", ".join(offered) or "none"
+    remedy = advice.start(WorkerRole.SAMPLER, base_model)
     problem = Problem(
         code="no_sampler",
-        message=f"No GPU worker offers {base_model} at the moment.",
-        hint=f"Start one with --base-model {base_model}. On offer: {online}.",
+        message=f"No GPU worker offers {base_model} at the moment; on offer: {online}.",
+        hint=f"{remedy[:1].upper()}{remedy[1:]}",
     )
     return Refusal(503, problem, _RETRY)
 

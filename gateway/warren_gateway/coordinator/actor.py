@@ -25,7 +25,7 @@ from warren_broker.topology import (
     run_events,
     train,
 )
-from warren_gateway.coordinator import ending, episodes, leases, logic, records
+from warren_gateway.coordinator import busy, ending, episodes, leases, logic, records
 from warren_gateway.coordinator.mailbox import Mail, Mailbox, hand_over
 from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.ownership import interact_queues
@@ -40,6 +40,7 @@ from warren_gateway.streams import recording
 from warren_schemas.control import WorkerRole
 from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import RunState
+from warren_schemas.ids import ModelId
 from warren_schemas.training import OpResult
 
 RETRY_S = 1.0
@@ -74,6 +75,7 @@ class RunActor:
         self._relay = relay
         self._shares = shares
         self._mailbox = Mailbox()
+        self._trained_models: frozenset[ModelId] = frozenset()
 
     def notify(self) -> None:
         """The run's row has changed (somebody wants it cancelled)."""
@@ -215,9 +217,10 @@ class RunActor:
         memory = self._memory
         if leases.is_hopeless(memory):
             return
-        worker = leases.choose(memory, self._registry.alive(WorkerRole.TRAINER))
+        trainers = self._registry.alive(WorkerRole.TRAINER)
+        worker = leases.choose(memory, trainers)
         if worker is None:
-            return
+            return await self._look_who_trains(busy.holding(memory, trainers))
         await self._declare(train(memory.model, memory.lease.epoch + 1))
         leases.grant(memory, worker)
         change = memory.take_change()
@@ -226,6 +229,14 @@ class RunActor:
         log.info(
             "%s: %s trains %s (epoch %d)", memory.run, worker, memory.model, memory.lease.epoch
         )
+
+    async def _look_who_trains(self, models: frozenset[ModelId]) -> None:
+        """Whoever waits wants to know for whom."""
+        if models != self._trained_models:
+            self._trained_models = models
+            self._memory.trained_runs = await self._patiently(
+                lambda session: records.runs_of(session, models)
+            )
 
     async def _commit(self) -> None:
         change = self._memory.take_change()

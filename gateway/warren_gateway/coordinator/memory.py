@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from warren_broker.topology import run_events
+from warren_gateway.advice import SEPARATE_WORKERS, Advice
 from warren_gateway.coordinator.change import Change
 from warren_gateway.coordinator.groups import Group
 from warren_gateway.coordinator.plan import Stage, plan
@@ -46,6 +47,15 @@ class Lease:
     """The holder's heartbeat has named this lease."""
 
 
+@dataclass(frozen=True, slots=True)
+class TrainedRun:
+    """The run that a model under training belongs to."""
+
+    id: RunId
+    name: str
+    owner: str
+
+
 @dataclass(slots=True)
 class Stillness:
     """Since when nothing of a run has moved, and how often that was told; see `notices.stalled`."""
@@ -78,6 +88,10 @@ class Memory:
     """Of the coordinator's own lease; see `run_leases`."""
     revision: int = 0
     """Number of the newest change."""
+    advice: Advice = SEPARATE_WORKERS
+    """How a worker that is missing can be had here."""
+    trained_runs: Mapping[ModelId, TrainedRun] = field(default_factory=dict[ModelId, TrainedRun])
+    """Whose models keep the trainers busy that this run waits for."""
     deaf_trainer: WorkerId | None = None
     """It is alive and has not taken the last grant."""
     last_op: int = 0

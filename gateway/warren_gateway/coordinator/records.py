@@ -1,5 +1,6 @@
 """What a coordinator reads from and writes to the store, besides its changes."""
 
+from collections.abc import Collection
 from typing import cast
 
 from sqlmodel import Session, col, select
@@ -7,7 +8,7 @@ from sqlmodel import Session, col, select
 from warren_broker.port import FromTime
 from warren_broker.topology import train
 from warren_gateway.coordinator.change import Change, recorded_id
-from warren_gateway.coordinator.memory import Memory, remember
+from warren_gateway.coordinator.memory import Memory, TrainedRun, remember
 from warren_gateway.coordinator.progress import Progress
 from warren_gateway.coordinator.recording import Recording, Terms
 from warren_gateway.coordinator.run_leases import fence
@@ -18,7 +19,7 @@ from warren_gateway.store.tables import GroupRow, Model, OpRow, Run
 from warren_gateway.streams import recording
 from warren_schemas.config import RecordedSource, TrainConfig
 from warren_schemas.events import RunState
-from warren_schemas.ids import GroupId, RunId
+from warren_schemas.ids import GroupId, ModelId, RunId
 from warren_schemas.training import Op
 from warren_schemas.wire import decode
 
@@ -71,6 +72,19 @@ def _consumed(session: Session, run_id: str) -> set[GroupId]:
 def is_cancel_requested(session: Session, run_id: RunId) -> bool:
     run = session.get(Run, run_id)
     return run is not None and run.is_cancel_requested
+
+
+def runs_of(session: Session, models: Collection[ModelId]) -> dict[ModelId, TrainedRun]:
+    """Whose models these are; one that is not known here is left out."""
+    query = (
+        select(Model.id, Run)
+        .join(Run, col(Run.id) == col(Model.run_id))
+        .where(col(Model.id).in_(models))
+    )
+    return {
+        ModelId(model): TrainedRun(RunId(run.id), run.name, run.owner)
+        for model, run in session.exec(query)
+    }
 
 
 def save(session: Session, memory: Memory, change: Change) -> None:

@@ -16,6 +16,7 @@ from sqlmodel import Session
 
 from warren_broker.errors import BrokerClosed, BrokerError
 from warren_broker.port import Broker
+from warren_gateway.advice import SEPARATE_WORKERS, Advice
 from warren_gateway.coordinator import records, run_leases, shares
 from warren_gateway.coordinator.actor import RETRY_S, RunActor
 from warren_gateway.coordinator.run_leases import LOOK_AGAIN_S, RENEW_S, LeaseLost
@@ -53,8 +54,10 @@ class Coordinators:
         relay: Relay,
         *,
         driving: Callable[[RunId], None],
+        advice: Advice = SEPARATE_WORKERS,
     ) -> None:
         """`driving` is told of every run that this gateway takes up."""
+        self._advice = advice
         self._driving = driving
         self._store = store
         self._broker = broker
@@ -165,6 +168,7 @@ class Coordinators:
             )
             if memory.epoch != holding.epoch:
                 raise LeaseLost(f"{run}: epoch {holding.epoch} is over")
+            memory.advice = self._advice
             actor = RunActor(
                 memory, self._store, self._broker, self._registry, self._relay, self._shares
             )

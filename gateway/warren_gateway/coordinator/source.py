@@ -15,6 +15,7 @@ from warren_gateway.coordinator.recording import Recording
 from warren_gateway.coordinator.statistics import recorded_versions, staleness
 from warren_schemas.episode import EpisodeEnded, EpisodePurpose
 from warren_schemas.events import Phase
+from warren_schemas.training import is_full
 
 if TYPE_CHECKING:
     from warren_gateway.coordinator.memory import Memory
@@ -232,9 +233,11 @@ class Recorded:
             self._followed_s = memory.now_s
         if memory.now_s - self._followed_s <= SILENCE_S:
             return None
+        more = memory.advice.more_room(memory.spec.base_model, is_full=is_full(memory.spec))
         return (
             f"{self.recording.run}, which this replay follows, has not ended and records nothing; if it"
-            " waits for a trainer, start another or cancel one of the two"
+            f" waits for a trainer, {f'{more}, or ' if more else ''}cancel one of the two with:"
+            f" warren runs cancel {memory.run}"
         )
 
     def next_check_s(self, memory: "Memory") -> float:

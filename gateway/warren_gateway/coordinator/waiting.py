@@ -3,7 +3,8 @@ the run stands still."""
 
 from collections.abc import Callable, Sequence
 
-from warren_gateway.coordinator import leases
+from warren_gateway.advice import Advice
+from warren_gateway.coordinator import busy, leases
 from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.notices import stalled
 from warren_gateway.coordinator.ownership import played_by
@@ -20,11 +21,6 @@ _ROLE = {
     WorkerRole.TRAINER: "trainer",
     WorkerRole.SAMPLER: "sampler",
     WorkerRole.ENVIRONMENT: "env worker",
-}
-_REMEDY = {
-    WorkerRole.TRAINER: "warren gpu-worker --base-model {}",
-    WorkerRole.SAMPLER: "warren gpu-worker --base-model {}",
-    WorkerRole.ENVIRONMENT: "warren env-worker --env module:Class (of an environment named {})",
 }
 _OWN_REMEDY = (
     "start one with: warren env-worker --gateway URL --env module:Class"
@@ -63,13 +59,11 @@ def missing(memory: Memory, alive: Alive) -> str | None:
     for role in needs:
         workers = alive(role)
         if not any(base in worker.offers for worker in workers):
-            return _nobody_offers(role, base, workers)
+            return _nobody_offers(memory.advice, role, base, workers)
     if memory.plays_episodes and (reason := _missing_environment(memory, alive)):
         return reason
     if memory.lease.holder is None and leases.choose(memory, alive(WorkerRole.TRAINER)) is None:
-        return f"every trainer that offers {base} is busy; start another with: " + (
-            _REMEDY[WorkerRole.TRAINER].format(base)
-        )
+        return busy.reason(memory, alive(WorkerRole.TRAINER))
     return memory.source.missing(memory)
 
 
@@ -85,7 +79,7 @@ def _missing_environment(memory: Memory, alive: Alive) -> str | None:
             return _no_own_worker(environment.name, asked)
         if any(environment.name in w.offers for w in workers if w.owner == memory.owner):
             return _ONLY_OWN.format(environment.name)
-        return _nobody_offers(WorkerRole.ENVIRONMENT, environment.name, asked)
+        return _nobody_offers(memory.advice, WorkerRole.ENVIRONMENT, environment.name, asked)
     return None
 
 
@@ -106,14 +100,16 @@ def _set(memory: Memory, reason: str | None) -> None:
     memory.change.run["waiting_for"] = reason
 
 
-def _nobody_offers(role: WorkerRole, offer: str, workers: Sequence[Heartbeat]) -> str:
+def _nobody_offers(
+    advice: Advice, role: WorkerRole, offer: str, workers: Sequence[Heartbeat]
+) -> str:
     offered = sorted({name for worker in workers for name in worker.offers})
     online = _online(len(workers), offered)
     guess = nearest(offer, offered)
-    remedy = f"start one with: {_REMEDY[role].format(offer)}"
+    remedy = advice.start(role, offer)
     if any(not worker.offers for worker in workers):
         remedy = f"wait for what is still loading, or {remedy}"
-    hint = f"did you mean {guess}?" if guess else remedy
+    hint = f"did you mean {guess}? If not, {remedy}" if guess else remedy
     return f"no {_ROLE[role]} offers {offer} ({online}); {hint}"
 
 

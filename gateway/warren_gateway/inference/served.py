@@ -7,6 +7,7 @@ from functools import partial
 
 from sqlmodel import Session, col, select
 
+from warren_gateway.advice import SEPARATE_WORKERS, Advice
 from warren_gateway.checkpoints import policies_of
 from warren_gateway.owned import owned_run
 from warren_gateway.registry import Registry
@@ -28,7 +29,8 @@ class NoSuchModel(LookupError):
 
 
 class Served:
-    def __init__(self, store: Store, registry: Registry) -> None:
+    def __init__(self, store: Store, registry: Registry, advice: Advice = SEPARATE_WORKERS) -> None:
+        self.advice = advice
         self._store = store
         self._registry = registry
 

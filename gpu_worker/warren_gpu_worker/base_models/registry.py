@@ -2,7 +2,7 @@
 # (huggingface_hub leaves parts of its interface untyped)
 """Which base models a worker offers: what the user typed -> name and local folder."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -13,7 +13,17 @@ class UnknownBaseModel(ValueError):
     """No base model could be found under this name; says where was looked."""
 
 
-def resolve_base_models(choices: Iterable[str], models_folder: Path) -> dict[str, str]:
+Tell = Callable[[str], None]
+"""Told what takes long, as it begins."""
+
+
+def _silent(what: str) -> None:
+    del what
+
+
+def resolve_base_models(
+    choices: Iterable[str], models_folder: Path, *, tell: Tell = _silent
+) -> dict[str, str]:
     """Name -> folder for each choice. Downloads and builds what is missing; blocks.
 
     A choice is `name=folder`, a folder (offered under its last component), a built-in name
@@ -22,24 +32,24 @@ def resolve_base_models(choices: Iterable[str], models_folder: Path) -> dict[str
     """
     offered: dict[str, str] = {}
     for choice in choices:
-        name, folder = _resolve(choice, models_folder)
+        name, folder = _resolve(choice, models_folder, tell)
         if offered.setdefault(name, folder) != folder:
             raise UnknownBaseModel(f"{name} is given twice: {offered[name]} and {folder}")
     return offered
 
 
-def _resolve(choice: str, models_folder: Path) -> tuple[str, str]:
+def _resolve(choice: str, models_folder: Path, tell: Tell) -> tuple[str, str]:
     name, equals, folder = choice.partition("=")
     if equals:
         if not name:
             raise UnknownBaseModel(f"{choice}: the name before '=' is empty")
         return name, _checked(Path(folder))
     if choice in EMBEDDING_STD:
-        return choice, str(ensure_tiny(choice, models_folder))
+        return choice, str(ensure_tiny(choice, models_folder, tell))
     path = Path(choice)
     if path.is_dir() or choice.startswith(("/", ".", "~")):
         return path.expanduser().resolve().name, _checked(path)
-    return choice, _from_hub(choice)
+    return choice, _from_hub(choice, tell)
 
 
 def _checked(path: Path) -> str:
@@ -51,22 +61,29 @@ def _checked(path: Path) -> str:
     return str(folder)
 
 
-def _from_hub(name: str) -> str:
+def _from_hub(name: str, tell: Tell) -> str:
     """The local copy of a model on the hub, downloaded if it is not there yet."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
     wanted = ["*.json", "*.safetensors", "*.jinja", "*.model", "*.txt"]
     try:
+        return snapshot_download(name, allow_patterns=wanted, local_files_only=True)
+    except (HFValidationError, LocalEntryNotFoundError, OSError):
+        tell(f"downloading {name} from the Hugging Face hub")
+    try:
         return snapshot_download(name, allow_patterns=wanted)
     except (HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        raise UnknownBaseModel(_nothing_found(name)) from error
+        raise UnknownBaseModel(_nothing_found(name, error)) from error
 
 
-def _nothing_found(name: str) -> str:
+def _nothing_found(name: str, error: Exception) -> str:
+    """What was tried, why it failed, and what else may be given."""
     match = get_close_matches(name, EMBEDDING_STD, n=1)
-    hint = f"; did you mean {match[0]}?" if match else ""
+    guess = f" Did you mean {match[0]}?" if match else ""
+    reason = str(error).strip().splitlines()[0].removeprefix("Got: ")
     return (
-        f"{name}: no built-in model ({', '.join(EMBEDDING_STD)}), no folder,"
-        f" and not to be had from the Hugging Face hub{hint}"
+        f"{name} is no built-in base model ({', '.join(EMBEDDING_STD)}) and no folder, and the Hugging"
+        f" Face hub did not give it ({reason}).{guess} A folder with its files does as well:"
+        f" --base-model {name}=/path/to/folder"
     )

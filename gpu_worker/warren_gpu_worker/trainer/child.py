@@ -13,7 +13,7 @@ so kernels are deterministic where torch has such.
 import logging
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import cast
 
@@ -143,7 +143,8 @@ def main() -> None:
     torch.use_deterministic_algorithms(True, warn_only=True)
     # Filling fresh memory would only make bugs repeatable, and costs time.
     setattr(torch.utils.deterministic, "fill_uninitialized_memory", False)  # noqa: B010
-    with closing(LocalCopies()) as copies:
+    # The supervisor may hang up while we speak, and we have nothing to say to anybody else.
+    with suppress(BrokenPipeError), closing(LocalCopies()) as copies:
         TrainerChild(channel, settings, _join(settings), copies).run()
 
 

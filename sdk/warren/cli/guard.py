@@ -54,8 +54,7 @@ def explained(error: Exception, tokens: Sequence[str]) -> WarrenError:
     if isinstance(error, WarrenError):
         return error
     if isinstance(error, CycloptsError):
-        command = " ".join(["warren", *(error.command_chain or ())])
-        return ConfigurationError(str(error).strip(), hint=f"`{command} --help` tells more.")
+        return _refused(error)
     missing = _missing_package(error)
     if missing is not None:
         return _not_installed(missing, tokens)
@@ -66,6 +65,22 @@ def explained(error: Exception, tokens: Sequence[str]) -> WarrenError:
         f"warren broke: {type(error).__name__}: {error}",
         hint="This is a bug. Run it again with WARREN_DEBUG=1 and report what it prints.",
     )
+
+
+def _refused(error: CycloptsError) -> ConfigurationError:
+    """What is wrong with a command line; options that come from a settings model are explained."""
+    command = " ".join(["warren", *(error.command_chain or ())])
+    hint = f"`{command} --help` tells more."
+    if (
+        type(error.__cause__).__name__ != "ValidationError"
+    ):  # pydantic need not be loaded for others
+        return ConfigurationError(str(error).strip(), hint=hint)
+    from pydantic import ValidationError
+
+    from warren_schemas.explain import explain
+
+    assert isinstance(error.__cause__, ValidationError)
+    return ConfigurationError("These options won't do", details=explain(error.__cause__), hint=hint)
 
 
 def exit_code(error: Exception) -> int:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from warren.cli.pretty import STATE_STYLES
 from warren.cli.progress import Progress
-from warren.cli.views import describe, headline
+from warren.cli.views import REWARD, describe, headline
 from warren.cli.words import duration, ending, sparkline, step_label
 from warren.reading import Event
 from warren_schemas.events import (
@@ -137,7 +137,7 @@ def _numbers(progress: Progress) -> Table:
     grid = Table.grid(padding=(0, 2))
     for label, value in headline(progress):
         text = Text(value, style="bold")
-        if label == "reward":
+        if label == REWARD:
             text.append(f"  {sparkline(progress.rewards.points, CURVE_WIDTH)}", style="green")
         grid.add_row(" ", Text(label, style="dim"), text)
     if progress.queues:

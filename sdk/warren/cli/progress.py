@@ -6,6 +6,7 @@ Invariant: a `Progress` never changes, so a view may draw one while the next is 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from warren.cli.words import how_evaluated
 from warren.reading import Event
 from warren_schemas.events import (
     EvaluationCompleted,
@@ -68,6 +69,7 @@ class Progress:
     rates: Mapping[str, float] = field(default_factory=dict[str, float])
     """The metrics per second, smoothed over steps."""
     evaluations: tuple[EvaluationCompleted, ...] = ()
+    how_evaluated: str = ""
     warnings: tuple[str, ...] = ()
     waiting_for: str | None = None
     reason: str | None = None
@@ -113,6 +115,7 @@ def started(view: RunView) -> Progress:
         name=view.name,
         created_s=view.created_s,
         n_steps=view.n_steps,
+        how_evaluated=how_evaluated(view.config),
         state=view.state,
         waiting_for=view.waiting_for,
         at_s=view.created_s,

@@ -1,7 +1,8 @@
 """The end of a run in a few lines."""
 
 from warren.cli.output import Output, print_json
-from warren.cli.words import count, decimal, duration
+from warren.cli.words import count, decimal, duration, how_evaluated
+from warren_schemas.config import TrainConfig
 from warren_schemas.events import RunOutcome, RunState
 from warren_schemas.http import RunResult, RunView
 
@@ -17,7 +18,7 @@ def print_summary(view: RunView, output: Output, *, as_json: bool) -> None:
         return
     result = view.result or RunResult()
     _print_end(view, result, output)
-    rows = result_rows(result)
+    rows = result_rows(result, view.config)
     width = max(len(label) for label, _ in rows)
     for label, value in rows:
         output.line(f"  {label.ljust(width)}  {value}")
@@ -38,11 +39,12 @@ def _print_end(view: RunView, result: RunResult, output: Output) -> None:
         output.line(f"  {result.remark}", "yellow")
 
 
-def result_rows(result: RunResult) -> list[tuple[str, str]]:
+def result_rows(result: RunResult, config: TrainConfig | None) -> list[tuple[str, str]]:
     """Label and value of everything that a result tells but the remark."""
+    how = how_evaluated(config)
     rows = [
-        ("reward before", decimal(result.reward_before)),
-        ("reward after", decimal(result.reward_after)),
+        (f"reward before{how}", decimal(result.reward_before)),
+        (f"reward after{how}", decimal(result.reward_after)),
         ("episodes", _with_failures(result)),
         ("updates", count(result.updates)),
         ("tokens sampled", count(result.tokens)),

@@ -30,16 +30,17 @@ def print_run(view: RunView, output: Output) -> None:
         rows.append(("error", view.error))
     rows += [
         *_config_rows(view.config),
-        ("reward", decimal(view.reward)),
+        ("reward (sampled)", decimal(view.reward)),
         ("submitted", ago(view.created_s)),
     ]
     if view.result:
         if view.result.remark:
             rows.append(("remark", view.result.remark))
-        rows += result_rows(view.result)
+        rows += result_rows(view.result, view.config)
     output.line(view.id, "bold")
+    width = max(len(label) for label, _ in rows)
     for label, value in rows:
-        output.line(f"  {label.ljust(14)} {value}")
+        output.line(f"  {label.ljust(width)} {value}")
     if not view.state.is_final:
         output.line(f"Follow it with: warren runs show {view.id} --follow", "dim")
 

@@ -20,6 +20,8 @@ from warren_schemas.events import (
     WarningRaised,
 )
 
+REWARD = "reward (sampled)"
+"""Of the episodes that are trained on; evaluations may play greedily."""
 STEP_LINE_EVERY_S = 5.0
 """Steps come many per second; a log gets one line in this time, and each phase's last."""
 
@@ -96,7 +98,7 @@ def describe(progress: Progress, event: Event) -> str | None:
         case StepCompleted():
             return _step_line(progress)
         case EvaluationCompleted() as body:
-            return evaluation_line(body)
+            return evaluation_line(body, progress.how_evaluated)
         case WaitingStarted(reason=reason):
             return f"waiting: {reason}"
         case WaitingEnded():
@@ -105,9 +107,9 @@ def describe(progress: Progress, event: Event) -> str | None:
             return f"warning: {message}"
 
 
-def evaluation_line(body: EvaluationCompleted) -> str:
+def evaluation_line(body: EvaluationCompleted, how: str) -> str:
     return (
-        f"evaluation {body.when}: reward {body.reward_mean:.3f}"
+        f"evaluation {body.when}: reward {body.reward_mean:.3f}{how}"
         f" over {count(body.n_episodes)} episodes, at step {body.step}"
     )
 
@@ -126,7 +128,7 @@ def headline(progress: Progress) -> list[tuple[str, str]]:
     lag_mean, lag_max = progress.metric("stale/lag_mean"), progress.metric("stale/lag_max")
     tokens_s = progress.rates.get("rollout/tokens_s") or None
     numbers = {
-        "reward": _decimal(progress.metric("reward/mean")),
+        REWARD: _decimal(progress.metric("reward/mean")),
         "exact": _decimal(progress.metric("env/exact")),
         "staleness": None if lag_mean is None else f"{lag_mean:.1f} (max {lag_max or 0:.0f})",
         "tokens/s": None if tokens_s is None else count(tokens_s),

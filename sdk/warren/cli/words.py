@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import fmean
 
+from warren_schemas.config import TrainConfig
 from warren_schemas.events import Phase, RunOutcome, RunState
 
 _OUTCOMES = {
@@ -65,3 +66,12 @@ def sparkline(values: Sequence[float], width: int) -> str:
     low, high = min(means, default=0.0), max(means, default=0.0)
     span = (high - low) or 1.0
     return "".join(_BARS[min(7, int((mean - low) / span * 8))] for mean in means)
+
+
+def how_evaluated(config: TrainConfig | None) -> str:
+    """How the answers behind a reward before and after were drawn: training samples, which is worse
+    than greedy play, so that the two are never to be compared."""
+    if config is None or config.evaluation is None:
+        return ""
+    temperature = config.evaluation.temperature
+    return " (greedy)" if temperature == 0 else f" (at temperature {temperature:g})"

@@ -14,12 +14,14 @@ from warren_broker.topology import interact
 from warren_gateway.coordinator import episodes, leases, logic, waiting
 from warren_gateway.coordinator.admission import n_groups_wanted
 from warren_gateway.coordinator.batches import MICRO_BATCH_BYTES, Datum, token_batches
+from warren_gateway.coordinator.memory import TrainedRun
 from warren_gateway.coordinator.plan import plan
-from warren_schemas.control import Heartbeat, WorkerRole
+from warren_schemas.control import Heartbeat, HeldModel, WorkerRole
 from warren_schemas.episode import EpisodePurpose, StartEpisode
 from warren_schemas.events import Phase
-from warren_schemas.ids import WorkerId
+from warren_schemas.ids import ModelId, RunId, WorkerId
 from warren_schemas.transcript import Tokens
+from warren_up.advice import StartAgain
 
 
 def tokens(n_prompt: int, n_sampled: int) -> Tokens:
@@ -131,7 +133,51 @@ def test_a_missing_environment_is_named_with_what_is_there() -> None:
 
     reason = waiting.missing(world.memory, lambda role: _of(world, role))
 
-    assert reason == "no env worker offers gess (1 online with guess); did you mean guess?"
+    assert reason is not None
+    assert reason.startswith(
+        "no env worker offers gess (1 online with guess); did you mean guess? If not, start one with: "
+    )
+
+
+def test_a_trainer_that_is_busy_is_told_with_who_has_it_unless_that_is_somebody_else() -> None:
+    world = World(config(model={"base": "tiny", "update": {"kind": "full"}}), random.Random(0))
+    theirs, mine = ModelId("model_7"), ModelId("model_8")
+    world.memory.trained_runs = {
+        theirs: TrainedRun(RunId("run_7"), "secret", "bob"),
+        mine: TrainedRun(RunId("run_8"), "older", "me"),
+    }
+
+    def reason(*models: ModelId) -> str:
+        held = tuple(HeldModel(model=model, epoch=1) for model in models)
+        (idle,) = world.alive(WorkerRole.TRAINER)
+        busy = idle.model_copy(update={"models": held, "in_flight": len(held)})
+        alive = [*world.alive(WorkerRole.SAMPLER), *world.alive(WorkerRole.ENVIRONMENT), busy]
+        return waiting.missing(world.memory, lambda role: [b for b in alive if b.role == role]) or ""
+
+    assert reason(mine) == (
+        "every trainer that offers tiny is busy: older (run_8) has it; wait until it ends, or cancel"
+        " it with: warren runs cancel run_8, or start another trainer with:"
+        " warren gpu-worker --base-model tiny"
+    )
+    assert "busy: another user's run has it; wait until it ends, or start" in reason(theirs)
+    assert "busy: older (run_8) and another user's run have it; wait" in reason(theirs, mine)
+    assert "secret" not in reason(theirs, mine) and "run_7" not in reason(theirs, mine)
+    world.memory.advice = StartAgain(("warren", "up"), ("tiny",))
+    assert reason(theirs).endswith("another user's run has it; wait until it ends")
+    assert "gpu-worker" not in reason(mine)
+
+
+def test_under_warren_up_what_is_missing_comes_with_the_same_command_and_more() -> None:
+    given = StartAgain(("warren", "up", "--port", "9"), ("warren/tiny", "a b"))
+    models = [WorkerRole.SAMPLER, WorkerRole.TRAINER]
+    told = {given.start(role, "x/y").rpartition(": ")[2] for role in models}
+    assert told == {
+        "warren up --port 9 --base-model warren/tiny --base-model 'a b' --base-model x/y"
+    }
+    named = StartAgain(("warren", "up", "--base-model=z"), ("z",))
+    assert named.start(WorkerRole.TRAINER, "x").endswith("warren up --base-model=z --base-model x")
+    assert "warren up --port 9 --env module:Class" in given.start(WorkerRole.ENVIRONMENT, "chess")
+    assert "--max-models" in (given.more_room("x", is_full=False) or "")
 
 
 def test_a_worker_that_is_still_starting_offers_nothing_yet() -> None:

@@ -252,9 +252,7 @@ async def serving(
     gateway: Gateway, owner: str, worker: str
 ) -> AsyncGenerator["asyncio.Task[None]"]:
     """A remote env worker in this process."""
-    settings = EnvWorkerSettings(
-        environments=LETTERS, hosts_installed=False, worker=WorkerId(worker)
-    )
+    settings = EnvWorkerSettings(environments=LETTERS, only_named=True, worker=WorkerId(worker))
     async with remote(gateway, owner, worker) as broker, listening(gateway.broker) as heard:
         serve = serve_env_worker(broker, settings, owner=broker.owner)
         task = asyncio.create_task(serve, name=worker)

@@ -1,0 +1,40 @@
+"""What brings a worker that is missing: it depends on how this gateway's workers are started.
+
+Invariant: what is advised can be followed where it is read: a command that it names is whole, and
+starts what is missing.
+"""
+
+from typing import Protocol
+
+from warren_schemas.control import WorkerRole
+
+
+class Advice(Protocol):
+    """Each is the end of a sentence, without its full stop."""
+
+    def start(self, role: WorkerRole, offer: str) -> str:
+        """What brings a worker in this role that offers a base model or an environment."""
+        ...
+
+    def more_room(self, base_model: str, *, is_full: bool) -> str | None:
+        """What brings room for one more model under training; None where nothing does but waiting.
+
+        `is_full`: one that takes a whole trainer.
+        """
+        ...
+
+
+class SeparateWorkers:
+    """Each worker is a command of its own, wherever the broker is in reach."""
+
+    def start(self, role: WorkerRole, offer: str) -> str:
+        if role is WorkerRole.ENVIRONMENT:
+            command = "warren env-worker --env module:Class"
+            return f"start one with: {command} (of an environment named {offer})"
+        return f"start one with: warren gpu-worker --base-model {offer}"
+
+    def more_room(self, base_model: str, *, is_full: bool) -> str | None:
+        return f"start another trainer with: warren gpu-worker --base-model {base_model}"
+
+
+SEPARATE_WORKERS = SeparateWorkers()

@@ -1,0 +1,46 @@
+"""Why no trainer has room for a run's model: who holds them, and what can be done about it.
+
+Invariant: a run of another owner is not named.
+"""
+
+from collections.abc import Sequence
+
+from warren_gateway.coordinator.memory import Memory, TrainedRun
+from warren_schemas.control import Heartbeat
+from warren_schemas.ids import ModelId
+from warren_schemas.training import is_full
+
+MOST_NAMED = 3
+
+
+def holding(memory: Memory, trainers: Sequence[Heartbeat]) -> frozenset[ModelId]:
+    """The models that trainers hold which could train this run's."""
+    base = memory.spec.base_model
+    return frozenset(held.model for t in trainers if base in t.offers for held in t.models)
+
+
+def reason(memory: Memory, trainers: Sequence[Heartbeat]) -> str:
+    """A sentence without its full stop."""
+    base = memory.spec.base_model
+    known = memory.trained_runs
+    holders = [known[model] for model in sorted(holding(memory, trainers)) if model in known]
+    own = [run for run in holders if run.owner == memory.owner]
+    told = _told(own, len(holders) - len(own))
+    choices = ["wait until one of them ends" if len(holders) > 1 else "wait until it ends"]
+    if own:
+        choices.append(f"cancel it with: warren runs cancel {own[0].id}")
+    if more := memory.advice.more_room(base, is_full=is_full(memory.spec)):
+        choices.append(more)
+    return f"every trainer that offers {base} is busy{told}; {', or '.join(choices)}"
+
+
+def _told(own: Sequence[TrainedRun], n_others: int) -> str:
+    names = [f"{run.name} ({run.id})" for run in own[:MOST_NAMED]]
+    if left := len(own) - len(names):
+        names.append(f"{left} more of yours")
+    if n_others:
+        names.append("another user's run" if n_others == 1 else f"{n_others} runs of other users")
+    if not names:
+        return ""
+    verb = "has" if len(own) + n_others == 1 else "have"
+    return f": {' and '.join(filter(None, [', '.join(names[:-1]), names[-1]]))} {verb} it"
