@@ -65,7 +65,7 @@ class Site:
         )
 
     def env_worker(self) -> EnvWorkerSettings:
-        return EnvWorkerSettings(environments=self.environments)
+        return EnvWorkerSettings(environments=self.environments, log_dir=self.logs)
 
 
 @asynccontextmanager

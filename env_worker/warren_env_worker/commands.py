@@ -58,6 +58,7 @@ def env_worker(
         Most episodes of one environment that are live at once.
     """
     from warren.errors import ConfigurationError
+    from warren.settings import warren_home
 
     if broker is None and gateway is None:
         raise ConfigurationError(
@@ -70,6 +71,7 @@ def env_worker(
         "hosts_installed": not only,
         "n_processes": processes,
         "capacity": capacity,
+        "log_dir": warren_home() / "logs",
     }
     settings = _settings(given)
     if gateway is not None:

@@ -16,7 +16,7 @@ from warren_env_worker.host import contract
 from warren_env_worker.host.catalogue import Catalogue
 from warren_env_worker.host.protocol import Config, Message, Start
 from warren_env_worker.host.refusal import Refusal, blame, error_refusal
-from warren_env_worker.output.stack import root_of
+from warren_env_worker.output.stack import own_root
 
 MAX_TURNS = 64
 Policy = Callable[[Env[Any], int], str]
@@ -53,8 +53,7 @@ class Probe:
         """`watch` is a descriptor to which the stack of a call is written that no signal ends."""
         self.environment = environment
         self._package = environment.__module__.partition(".")[0]
-        module_file = getattr(sys.modules.get(environment.__module__), "__file__", None)
-        self.root = root_of(module_file, self._package)
+        self.root = own_root(environment)
         """Where its own code lies."""
         self._announce = announce
         self._watch = watch
@@ -68,7 +67,7 @@ class Probe:
         return Start(
             config=self._config, seed=11, member=member, max_turns=MAX_TURNS, split=self._split,
             index=index, order_seed=0, shuffle=True, num_samples=None, demonstrates=False,
-            tool_format=None, secrets=(),
+            tool_format=None, secrets=(), tag="",
         )  # fmt: skip
 
     def play(

@@ -20,9 +20,13 @@ _UNFIT = re.compile(r"[^A-Za-z0-9_.-]+")
 _MAX_NAME_CHARS = 100
 
 
+def log_folder(log_dir: Path) -> Path:
+    return log_dir / _FOLDER
+
+
 def log_path(log_dir: Path, reference: str) -> Path:
     """Of an environment, by `module:Class`."""
-    return log_dir / _FOLDER / f"{_UNFIT.sub('.', reference)[:_MAX_NAME_CHARS]}.log"
+    return log_folder(log_dir) / f"{_UNFIT.sub('.', reference)[:_MAX_NAME_CHARS]}.log"
 
 
 class OutputLog:

@@ -14,6 +14,7 @@ import re
 import select
 import signal
 import site
+import sys
 import sysconfig
 import time
 from collections.abc import Iterable, Iterator
@@ -30,9 +31,10 @@ PATIENCE_S = 0.25
 _QUIET_S = 0.03
 _OURS = "warren_env_worker"
 """Of a built-in environment, only its own module counts."""
+_OUTERMOST = ("in _run_module_as_main\n", "  ...\n")
 _FRAME = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
 _DUMP = re.compile(
-    r"^(?:Current thread|Thread) .*\(most recent call first\):\n(?:  .*\n)*", re.MULTILINE
+    r"^(?:Stack|Current thread|Thread).*\(most recent call first\):\n(?:  .*\n)*", re.MULTILINE
 )
 
 
@@ -55,10 +57,15 @@ def answer_signals(descriptor: int) -> None:
     faulthandler.register(SIGNAL, file=descriptor, all_threads=False)
 
 
-def asked(pid: int, descriptor: int) -> str:
-    """Ask a process, and read what it writes; blocks for `PATIENCE_S` at most."""
+def ask(pid: int) -> None:
+    """A process that has ended says nothing."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, SIGNAL)
+
+
+def asked(pid: int, descriptor: int) -> str:
+    """Ask a process, and read what it writes; blocks for `PATIENCE_S` at most."""
+    ask(pid)
     return read_dump(descriptor, PATIENCE_S)
 
 
@@ -67,12 +74,21 @@ def read_dump(descriptor: int, patience_s: float) -> str:
     read, wait_s = bytearray(), patience_s
     until_s = time.monotonic() + patience_s
     while wait_s > 0 and select.select([descriptor], [], [], wait_s)[0]:
-        got = os.read(descriptor, 65_536)
+        try:
+            got = os.read(descriptor, 65_536)
+        except BlockingIOError:  # another one has read it
+            continue
         if not got:
             break
         read += got
         wait_s = min(_QUIET_S, until_s - time.monotonic())
     return read.decode(errors="replace")
+
+
+def is_whole(dump: str) -> bool:
+    """Whether the outermost frame, or the deepest that is told, has come."""
+    stacks = _DUMP.findall(dump)
+    return bool(stacks) and stacks[-1].endswith(_OUTERMOST)
 
 
 def places(dump: str) -> list[Place]:
@@ -106,9 +122,11 @@ def own_place(stack: Iterable[Place], root: str) -> Place | None:
     return next((place for place in stack if _is_own(place.path, root)), None)
 
 
-def root_of(module_file: str | None, package: str) -> str:
+def own_root(environment: type) -> str:
     """The folder of an environment's package, or the file of its module."""
-    path = Path(module_file or ".").resolve()
+    module = environment.__module__
+    package = module.partition(".")[0]
+    path = Path(getattr(sys.modules.get(module), "__file__", None) or ".").resolve()
     for folder in path.parents if package != _OURS else ():
         if folder.name == package:
             return f"{folder}{os.sep}"
