@@ -58,7 +58,7 @@ def up(
         adapters=adapter,
         gateway_options=gateway,
         gpu_options=gpu,
-        env_worker=environments,
+        env_options=environments,
         command=("warren", *sys.argv[1:]),
     )
     try:

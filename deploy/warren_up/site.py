@@ -43,7 +43,7 @@ class Site:
     gateway_options: GatewayOptions = SITE_DEFAULTS
     """`home`, `host` and `port` are those above."""
     gpu_options: GpuWorkerOptions = GPU_DEFAULTS
-    env_worker: EnvWorkerSettings = ENV_DEFAULTS
+    env_options: EnvWorkerSettings = ENV_DEFAULTS
     command: Sequence[str] = ("warren", "up")
     """What it was started with."""
 
@@ -85,6 +85,9 @@ class Site:
             log_dir=self.logs,
             seed=0,  # of the only sampler, which need not differ from others
         )
+
+    def env_worker(self) -> EnvWorkerSettings:
+        return self.env_options.model_copy(update={"log_dir": self.logs})
 
 
 @asynccontextmanager
@@ -164,7 +167,7 @@ class _Start:
         await asyncio.to_thread(import_module, "warren_env_worker.service")
         from warren_env_worker.service import serve_env_worker
 
-        await serve_env_worker(broker, self._site.env_worker)
+        await serve_env_worker(broker, self._site.env_worker())
 
     async def _workers(self) -> None:
         settings = await self._gpu_settings

@@ -50,6 +50,7 @@ def env_worker(
         machine.
     """
     from warren.errors import ConfigurationError
+    from warren.settings import warren_home
 
     if broker is None and gateway is None:
         raise ConfigurationError(
@@ -57,7 +58,8 @@ def env_worker(
             hint="Give --broker amqp://host or set WARREN_BROKER_URL. Where no broker is in reach:"
             " --gateway https://host. To run everything in one process: warren up",
         )
-    settings = options.model_copy(update={"worker": new_worker_id("env")})
+    given = {"worker": new_worker_id("env"), "log_dir": warren_home() / "logs"}
+    settings = options.model_copy(update=given)
     if gateway is not None:
         from warren.settings import find_settings
 

@@ -16,6 +16,7 @@ name_options(
         "environments": Parameter(name="--env", negative=()),
         "only_named": Parameter(name="--only"),
         "n_processes": Parameter(name="--processes"),
+        "log_dir": UNLISTED,
         "worker": UNLISTED,
     },
 )

@@ -10,6 +10,7 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib.metadata import entry_points
+from pathlib import Path
 
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.opening import EnvironmentUnusable
@@ -26,7 +27,7 @@ async def hosted(settings: EnvWorkerSettings) -> AsyncGenerator[dict[str, Host]]
     """The hosts by name, running until the context is left. Raises `EnvironmentUnusable`."""
     unusable: EnvironmentUnusable | None = None
     async with asyncio.TaskGroup() as group:
-        crew = _Crew(group, settings.n_processes)
+        crew = _Crew(group, settings.n_processes, settings.log_dir)
         try:
             await _assemble(crew, settings)
             yield crew.hosts
@@ -49,11 +50,12 @@ async def _assemble(crew: "_Crew", settings: EnvWorkerSettings) -> None:
 
 
 class _Crew:
-    def __init__(self, group: asyncio.TaskGroup, n_processes: int) -> None:
+    def __init__(self, group: asyncio.TaskGroup, n_processes: int, log_dir: Path | None) -> None:
         self.hosts: dict[str, Host] = {}
         self._references: dict[str, str] = {}
         self._group = group
         self._n_processes = n_processes
+        self._log_dir = log_dir
         self._running: list[asyncio.Task[None]] = []
 
     def add(self, name: str, reference: str) -> None:
@@ -79,7 +81,7 @@ class _Crew:
             task.cancel()
 
     def _run(self, reference: str) -> Host:
-        host = Host(reference, n_processes=self._n_processes)
+        host = Host(reference, n_processes=self._n_processes, log_dir=self._log_dir)
         self._running.append(self._group.create_task(host.run(), name=f"host {reference}"))
         return host
 

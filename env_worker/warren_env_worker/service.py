@@ -27,6 +27,7 @@ from warren_broker.topology import CANCELLATIONS, RUNS, Home, WorkQueue, home, i
 from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
 from warren_env_worker.interactions import Interactions
 from warren_env_worker.outbound import opened_outbound
+from warren_env_worker.output.log import log_folder
 from warren_env_worker.registry import hosted
 from warren_env_worker.settings import EnvWorkerSettings
 from warren_env_worker.successor import Taken
@@ -111,6 +112,8 @@ async def _serve(
 ) -> None:
     interactions, offers = worker.interactions, worker.offers
     log.info("%s serves %s on %s", worker.settings.worker, ", ".join(offers), broker.description)
+    if worker.settings.log_dir is not None:
+        log.info("what environments print is kept in %s", log_folder(worker.settings.log_dir))
     try:
         async with asyncio.TaskGroup() as group:
             for name, (starts, steps) in zip(offers, inboxes, strict=True):

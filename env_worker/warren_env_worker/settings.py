@@ -1,5 +1,7 @@
 """Settings of one env worker: what it hosts and how much of it."""
 
+from pathlib import Path
+
 from pydantic import Field
 
 from warren_schemas.base import Frozen
@@ -21,4 +23,6 @@ class EnvWorkerSettings(Frozen):
     capacity: PositiveInt = 1024
     """Most episodes of one environment that are live at once; no new one is taken while there are so
     many."""
+    log_dir: Path | None = None
+    """What environments print goes to files in this folder; None: to this process's own output."""
     worker: WorkerId = Field(default_factory=_new_id)

@@ -386,3 +386,28 @@ class SharedBlabber(Blabber):
         print("printed", token)
         logging.getLogger("blabber").error("logged %s", token)
         raise ValueError(f"raised {token}")
+
+
+class Speaker(Letters):
+    """Prints from Python and from below it."""
+
+    isolation = "process"
+
+    def step(self, action: str) -> StepResult:
+        print("printed by Python")
+        os.write(1, b"printed from below")
+        return super().step(action)
+
+
+class SharedSpeaker(Speaker):
+    isolation = "shared"
+
+
+class LastWords(Letters):
+    """Ends right after it has spoken, within a line."""
+
+    isolation = "process"
+
+    def step(self, action: str) -> StepResult:
+        os.write(1, b"goodbye")
+        os._exit(1)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from tests.support.interacting import spec
 from tests.support.processes import children_running
@@ -64,9 +65,12 @@ def child_pids() -> list[int]:
 
 
 @asynccontextmanager
-async def hosting(class_name: str, *, n_processes: int = 1) -> AsyncGenerator[Host]:
+async def hosting(
+    class_name: str, *, n_processes: int = 1, log_dir: Path | None = None
+) -> AsyncGenerator[Host]:
     """A running host of a class of `tests.support.environments`."""
-    host = Host(f"tests.support.environments:{class_name}", n_processes=n_processes)
+    reference = f"tests.support.environments:{class_name}"
+    host = Host(reference, n_processes=n_processes, log_dir=log_dir)
     running = asyncio.create_task(host.run(), name="host")
     try:
         yield host

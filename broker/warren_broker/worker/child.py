@@ -70,11 +70,14 @@ class Child:
         n_threads: int = 1,
         environment: Mapping[str, str] | None = None,
         log_path: Path | None = None,
+        output: int | None = None,
+        descriptors: Sequence[int] = (),
     ) -> "Child":
         """Run `python -m module arguments` with our socket; `Channel.inherited()` is its end.
 
         `n_threads` bounds OpenMP and friends: spinning threads cost 5 to 25 times on few cores.
-        The child's output goes to `log_path`, or where ours goes.
+        The child's output goes to `log_path`, or to the descriptor `output`, or where ours goes.
+        It gets these open `descriptors`, besides.
         """
         variables = {
             **os.environ,
@@ -89,7 +92,14 @@ class Child:
             variables[_FD_VARIABLE] = str(descriptor)
             return [sys.executable, "-m", module, *arguments]
 
-        return await cls.launch(name, program, variables=variables, log_path=log_path)
+        return await cls.launch(
+            name,
+            program,
+            variables=variables,
+            descriptors=descriptors,
+            log_path=log_path,
+            output=output,
+        )
 
     @classmethod
     async def launch(
@@ -100,6 +110,7 @@ class Child:
         variables: Mapping[str, str],
         descriptors: Sequence[int] = (),
         log_path: Path | None = None,
+        output: int | None = None,
     ) -> "Child":
         """Run what `program` says; it is told the descriptor of the child's end of our socket.
 
@@ -115,6 +126,7 @@ class Child:
                     variables=variables,
                     descriptors=(fd, *descriptors),
                     log_path=log_path,
+                    output=output,
                 )
             except OSError:
                 ours.close()

@@ -28,16 +28,19 @@ class Process:
         variables: Mapping[str, str],
         descriptors: Sequence[int],
         log_path: Path | None,
+        output: int | None = None,
     ) -> None:
         """Start it, from the loop's own thread: it may wish to die with its parent *thread*.
 
-        It gets these environment variables and open descriptors, and no others. Raises `OSError`.
+        It gets these environment variables and open descriptors, and no others. What it prints goes
+        to the file at `log_path`, or else to the descriptor `output`, or else where ours goes.
+        Raises `OSError`.
         """
         self.name = name
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[None] = self._loop.create_future()
         """Done once it and all of its session are dead."""
-        self._popen = _start(command, variables, descriptors, log_path)
+        self._popen = _start(command, variables, descriptors, log_path, output)
         try:
             self._exit = os.pidfd_open(self._popen.pid)
         except OSError:
@@ -102,16 +105,17 @@ def _start(
     variables: Mapping[str, str],
     descriptors: Sequence[int],
     log_path: Path | None,
+    output: int | None,
 ) -> "subprocess.Popen[bytes]":
     with contextlib.ExitStack() as stack:
-        output = stack.enter_context(log_path.open("ab")) if log_path else None
+        sink = stack.enter_context(log_path.open("ab")) if log_path else output
         return subprocess.Popen(
             command,
             env=variables,
             pass_fds=descriptors,
             stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
+            stdout=sink,
+            stderr=sink,
             start_new_session=True,
         )
 

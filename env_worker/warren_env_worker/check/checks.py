@@ -1,20 +1,27 @@
 """The checks themselves: each plays some episodes and says what it found.
 
+- an episode ends
 - the same seed shows the same, whatever the state of the global random generators
 - the global random state is left alone
+- answers are rewarded differently
 - what it demonstrates scores best, and no junk raises or scores better
 - what it shows does not hold the answer
 - every call is within its limits, with room to spare
 - memory stays flat over many episodes
 """
 
+import contextlib
+import itertools
 import random
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from warren_env_worker.check.finding import Finding, bad, good, unknown
+from warren_env_worker.check.copying import leak
+from warren_env_worker.check.finding import Finding, Mark, bad, good, unknown
 from warren_env_worker.check.probe import (
     Played,
+    Policy,
     Probe,
     can_demonstrate,
     demonstrated,
@@ -28,7 +35,10 @@ N_FOR_MEMORY = 50
 MAX_GROWTH_MIB = 32.0
 ROOM = 0.5
 """A call that takes more of its limit than this is too slow for a busy machine."""
-MIN_LEAK_CHARS = 3
+MAX_TURNS = 256
+"""An episode that goes on for longer never ends, as far as this check can tell."""
+MAX_ENDING_S = 20.0
+"""How long the check for that may play."""
 
 JUNK = (
     "", " ", "junk", "None", "nan", "-1", "0" * 5000, "{" * 2000, "\x00\x07", "ü🎲\u202e", "</think>",
@@ -36,21 +46,73 @@ JUNK = (
 )  # fmt: skip
 
 Check = Callable[[Probe, str], Finding]
+Begin = Callable[[str], None]
 
 
-def run_checks(probe: Probe) -> Iterator[Finding]:
-    """One finding for each check, in their order; the others are left out if it can't be played."""
-    try:
-        probe.play(0, saying(JUNK[2:3]))
-    except Refusal as refusal:
-        yield bad("it can be played", refusal.reason)
-        return
-    yield good("it can be played")
-    for what, check in CHECKS:
+def run_checks(probe: Probe, begin: Begin = lambda _: None) -> Iterator[Finding]:
+    """One finding for each check, in their order; `begin` is told of each one before it runs.
+
+    The others are left out if it can't be played, or if no episode ends.
+    """
+    for number, (what, check) in enumerate(CHECKS):
+        begin(what)
         try:
-            yield check(probe, what)
+            found = check(probe, what)
         except Refusal as refusal:
-            yield bad(what, refusal.reason)
+            found = bad(what, refusal.reason)
+        yield found
+        if found.mark is Mark.BAD and number < N_NEEDED:
+            return
+
+
+def _can_be_played(probe: Probe, what: str) -> Finding:
+    probe.play(0, saying(JUNK[2:3]), max_turns=1)
+    return good(what)
+
+
+def _ends(probe: Probe, what: str) -> Finding:
+    policies: dict[str, Policy] = {"junk": saying(JUNK)}
+    if can_demonstrate(probe.environment):
+        policies["demonstrations"] = demonstrated
+    endless, until_s = list[str](), time.monotonic() + MAX_ENDING_S
+    n_turns = 0
+    for name, policy in policies.items():
+        try:
+            played = probe.play(0, policy, max_turns=MAX_TURNS, until_s=until_s)
+        except Refusal:  # an end, too; other checks tell of it
+            continue
+        n_turns = max(n_turns, len(played.actions))
+        if not played.is_over:
+            endless.append(name)
+    told = f"goes on after {n_turns} turns: step() returned neither done=True nor truncated=True"
+    if len(endless) == len(policies):
+        return bad(what, f"an episode never ends: it {told}")
+    if endless:
+        return unknown(what, f"with {endless[0]}, an episode {told}; a run's max_turns cuts it")
+    return good(what)
+
+
+def _differs(probe: Probe, what: str) -> Finding:
+    rewards = _rewards(probe)
+    if len(set(rewards)) > 1:
+        return good(what, f"from {min(rewards):.3g} to {max(rewards):.3g}")
+    if not rewards:
+        return bad(what, "no episode got a reward; return one from step() or score()")
+    told = f"the reward is constant: {rewards[0]:g} in all of {len(rewards)} episodes"
+    if can_demonstrate(probe.environment) or rewards[0] > 0:
+        return bad(what, f"{told}, whatever was said; nothing can be learned from it")
+    return unknown(what, f"{told}. Was no answer right? With demonstrate(), this check could tell")
+
+
+def _rewards(probe: Probe) -> list[float]:
+    """Of junk that it takes, and of the environment's own answers."""
+    played = list[Played]()
+    for index, words in itertools.product(range(2), JUNK):
+        with contextlib.suppress(Refusal):  # the next check tells of it
+            played.append(probe.play_once(index, words))
+    if can_demonstrate(probe.environment):
+        played += [probe.play_once(index, None) for index in range(N_TASKS)]
+    return [each.reward for each in played if each.reward is not None]
 
 
 def _repeats(probe: Probe, what: str) -> Finding:
@@ -90,9 +152,11 @@ def _scores(probe: Probe, what: str) -> Finding:
     rewards = [played.reward for played in junk if played.reward is not None]
     if not can_demonstrate(probe.environment):
         return unknown(what, f"{len(junk)} junk answers did not raise; it has no demonstrate()")
-    best = [probe.play(index, demonstrated).reward or 0.0 for index in range(N_TASKS)]
+    best = [probe.play_once(index, None).reward or 0.0 for index in range(N_TASKS)]
     mean = sum(best) / len(best)
     highest = max(rewards, default=float("-inf"))
+    if rewards and set(rewards) == set(best):
+        return unknown(what, "the reward is constant")
     if rewards and sum(rewards) / len(rewards) >= mean:
         return bad(what, f"junk scores {highest:g} at best, demonstrations {mean:.3g} on average")
     return good(what, f"demonstrations {mean:.3g} on average, junk {highest:g} at best")
@@ -100,31 +164,11 @@ def _scores(probe: Probe, what: str) -> Finding:
 
 def _junk(probe: Probe, index: int, words: str) -> Played:
     try:
-        return probe.play(index, saying([words]))
+        return probe.play_once(index, words)
     except Refusal as refusal:
         raise Refusal(
             refusal.kind, f"the answer {words[:20]!r} makes it fail: {refusal.reason}"
         ) from refusal
-
-
-def _leak(probe: Probe, what: str) -> Finding:
-    """The right answer of a task of one turn, found word for word in what is shown."""
-    if not can_demonstrate(probe.environment):
-        return unknown(what, "it has no demonstrate() to compare with")
-    n_leaks = n_seen = 0
-    for index in range(N_TASKS):
-        played = probe.play(index, demonstrated)
-        answer = played.actions[0]
-        if len(played.actions) == 1 and len(answer) >= MIN_LEAK_CHARS:
-            n_seen += 1
-            n_leaks += answer in played.shown[0]
-    if n_leaks and n_leaks == n_seen:
-        return bad(what, f"the demonstrated answer stands in all of {n_seen} first observations")
-    return (
-        good(what)
-        if n_seen
-        else unknown(what, "its answers are too short to tell, or of many turns")
-    )
 
 
 def _limits(probe: Probe, what: str) -> Finding:
@@ -165,10 +209,16 @@ def _resident_mib() -> float:
 
 
 CHECKS: tuple[tuple[str, Check], ...] = (
+    ("it can be played", _can_be_played),
+    ("its episodes end", _ends),
     ("the same seed shows the same", _repeats),
     ("the global random state is left alone", _global_chance),
+    ("answers are rewarded differently", _differs),
     ("demonstrations beat junk, and junk does no harm", _scores),
-    ("what it shows holds no answer", _leak),
+    ("what it shows holds no answer", leak),
     ("calls are well within their limits", _limits),
     ("memory stays flat", _memory),
 )
+N_NEEDED = 2
+"""So many of the first must hold for the others to make sense."""
+WIDTH = max(len(what) for what, _ in CHECKS)

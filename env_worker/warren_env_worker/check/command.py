@@ -3,9 +3,13 @@
 Invariant: importing this module loads nothing heavy; `warren --help` reads it.
 """
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from warren.cli.output import Output
+    from warren_env_worker.check.printed import Printed
 
 
 def check(
@@ -14,8 +18,12 @@ def check(
     *,
     config: Annotated[str, Parameter()] = "{}",
     split: str = "train",
+    show_output: bool = False,
 ) -> int:
     """Play an environment, and say whether it keeps what is asked of one.
+
+    It is played in a process of its own, which may hang, crash or print: what it waits for, and how
+    it died, is told; what it prints goes to a file of its own.
 
     For example:
         warren env check my_package.my_module:MyEnv
@@ -29,24 +37,45 @@ def check(
         What its constructor gets, as JSON.
     split
         Which of its tasks are played.
+    show_output
+        Show what it printed, episode by episode.
     """
-    import os
-    import sys
+    import asyncio
 
+    from warren.cli.output import make_output
     from warren.errors import ConfigurationError
-    from warren_env_worker.check.checks import run_checks
-    from warren_env_worker.check.finding import Mark, report
-    from warren_env_worker.check.probe import Probe
-    from warren_env_worker.host.importing import ImportFailed, import_environment
+    from warren.settings import warren_home
+    from warren_env_worker.check.checks import WIDTH
+    from warren_env_worker.check.finding import Mark, line, verdict
+    from warren_env_worker.check.watching import CannotImport, watched
+    from warren_env_worker.output.log import OutputLog, log_path
 
-    sys.path.insert(0, os.getcwd())
+    output, read = make_output(), _read(config)
+    log = OutputLog(log_path(warren_home() / "logs", environment))
+    output.line(f"Checking {environment}")
+    job = watched(
+        environment, read, split, log,
+        tell=lambda finding: output.line(line(finding, WIDTH)),
+        say=lambda words: output.line(f"    … {words}", "dim"),
+    )  # fmt: skip
     try:
-        found = import_environment(environment)
-    except ImportFailed as error:
+        findings, printed = asyncio.run(job)
+    except CannotImport as error:
         raise ConfigurationError(str(error), hint="Write module:Class.") from error
-    findings = list(run_checks(Probe(found, _read(config), split)))
-    print(report(environment, findings))
+    output.line(verdict(environment, findings))
+    _tell_output(output, printed, shows=show_output)
     return 1 if any(finding.mark is Mark.BAD for finding in findings) else 0
+
+
+def _tell_output(output: "Output", printed: "Printed", *, shows: bool) -> None:
+    if printed.n_lines == 0:
+        if shows:
+            output.line("It printed nothing.")
+        return
+    hint = ":" if shows else "; --show-output shows them"
+    output.line(f"It printed {printed.n_lines} lines, kept in {printed.log.path}{hint}")
+    if shows:
+        output.line(printed.shown)
 
 
 def _read(config: str) -> dict[str, object]:

@@ -32,10 +32,16 @@ def unknown(what: str, told: str) -> Finding:
     return Finding(what, Mark.UNKNOWN, told)
 
 
-def report(name: str, findings: Sequence[Finding]) -> str:
-    """One line for each finding, and one for all."""
-    width = max(len(finding.what) for finding in findings)
-    lines = [f"  {f.mark} {f.what.ljust(width)}  {f.told}".rstrip() for f in findings]
+def line(finding: Finding, width: int = 0) -> str:
+    """How it reads; what was looked at is `width` characters wide."""
+    return f"  {finding.mark} {finding.what.ljust(width)}  {finding.told}".rstrip()
+
+
+def verdict(name: str, findings: Sequence[Finding]) -> str:
     n_bad = sum(finding.mark is Mark.BAD for finding in findings)
-    verdict = "all is well" if n_bad == 0 else f"{n_bad} of {len(findings)} checks failed"
-    return "\n".join([f"Checking {name}", *lines, f"{name}: {verdict}"])
+    n_unknown = sum(finding.mark is Mark.UNKNOWN for finding in findings)
+    if n_bad:
+        return f"{name}: {n_bad} of {len(findings)} checks failed"
+    if n_unknown:
+        return f"{name}: nothing wrong was found; {n_unknown} of {len(findings)} checks can't tell"
+    return f"{name}: all is well"

@@ -1,28 +1,28 @@
-"""Playing an environment in this process, held against its contract and its limits.
-
-Invariant: a call of user code that outlives its limit is interrupted by a signal, so that a check
-ends whatever is checked (unless it blocks in native code for ever).
-"""
+"""Playing an environment in this process, held against its contract and its limits (`limits`)."""
 
 import asyncio
 import inspect
+import math
 import random
-import signal
+import sys
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from warren.environment import Context, Env, NoDemonstrations
+from warren_env_worker.check.limits import CallLimits, TookTooLong
 from warren_env_worker.host import contract
 from warren_env_worker.host.catalogue import Catalogue
 from warren_env_worker.host.protocol import Config, Message, Start
-from warren_env_worker.host.refusal import Refusal, blame
+from warren_env_worker.host.refusal import Refusal, blame, error_refusal
+from warren_env_worker.output.stack import own_root
 
 MAX_TURNS = 64
 Policy = Callable[[Env[Any], int], str]
 """From the live environment and the turn to an action."""
+Announce = Callable[[str], None]
+"""Told the name of each episode before it begins."""
 
 
 @dataclass(slots=True)
@@ -41,9 +41,24 @@ class Played:
 class Probe:
     """Raises `Refusal`, with one line for a person, for whatever user code does wrong."""
 
-    def __init__(self, environment: type[Env[Any]], config: Config, split: str) -> None:
+    def __init__(
+        self,
+        environment: type[Env[Any]],
+        config: Config,
+        split: str,
+        *,
+        announce: Announce = lambda _: None,
+        watch: int | None = None,
+    ) -> None:
+        """`watch` is a descriptor to which the stack of a call is written that no signal ends."""
         self.environment = environment
         self._package = environment.__module__.partition(".")[0]
+        self.root = own_root(environment)
+        """Where its own code lies."""
+        self._announce = announce
+        self._watch = watch
+        self._n_episodes = 0
+        self._known: dict[tuple[int, str | None], Played] = {}
         self._config = config
         self._split = split
         self._catalogue = Catalogue(environment)
@@ -52,35 +67,62 @@ class Probe:
         return Start(
             config=self._config, seed=11, member=member, max_turns=MAX_TURNS, split=self._split,
             index=index, order_seed=0, shuffle=True, num_samples=None, demonstrates=False,
-            tool_format=None, secrets=(),
+            tool_format=None, secrets=(), tag="",
         )  # fmt: skip
 
-    def play(self, index: int, policy: Policy) -> Played:
-        """An episode of the `index`-th task."""
+    def play(
+        self,
+        index: int,
+        policy: Policy,
+        *,
+        max_turns: int = MAX_TURNS,
+        until_s: float = math.inf,
+    ) -> Played:
+        """An episode of the `index`-th task; no turn begins after `until_s` of the monotonic clock."""
+        self._n_episodes += 1
+        self._announce(f"episode {self._n_episodes}, task {index}")
         try:
-            return asyncio.run(self._play(self.start(index), policy))
+            return asyncio.run(self._play(self.start(index), policy, max_turns, until_s))
         except Refusal:
             raise
+        except TookTooLong as late:
+            raise error_refusal(str(late)) from late
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
             raise blame(error, self._package) from error
 
-    async def _play(self, start: Start, policy: Policy) -> Played:
-        limits, played = self.environment.limits, Played()
+    def play_once(self, index: int, words: str | None) -> Played:
+        """The episode in which these words are said at each turn, or what is demonstrated; several
+        checks look at the same one."""
+        key = (index, words)
+        if key not in self._known:
+            self._known[key] = self.play(index, demonstrated if words is None else saying([words]))
+        return self._known[key]
+
+    async def _play(self, start: Start, policy: Policy, max_turns: int, until_s: float) -> Played:
+        calls = CallLimits(self.root, self._watch)
+        limits, played = self.environment.limits, Played(longest_s=calls.longest_s)
         if not self._catalogue.has_loaded(start):
-            with _limited("tasks()", limits.load_s, played):
+            with calls.limited("tasks()", limits.load_s):
                 self._catalogue.load(start)
-        environment = self._catalogue.make(start.config)
+        with calls.limited("the constructor", limits.reset_s):
+            environment = self._catalogue.make(start.config)
         ctx = Context.derive(start.seed, start.split, start.index, start.member)
         environment.context = ctx
-        with _limited("reset()", limits.reset_s, played):
+        with calls.limited("reset()", limits.reset_s):
             shown = await _result(environment.reset(self._catalogue.task(start), ctx))
-        _note(played, contract.messages(shown, "reset()", limits.observation_chars))
-        for turn in range(MAX_TURNS):
-            action = policy(environment, turn)
+        messages = contract.messages(shown, "reset()", limits.observation_chars)
+        with calls.limited("system_prompt()", limits.reset_s):
+            prompt = contract.prompt(environment.system_message())
+        _note(played, messages if prompt is None else [("system", prompt), *messages])
+        for turn in range(max_turns):
+            if time.monotonic() > until_s:
+                break
+            with calls.limited("demonstrate()", limits.step_s):
+                action = policy(environment, turn)
             played.actions.append(action)
-            with _limited("step()", limits.step_s, played):
+            with calls.limited("step()", limits.step_s):
                 result = contract.step_result(await _result(environment.step(action)))
             contract.metrics(result.metrics)
             _reward(played, contract.reward(result.reward))
@@ -88,10 +130,10 @@ class Probe:
             if result.done or result.truncated:
                 played.is_over = True
                 break
-        with _limited("score()", limits.score_s, played):
+        with calls.limited("score()", limits.score_s):
             scored = contract.score(await _result(environment.score()))
         _reward(played, scored[0] if scored else None)
-        with _limited("close()", limits.step_s, played):
+        with calls.limited("close()", limits.step_s):
             await _result(environment.close())
         return played
 
@@ -140,27 +182,8 @@ def _reward(played: Played, reward: float | None) -> None:
         played.reward = (played.reward or 0.0) + reward
 
 
-@contextmanager
-def _limited(where: str, limit_s: float, played: Played) -> Generator[None]:
-    def late(*_: object) -> None:
-        raise TimeoutError(f"{where} took longer than {limit_s:g} s")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, limit_s)
-    begun_s = time.monotonic()
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-        taken_s = time.monotonic() - begun_s
-        played.longest_s[where] = max(taken_s, played.longest_s.get(where, 0.0))
-
-
 def shuffle_global_chance(seed: int) -> None:
     """Another state of the global random generators."""
-    import sys
-
     random.seed(seed)
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:

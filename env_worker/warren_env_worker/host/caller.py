@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from warren_env_worker.host.cell import Cell
 from warren_env_worker.host.refusal import Refusal
+from warren_env_worker.output.stack import own_place, places_of_coroutine
 from warren_schemas.episode import FailureKind
 
 P = ParamSpec("P")
@@ -48,8 +49,9 @@ class Caller:
         await asyncio.wait({task}, timeout=limit_s)
         if task.done():
             return task.result()
+        where = _where(result)
         task.cancel()  # it may refuse to end; nobody waits for it
-        raise Refusal(FailureKind.ENVIRONMENT_TIMEOUT, f"took longer than {limit_s:g} s")
+        raise Refusal(FailureKind.ENVIRONMENT_TIMEOUT, f"took longer than {limit_s:g} s{where}")
 
     async def _marked(self, call: int, limit_s: float, result: Awaitable[ResultT]) -> ResultT:
         return await _Marked(result, lambda: self._cell.enter(call, limit_s), self._cell.leave)
@@ -82,6 +84,13 @@ class _Marked(Awaitable[ResultT]):
                 resume = _thrower(steps, error)
             else:
                 resume = _sender(steps, sent)
+
+
+def _where(result: Awaitable[object]) -> str:
+    """Where a coroutine of user code waits, as the end of a sentence."""
+    awaiting = places_of_coroutine(result)
+    place = own_place(awaiting, awaiting[-1].path) if awaiting else None
+    return f"; it waits at {place}" if place else ""
 
 
 def _thrower(steps: Generator[Any, Any, Any], error: BaseException) -> Callable[[], Any]:

@@ -22,6 +22,7 @@ from warren_env_worker.host.loops import is_async, serve
 from warren_env_worker.host.nursery import Nursery
 from warren_env_worker.host.protocol import Description, Unusable, pack_greeting
 from warren_env_worker.host.secrets import WithoutSecrets
+from warren_env_worker.output.stack import answer_signals, own_root
 
 _STDOUT, _STDERR = 1, 2
 
@@ -30,6 +31,7 @@ def main() -> None:
     channel = Channel.inherited()
     os.dup2(_STDERR, _STDOUT)
     sys.stdout = sys.stderr = WithoutSecrets.before(sys.stderr)
+    answer_signals(_STDERR)  # what is forked from here answers, too
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     reference, cell = sys.argv[1:]
     try:
@@ -54,6 +56,7 @@ def _description(environment: type[Env[Any]]) -> Description:
         max_episodes=limits.max_episodes,
         shortest_s=min(each_s),
         longest_s=max(each_s),
+        root=own_root(environment),
     )
 
 

@@ -1,18 +1,26 @@
 """The host of one environment: its episodes, spread over a pool of child processes."""
 
 import asyncio
+from pathlib import Path
 
 from warren_env_worker.host.process import EnvironmentProcess
 from warren_env_worker.host.protocol import Description
 from warren_env_worker.host.request import Request
+from warren_env_worker.output.log import OutputLog, log_path
 
 
 class Host:
     """Answers requests while `run` runs. A slot is one live episode, bound to one process."""
 
-    def __init__(self, reference: str, *, n_processes: int = 1) -> None:
-        """`reference` is `module:Class`; it is imported in the children only."""
-        self._processes = [EnvironmentProcess(reference) for _ in range(n_processes)]
+    def __init__(
+        self, reference: str, *, n_processes: int = 1, log_dir: Path | None = None
+    ) -> None:
+        """`reference` is `module:Class`; it is imported in the children only.
+
+        What it prints goes to its file in `log_dir`, or where our output goes.
+        """
+        log = OutputLog(log_path(log_dir, reference)) if log_dir else None
+        self._processes = [EnvironmentProcess(reference, log) for _ in range(n_processes)]
         self._n_open = [0] * n_processes
         self._n_slots = 0
 

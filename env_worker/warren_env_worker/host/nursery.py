@@ -35,6 +35,7 @@ from warren_env_worker.host.protocol import (
 )
 from warren_env_worker.host.refusal import blame
 from warren_env_worker.host.stage import is_last
+from warren_env_worker.output.stack import own_root
 from warren_schemas.episode import FailureKind
 
 LOOK_S = 0.05
@@ -50,6 +51,7 @@ class Nursery:
         self._cell = cell
         self._environment = environment
         self._package = environment.__module__.partition(".")[0]
+        self._root = own_root(environment)
         self._catalogue = Catalogue(environment)
         self._loader = Caller(cell, is_async=False)
         self._selector = selectors.DefaultSelector()
@@ -227,7 +229,8 @@ class Nursery:
         for offspring in (*self._live.values(), *self._leaving):
             if offspring.cell.call != IDLE and offspring.cell.remaining_s <= 0:
                 limit_s = offspring.cell.limit_s
-                offspring.sentence = f"a call took longer than {limit_s:g} s"
+                where = offspring.where(self._root)
+                offspring.sentence = f"a call took longer than {limit_s:g} s{where}"
                 self._end(offspring)
             elif self._is_stuck(offspring):
                 offspring.sentence = "its process was silent for too long"

@@ -23,12 +23,10 @@ from typing import Any
 from warren_broker.worker.child import Channel
 from warren_env_worker.host.cell import Cell, SharedCell
 from warren_env_worker.host.protocol import Call, Start
-from warren_env_worker.host.secrets import bytes_without_secrets
+from warren_env_worker.output.episode import EpisodeOutput
 
 SEND_S = 5.0
 """How long a child that waits for its next call may take to read it."""
-MAX_OUTPUT_BYTES = 65_536
-"""Of what an episode prints, so much goes to the log."""
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 MAX_FILES = 65_536
 _PR_SET_PDEATHSIG = 1
@@ -42,7 +40,9 @@ Serve = Callable[[Channel, Cell], None]
 class Offspring:
     """The nursery's side of one episode's process."""
 
-    def __init__(self, slot: int, pid: int, talk: socket.socket, output: int, cell: Cell) -> None:
+    def __init__(
+        self, slot: int, pid: int, talk: socket.socket, output: int, cell: Cell, tag: str
+    ) -> None:
         self.slot = slot
         self.pid = pid
         self.talk = talk
@@ -55,7 +55,7 @@ class Offspring:
         self.sentence: str | None = None
         """Why it was killed for being late."""
         self._received = bytearray()
-        self._n_printed = 0
+        self._printed = EpisodeOutput(output, tag)
 
     def ask(self, call: Call, frame: bytes) -> None:
         """Raises `OSError` if it does not read."""
@@ -89,14 +89,11 @@ class Offspring:
 
     def pass_output_on(self) -> bool:
         """What it printed, to the log, up to a limit; False when nothing more will come."""
-        printed = bytes_without_secrets(os.read(self.output, _MIB))
-        room = max(0, MAX_OUTPUT_BYTES - self._n_printed)
-        self._n_printed += len(printed)
-        if room:
-            os.write(_STDERR, printed[:room])
-            if len(printed) > room:
-                os.write(_STDERR, b"\n... more output of this episode is dropped\n")
-        return bool(printed)
+        return self._printed.pass_on()
+
+    def where(self, root: str) -> str:
+        """Where it waits, as the end of a sentence; blocks for a moment."""
+        return self._printed.where(self.pid, root)
 
     def kill(self) -> None:
         """It, and whatever it has started."""
@@ -109,6 +106,7 @@ class Offspring:
         """Reap it and let go of everything; how it ended."""
         self.kill()
         _, status = os.waitpid(self.pid, 0)
+        self._printed.end()
         self.talk.close()
         os.close(self.output)
         os.close(self.exit)
@@ -138,7 +136,7 @@ def fork(slot: int, start: Start, memory_mb: int | None, serve: Serve) -> Offspr
         ours.callback(_put_down, pid)
         with contextlib.suppress(OSError):  # the child does the same; whoever comes first
             os.setpgid(pid, pid)
-        offspring = Offspring(slot, pid, talk, output, cell)
+        offspring = Offspring(slot, pid, talk, output, cell, start.tag)
         ours.pop_all()  # they are the offspring's from now on
         return offspring
 

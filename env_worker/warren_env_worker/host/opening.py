@@ -9,6 +9,9 @@ from warren_broker.worker.child import Child, ChildDied
 from warren_env_worker.host.cell import SharedCell
 from warren_env_worker.host.protocol import Description, Unusable, unpack_greeting
 from warren_env_worker.host.session import Session
+from warren_env_worker.output.kept import KeptOutput
+from warren_env_worker.output.log import OutputLog
+from warren_env_worker.output.pump import Pump, pumped
 
 CHILD_MODULE = "warren_env_worker.host.child"
 IMPORT_LIMIT_S = 120.0
@@ -22,22 +25,38 @@ class EnvironmentUnusable(ConfigurationError):
 
 
 @asynccontextmanager
-async def opened(reference: str) -> AsyncGenerator[Session]:
-    """A child that has imported its environment. Raises `EnvironmentUnusable`."""
+async def opened(reference: str, log: OutputLog | None = None) -> AsyncGenerator[Session]:
+    """A child that has imported its environment. Raises `EnvironmentUnusable`.
+
+    What it prints goes to the log, or where our output goes.
+    """
     cell = SharedCell()
     try:
-        child = await _spawned(reference, cell)
+        kept = KeptOutput(log) if log is not None else None
+        child, pump = await _printing(reference, cell, kept)
         try:
-            yield Session(child, cell, await _greeted(child))
+            yield Session(child, cell, await _greeted(child), kept)
         finally:
             await child.close(grace_s=CLOSE_GRACE_S)
+            if kept is not None and pump is not None:
+                await asyncio.to_thread(pump.drain)
+                kept.end()
     finally:
         cell.close()
 
 
-async def _spawned(reference: str, cell: SharedCell) -> Child:
+async def _printing(
+    reference: str, cell: SharedCell, kept: KeptOutput | None
+) -> tuple[Child, Pump | None]:
+    if kept is None:
+        return await _spawned(reference, cell, None), None
+    with pumped(reference, kept.keep) as (sink, pump):
+        return await _spawned(reference, cell, sink), pump
+
+
+async def _spawned(reference: str, cell: SharedCell, output: int | None) -> Child:
     try:
-        return await Child.spawn(reference, CHILD_MODULE, (reference, cell.path))
+        return await Child.spawn(reference, CHILD_MODULE, (reference, cell.path), output=output)
     except OSError as error:
         raise EnvironmentUnusable(f"no process can be started for {reference}: {error}") from error
 

@@ -11,14 +11,16 @@ from warren_env_worker.host.backlog import Backlog, Entry
 from warren_env_worker.host.opening import EnvironmentUnusable, opened
 from warren_env_worker.host.protocol import IDLE, Description, Refused
 from warren_env_worker.host.session import Death
+from warren_env_worker.output.log import OutputLog
 from warren_schemas.episode import FailureKind
 
 log = logging.getLogger(__name__)
 
 
 class EnvironmentProcess:
-    def __init__(self, reference: str) -> None:
+    def __init__(self, reference: str, output: OutputLog | None = None) -> None:
         self._reference = reference
+        self._output = output
         self._backlog = Backlog()
         self._wanted = asyncio.Event()
         self._greeting: asyncio.Future[Description] | None = None
@@ -41,7 +43,7 @@ class EnvironmentProcess:
             await self._wanted.wait()
             self._wanted.clear()
             try:
-                async with opened(self._reference) as session:
+                async with opened(self._reference, self._output) as session:
                     self._greet(session.description)
                     death = await session.run(self._backlog)
             except EnvironmentUnusable as error:
@@ -55,19 +57,23 @@ class EnvironmentProcess:
             self._greeting.set_result(description)
 
     def _give_up(self, error: EnvironmentUnusable) -> None:
-        log.error("%s can't be hosted: %s", self._reference, error)
+        log.error("%s can't be hosted: %s%s", self._reference, error, self._hint)
         if self._greeting is not None and not self._greeting.done():
             self._greeting.set_exception(error)
         for request in self._backlog.drain():
             request.answer(Refused(IDLE, FailureKind.ENVIRONMENT_ERROR, str(error)))
+
+    @property
+    def _hint(self) -> str:
+        return f"; what it printed is in {self._output.path}" if self._output else ""
 
     def _judge(self, death: Death) -> None:
         n_unfinished = len(death.unfinished)
         costs_something = n_unfinished > 0 or death.guilty is not None
         log.log(
             logging.ERROR if costs_something else logging.DEBUG,
-            "the process of %s is gone: %s; %d requests are asked again",
-            self._reference, death.reason, n_unfinished,
+            "the process of %s is gone: %s; %d requests are asked again%s",
+            self._reference, death.reason, n_unfinished, self._hint,
         )  # fmt: skip
         self._backlog.put_back(death.unfinished, as_suspects=not death.is_clear)
         if death.guilty is not None:

@@ -45,6 +45,8 @@ class Start:
     """None: the environment's own."""
     secrets: Sequence[str]
     """Names only."""
+    tag: str
+    """Stands before what the episode prints."""
 
     @property
     def order(self) -> Order:
@@ -105,6 +107,8 @@ class Description:
     """Most live episodes in one worker; None: as many as the worker holds."""
     shortest_s: float
     """The shortest limit of a call."""
+    root: str
+    """Where its own code lies."""
     longest_s: float
     """The longest one: a busy child that shows no sign of life for that long is stuck."""
 

@@ -52,4 +52,5 @@ def start_of(spec: EpisodeSpec) -> Start:
         demonstrates=spec.purpose is EpisodePurpose.DEMONSTRATE,
         tool_format=spec.tool_format,
         secrets=spec.secrets,
+        tag=f"{spec.group} member {spec.member}, {spec.task.split} {spec.task.index}",
     )

@@ -22,6 +22,7 @@ from warren_env_worker.host.protocol import (
     unpack_answers,
 )
 from warren_env_worker.host.request import Request
+from warren_env_worker.output.kept import KeptOutput
 from warren_schemas.episode import FailureKind
 
 STUCK_S = 5.0
@@ -46,8 +47,15 @@ class Death:
 
 
 class Session:
-    def __init__(self, child: Child, cell: SharedCell, description: Description) -> None:
+    def __init__(
+        self,
+        child: Child,
+        cell: SharedCell,
+        description: Description,
+        printed: KeptOutput | None = None,
+    ) -> None:
         self.description = description
+        self._printed = printed
         self._child = child
         self._cell = cell
         self._backlog = Backlog()
@@ -147,7 +155,8 @@ class Session:
             if vitals != self._vitals():
                 vitals, moved_s = self._vitals(), loop.time()
             if call != IDLE and remaining_s <= 0:
-                return self._condemn(call, f"a call took longer than {cell.limit_s:g} s")
+                limit_s, where = cell.limit_s, await self._where()
+                return self._condemn(call, f"a call took longer than {limit_s:g} s{where}")
             if call == IDLE and loop.time() - moved_s > patience_s:
                 return self._condemn(IDLE, f"it was silent for {patience_s:g} s")
             # A call that begins meanwhile can't be late before the pause is over.
@@ -155,6 +164,13 @@ class Session:
 
     def _vitals(self) -> tuple[int, int, int]:
         return self._cell.progress, self._n_calls, len(self._in_flight)
+
+    async def _where(self) -> str:
+        """Where the child waits, as the end of a sentence."""
+        if self._printed is None:
+            return ""
+        pid, root = self._child.pid, self.description.root
+        return await asyncio.to_thread(self._printed.where, pid, root)
 
     def _condemn(self, call: int, sentence: str) -> None:
         self._culprit = call

@@ -1,5 +1,7 @@
 """`warren env check`: it finds what is wrong and leaves in peace what is right."""
 
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -26,25 +28,34 @@ ROOT = Path(__file__).parents[3]
         (Guess, {}),
         (Arithmetic, {}),
         (Echo, {}),
+        (checked.Choosing, {}),
+        (checked.Larger, {}),
         (Gomoku, {"size": 4, "win": 3, "opponent": "random"}),
     ],
 )
 def test_what_is_right_passes(environment: type[checked.Fine], config: Config) -> None:
     findings = list(run_checks(Probe(environment, config, "train")))
-    assert len(findings) == 7
+    assert len(findings) == 9
     assert [f for f in findings if f.mark is Mark.BAD] == []
 
 
 @pytest.mark.parametrize(
     ("environment", "what", "told"),
     [
-        (checked.Leaky, "holds no answer", "stands in all of 6 first observations"),
+        (checked.Leaky, "holds no answer", "stands in all of 6 prompts"),
+        (checked.Hinting, "holds no answer", "the word after 'answer' of the prompt ("),
+        (checked.HintingAloud, "holds no answer", "is rewarded as the answer in all of 12 tasks"),
+        (checked.Fixed, "holds no answer", "('4') is rewarded as the answer in all of 12 tasks"),
+        (checked.Endless, "episodes end", "an episode never ends: it goes on after 256 turns"),
+        (checked.Generous, "rewarded differently", "the reward is constant: 1 in all of 40"),
         (checked.GlobalChance, "the same seed", "task 0 differs at its reset"),
         (checked.GlobalChance, "global random state", "draws from the global `random`"),
-        (checked.Generous, "beat junk", "junk scores 1 at best"),
+        (checked.Inverted, "beat junk", "junk scores 1 at best"),
         (checked.Fragile, "beat junk", "the answer '' makes it fail: IndexError"),
         (checked.Slow, "within their limits", "less than half of the limit of step() is left"),
-        (checked.Hanging, "it can be played", "reset() took longer than 0.2 s"),
+        (checked.Hanging, "it can be played", "in reset: time.sleep(3600)"),
+        (checked.Stubborn, "it can be played", "in step: time.sleep(3600)"),
+        (checked.Awaiting, "it can be played", "in _fetch: await asyncio.sleep(3600)"),
         (checked.Hoarding, "memory stays flat", "something is kept"),
         (checked.Unscored, "it can be played", "step() returned the reward nan"),
     ],
@@ -57,23 +68,53 @@ def test_what_is_wrong_is_found(environment: type[checked.Fine], what: str, told
     checked.Hoarding.kept.clear()
 
 
+def test_a_constant_reward_of_0_without_demonstrations_is_named_and_no_fault() -> None:
+    findings = {f.what: f for f in run_checks(Probe(checked.Hopeless, {}, "train"))}
+    found = findings["answers are rewarded differently"]
+    assert found.mark is Mark.UNKNOWN
+    assert "the reward is constant: 0 in all of 34 episodes" in found.told
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
         (["tests.support.checked:Fine"], 0, "tests.support.checked:Fine: all is well"),
-        (["tests.support.checked:Leaky"], 1, "1 of 7 checks failed"),
+        (["tests.support.checked:Leaky"], 1, "1 of 9 checks failed"),
+        (["tests.support.checked:Hopeless"], 0, "nothing wrong was found; 3 of 9 checks can't"),
+        (["tests.support.checked:Deaf"], 1, "in step: libc.pthread_mutex_lock(lock)"),
+        (["tests.support.checked:Deaf"], 1, "a call hangs in native code"),
+        (["tests.support.checked:Crashing"], 1, "in step: os.kill(os.getpid(), signal.SIGSEGV)"),
         (["tests.support.checked:Fin"], 2, "did you mean Fine?"),
         (["tests.support.checked:Fine", "--config", "["], 2, "--config is no JSON"),
         (["tests.support.checked:Fine", "--config", '{"x": 1}'], 1, "x: unknown key"),
     ],
 )
 def test_the_command_says_it_and_has_an_exit_code(
-    arguments: list[str], code: int, told: str
+    arguments: list[str], code: int, told: str, tmp_path: Path
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "warren", "env", "check", *arguments],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = check(*arguments, home=tmp_path)
     assert done.returncode == code, done.stderr
     assert told in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_what_it_prints_is_kept_apart_and_shown_on_request(tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "environments" / "tests.support.checked.Talking.log"
+    quiet = check("tests.support.checked:Talking", home=tmp_path)
+    assert "a new word" not in quiet.stdout + quiet.stderr
+    assert f"kept in {log}; --show-output" in quiet.stdout
+    kept = log.read_text().splitlines()
+    assert kept[0].endswith(" check [episode 1, task 0] a new word")
+    assert kept[1].endswith(" check [episode 1, task 0] a child speaks")
+    shown = check("tests.support.checked:Talking", "--show-output", home=tmp_path).stdout
+    assert re.search(r"\[(episode 9, task \d)\] a new word\n\[\1\] a child speaks\n", shown)
+    crashed = check("tests.support.checked:Crashing", "--show-output", home=tmp_path).stdout
+    assert crashed.endswith("[episode 1, task 0] almost there\n")
+
+
+def check(*arguments: str, home: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "warren", "env", "check", *arguments],
+        cwd=ROOT, env={**os.environ, "WARREN_HOME": str(home)}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip

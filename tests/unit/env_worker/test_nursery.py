@@ -88,7 +88,9 @@ async def test_a_hang_is_killed_with_all_that_it_started() -> None:
         player = await begun(host, rate=1.0)
         refusal = await refused(player.step("a"))
         assert refusal.kind is FailureKind.ENVIRONMENT_TIMEOUT
-        assert refusal.reason == "in step(), a call took longer than 3 s"
+        told, _, place = refusal.reason.partition("; it waits at ")
+        assert told == "in step(), a call took longer than 3 s"
+        assert place.endswith("in misbehave: time.sleep(3600)")
         await asyncio.wait_for(count_becomes(1), PATIENCE_S)
 
 

@@ -1,0 +1,29 @@
+"""From what is printed, byte by byte, to whole lines that say where they come from.
+
+A tag stands before each line, as in `[train 17, member 2] the board is full`. Lines without an end
+are cut at `MAX_LINE_BYTES`.
+"""
+
+MAX_LINE_BYTES = 8192
+
+
+class Lines:
+    """The lines of one source."""
+
+    def __init__(self, tag: str) -> None:
+        self._tag = f"[{tag}] ".encode()
+        self._begun = bytearray()
+
+    def add(self, printed: bytes) -> bytes:
+        """The lines that are whole by now, each with its tag."""
+        self._begun += printed
+        *whole, rest = self._begun.split(b"\n")
+        while len(rest) > MAX_LINE_BYTES:
+            whole.append(rest[:MAX_LINE_BYTES])
+            rest = rest[MAX_LINE_BYTES:]
+        self._begun = bytearray(rest)
+        return b"".join(self._tag + line + b"\n" for line in whole)
+
+    def end(self) -> bytes:
+        """What is left, as a line."""
+        return self.add(b"\n") if self._begun else b""
