@@ -16,7 +16,7 @@ SEND_S = 5
 MAX_OUTPUT_BYTES = 65_536
 """Of what an episode prints, so much goes to the log."""
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
-_MIB = 1024 * 1024
+_READ_BYTES = 64 * 1024
 _STDERR = 2
 _TIMEVAL = struct.Struct("ll")
 
@@ -74,7 +74,7 @@ class EpisodeProcess:
     def hear(self) -> list[bytes]:
         """The frames that are there. Raises `OSError` when the conversation is over."""
         try:
-            received = self.talk.recv(_MIB, socket.MSG_DONTWAIT)
+            received = self.talk.recv(_READ_BYTES, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return []
         if not received:
@@ -97,7 +97,7 @@ class EpisodeProcess:
     def pass_output_on(self) -> bool:
         """What it printed, to the log, up to a limit; False when nothing more will come."""
         try:
-            printed = bytes_without_secrets(os.read(self.output, _MIB))
+            printed = bytes_without_secrets(os.read(self.output, _READ_BYTES))
         except BlockingIOError:
             return True
         room = max(0, MAX_OUTPUT_BYTES - self._n_printed)

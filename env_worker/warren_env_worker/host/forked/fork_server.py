@@ -17,13 +17,13 @@ import time
 from typing import Any
 
 from warren.environment import Env
-from warren_broker.worker.child import Channel
 from warren_env_worker.host.caller import Caller
 from warren_env_worker.host.catalogue import Catalogue
 from warren_env_worker.host.cell import Cell
 from warren_env_worker.host.forked.complaints import Complaints
 from warren_env_worker.host.forked.episode_process import EpisodeProcess
 from warren_env_worker.host.forked.forking import fork, make_room_for_files
+from warren_env_worker.host.forked.leftovers import Template
 from warren_env_worker.host.forked.pool import Pool
 from warren_env_worker.host.forked.told import Closed, unpack_told
 from warren_env_worker.host.forked.waiting import Waiting
@@ -74,6 +74,8 @@ class ForkServer:
         self._pool = Pool()
         self._waiting = Waiting()
         self._complaints = Complaints(environment.name or environment.__name__)
+        self._template: Template | None = None
+        """What kept processes compare themselves with: as it was after the last load of tasks."""
         self._looked_s = 0.0
         self._ready: list[Answer] = []
 
@@ -141,6 +143,7 @@ class ForkServer:
         """In this process: the supervisor's watch is over it."""
         assert call.start is not None
         self._flush()
+        self._template = None
         load_s = self._environment.limits.load_s
         coroutine = self._loader.call(call.id, load_s, self._catalogue.load, call.start)
         began_s = time.monotonic()
@@ -164,6 +167,8 @@ class ForkServer:
         for _ in range(MAX_FORKS):
             if len(self._waiting) <= self._n_soon():
                 return
+            if self._reuses and self._template is None:
+                self._template = Template(self._environment, self._began_s)
             call = self._waiting.take()
             try:
                 process = fork(self._catalogue.n_loads, self._play)
@@ -187,14 +192,14 @@ class ForkServer:
             source = getattr(process, kind)
             self._selector.register(source, selectors.EVENT_READ, (process, kind))
 
-    def _play(self, channel: Channel, cell: Cell) -> None:
+    def _play(self, talk: socket.socket, cell: Cell) -> None:
         """In the episode's process."""
         self._selector.close()
         self._talk.close()
         for sibling in self._processes:
             sibling.close()
             os.close(sibling.exit)
-        play(channel, cell, self._environment, self._catalogue, self._began_s, reuses=self._reuses)
+        play(talk, cell, self._environment, self._catalogue, self._template)
 
     def _begin(self, process: EpisodeProcess, call: Call) -> None:
         self._live[call.slot] = process
@@ -212,7 +217,8 @@ class ForkServer:
     def _close(self, process: EpisodeProcess | None, call: Call) -> None:
         """The supervisor needs this episode no more."""
         self._answer(Observed(call.id))
-        self._waiting.drop(call.slot)
+        if self._waiting:
+            self._waiting.drop(call.slot)
         if process is None:
             return
         is_idle = process.call is None
@@ -244,7 +250,10 @@ class ForkServer:
             self._end(process)
 
     def _hear(self, process: EpisodeProcess, frame: bytes) -> None:
-        """Of what a process says, only the answer to the call that it was asked counts."""
+        """Of what a process says, only the answer to the call that it was asked counts.
+
+        Raises `OSError` when the conversation is over.
+        """
         try:
             told = unpack_told(frame)
         except (TypeError, ValueError):
@@ -276,7 +285,7 @@ class ForkServer:
             return
         if closed.leftover is not None:
             self._complaints.note(closed.leftover)
-            return
+            raise ConnectionAbortedError("it is of no more use")
         self._closing.remove(process)
         process.rest()
         self._pool.put(process)

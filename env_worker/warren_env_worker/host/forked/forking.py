@@ -17,7 +17,6 @@ import traceback
 from collections.abc import Callable
 from typing import NoReturn
 
-from warren_broker.worker.child import Channel
 from warren_env_worker.host.cell import Cell
 from warren_env_worker.host.forked.episode_process import EpisodeProcess
 
@@ -27,8 +26,8 @@ _STDOUT, _STDERR = 1, 2
 _ANONYMOUS = -1
 """Memory that is shared with forked processes alone needs no descriptor."""
 
-Play = Callable[[Channel, Cell], None]
-"""Takes calls from the channel until it ends."""
+Play = Callable[[socket.socket, Cell], None]
+"""Takes calls from the socket until it ends."""
 
 
 def fork(n_loads: int, play: Play) -> EpisodeProcess:
@@ -81,7 +80,7 @@ def _live(talk: socket.socket, output: int, cell: Cell, play: Play) -> NoReturn:
         os.dup2(output, _STDOUT)
         os.dup2(output, _STDERR)
         os.close(output)
-        play(Channel(talk), cell)
+        play(talk, cell)
         code = 0
     except BaseException:  # noqa: BLE001 - nothing may unwind into the fork server
         traceback.print_exc()

@@ -1,8 +1,8 @@
 """Global state of an environment's own code: of its modules and classes, and what they hold.
 
 Compared are names and the objects behind them, by identity, and the contents of built-in containers,
-down from the modules of the environment's package; besides, the names of the standard modules that
-are patched most. So whatever is bound anew, put in or taken out is seen. What changes within an
+down from the modules of the environment's package; besides, names of standard modules that are
+patched most. So whatever is bound anew, put in or taken out is seen. What changes within an
 object of another package (an array, say) is not.
 """
 
@@ -22,7 +22,25 @@ MAX_WATCHED = 2000
 """Objects looked into, nearest to the environment's module first."""
 MAX_ITEMS = 256
 """Of a larger container only the number of items is compared."""
-_PATCHED = ("builtins", "os", "time", "math", "random", "socket", "subprocess", "numpy.random")
+_PATCHED = {
+    "builtins": ("open", "print", "input", "exec", "eval", "__import__"),
+    "os": ("environ", "system", "fork", "open", "listdir", "stat", "remove", "urandom"),
+    "time": ("time", "monotonic", "perf_counter", "sleep", "time_ns", "localtime"),
+    "datetime": ("datetime", "date"),
+    "random": (
+        "random",
+        "randint",
+        "randrange",
+        "choice",
+        "choices",
+        "shuffle",
+        "sample",
+        "Random",
+    ),
+    "subprocess": ("Popen", "run"),
+    "socket": ("socket", "create_connection", "getaddrinfo"),
+}
+"""Of a standard module, the names that are replaced most."""
 _IGNORED = frozenset({"__warningregistry__", "__annotations__"})
 """Names that Python itself sets late."""
 _STATEFUL = (random.Random, np.random.Generator, np.random.RandomState, itertools.count)
@@ -42,13 +60,23 @@ class GlobalState:
     def __init__(self, module: str) -> None:
         """`module`: where the environment's class is."""
         self._package = _top(module)
+        self._modules = {
+            name: found
+            for name, found in sys.modules.items()
+            if name in _PATCHED or _top(name) == self._package
+        }
         self._watched: list[_Watched] = [
-            _Names(name, vars(sys.modules[name])) for name in _PATCHED if name in sys.modules
+            _Patched(module, vars(sys.modules[module]), names)
+            for module, names in _PATCHED.items()
+            if module in self._modules
         ]
         self._watched += itertools.islice(self._found(module), MAX_WATCHED)
 
     def change(self) -> str | None:
         """What is not as it was; None where all is."""
+        for name, module in self._modules.items():
+            if sys.modules.get(name) is not module:
+                return f"a replaced {name}"
         for watched in self._watched:
             if (where := watched.change()) is not None:
                 return f"a changed {where}"
@@ -56,8 +84,8 @@ class GlobalState:
 
     def _found(self, first: str) -> Iterator[_Watched]:
         """Breadth first, each object once."""
-        others = (name for name in sys.modules if name != first and _top(name) == self._package)
-        queue = deque[Place]((name, sys.modules[name]) for name in (first, *others))
+        own = sorted((name for name in self._modules if name not in _PATCHED), key=first.__ne__)
+        queue = deque[Place]((name, self._modules[name]) for name in own)
         seen = set[int]()
         while queue:
             where, value = queue.popleft()
@@ -108,7 +136,7 @@ class _Names:
         self._where = where
         self._names = names
         self._n_names = len(names)
-        self._before = dict(names) if len(names) <= MAX_ITEMS or where in _PATCHED else {}
+        self._before = dict(names) if len(names) <= MAX_ITEMS else {}
 
     def change(self) -> str | None:
         names, before = self._names, self._before
@@ -118,6 +146,21 @@ class _Names:
             is_same = name in names and name in before and names[name] is before[name]
             if not is_same and name not in _IGNORED:
                 return f"{self._where}.{name}" if before else self._where
+        return None
+
+
+class _Patched:
+    """Some names of a standard module."""
+
+    def __init__(self, module: str, found: Mapping[str, object], names: tuple[str, ...]) -> None:
+        self._module = module
+        self._found = found
+        self._before = {name: found[name] for name in names}
+
+    def change(self) -> str | None:
+        for name, before in self._before.items():
+            if self._found.get(name) is not before:
+                return f"{self._module}.{name}"
         return None
 
 

@@ -1,68 +1,73 @@
 """What runs in an episode's process: calls of one episode, and after its end those of the next.
 
-Invariants: there is at most one live episode here. An answer is sent before its episode is closed,
-so that a `close` that hangs or crashes can't take the outcome with it. The next episode comes only
+Invariants: there is at most one live episode here. An answer is sent before a class's own `close` is
+called, so that one that hangs or crashes can't take the outcome with it. The next episode comes only
 after one that ended well, was closed and left nothing behind; else the process ends.
 """
 
 import contextlib
 import contextvars
 import sys
-from typing import Any
 
-from warren.environment import Env
-from warren_broker.worker.child import Channel
 from warren_env_worker.host.driven import driven
-from warren_env_worker.host.forked.fresh import Memory
 from warren_env_worker.host.forked.leftovers import Leftovers
+from warren_env_worker.host.forked.server import Server
 from warren_env_worker.host.forked.told import Closed, pack_closed
-from warren_env_worker.host.protocol import Call, Observed, pack_answers, unpack
+from warren_env_worker.host.protocol import Answer, Call, Observed, pack_answers
 from warren_env_worker.host.stage import Stage, is_last
 
 
-def play_one(channel: Channel, stage: Stage) -> None:
+def play_one(server: Server, stage: Stage) -> None:
     """One episode, from its start to its end."""
-    _Turns(channel, stage).play()
+    ended = _played(server, stage)
+    if ended is not None:
+        call, answer, _ = ended
+        server.send(pack_answers([answer]))
+        driven(stage.close(call))
 
 
 def play_in_turn(
-    channel: Channel, stage: Stage, memory: Memory, environment: type[Env[Any]], began_s: float
+    server: Server, stage: Stage, leftovers: Leftovers, *, n_episodes: int, has_close: bool
 ) -> None:
-    """One episode after the other, as many as the class allows, until the fork server hangs up."""
-    turns = _Turns(channel, stage)
-    leftovers = Leftovers(environment, memory, began_s)
-    for n_left in reversed(range(environment.limits.episodes_per_process)):
-        if not turns.play() or n_left == 0:
+    """So many episodes at most, one after the other, until the fork server hangs up.
+
+    What a class without a `close` of its own leaves behind is told together with its last answer,
+    which spares this process to be woken twice.
+    """
+    for n_left in reversed(range(n_episodes)):
+        ended = _played(server, stage)
+        if ended is None:
+            return
+        call, answer, context = ended
+        last = pack_answers([answer])
+        is_reusable = isinstance(answer, Observed) and n_left > 0
+        if has_close or not is_reusable:
+            server.send(last)
+        is_closed = context.run(driven, stage.close(call))
+        del ended, context
+        _flush()
+        if not (is_closed and is_reusable):
             return
         leftover = leftovers.found()
-        channel.send(pack_closed(Closed(leftover)))
+        closed = pack_closed(Closed(leftover))
+        server.send(closed) if has_close else server.send(last, closed)
         if leftover is not None:
             return
 
 
-class _Turns:
-    def __init__(self, channel: Channel, stage: Stage) -> None:
-        self._channel = channel
-        self._stage = stage
+def _played(server: Server, stage: Stage) -> tuple[Call, Answer, contextvars.Context] | None:
+    """One episode up to its last call and the answer, which was not sent; None if it has no end."""
+    context = contextvars.copy_context()
+    while (calls := server.calls()) is not None:
+        for call in calls:
+            answer = context.run(driven, stage.take(call))
+            if is_last(call, answer):
+                return call, answer, context
+            server.send(pack_answers([answer]))
+    return None
 
-    def play(self) -> bool:
-        """Whether an episode ended well, with its process as far as that tells."""
-        context = contextvars.copy_context()
-        while (frame := self._channel.receive()) is not None:
-            for call in unpack(frame):
-                was_last = self._take(call, context)
-                if was_last is not None:
-                    return was_last
-        return False
 
-    def _take(self, call: Call, context: contextvars.Context) -> bool | None:
-        """Whether it ended well, if this was the last call of its episode."""
-        answer = context.run(driven, self._stage.take(call))
-        self._channel.send(pack_answers([answer]))
-        if not is_last(call, answer):
-            return None
-        is_closed = context.run(driven, self._stage.close(call))
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(ValueError):  # the episode has closed it
-                stream.flush()
-        return is_closed and isinstance(answer, Observed)
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(ValueError):  # the episode has closed it
+            stream.flush()

@@ -15,14 +15,23 @@ from warren_env_worker.host.forked.imports import Imports
 from warren_env_worker.host.forked.process_state import ProcessState
 
 
-class Leftovers:
-    """Compares this process with what it was when this was made."""
+class Template:
+    """Python's state in the process that is forked from, read once for all that are."""
 
-    def __init__(self, environment: type[Env[Any]], memory: Memory, began_s: float) -> None:
-        self._module = environment.__module__
+    def __init__(self, environment: type[Env[Any]], began_s: float) -> None:
+        self.module = environment.__module__
+        self.imports = Imports(began_s)
+        self.global_state = GlobalState(self.module)
+
+
+class Leftovers:
+    """Compares this process, which was forked from such a one, with what it was at first."""
+
+    def __init__(self, template: Template, memory: Memory) -> None:
+        self._module = template.module
+        self._imports = template.imports
+        self._global_state = template.global_state
         self._memory = memory
-        self._imports = Imports(began_s)
-        self._global_state = GlobalState(self._module)
         self._process_state = ProcessState()
         gc.freeze()  # what is there stays: no need to look through it after each episode
 
@@ -38,7 +47,7 @@ class Leftovers:
             return f"a state that can't be looked at ({type(error).__name__}: {error})"
 
     def _found(self) -> str | None:
-        change = self._process_state.change() or self._global_state.change()
+        change = self._global_state.change() or self._process_state.change()
         return change or self._imported() or self._memory.growth()
 
     def _imported(self) -> str | None:
