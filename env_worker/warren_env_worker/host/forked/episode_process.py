@@ -13,6 +13,8 @@ from warren_env_worker.host.secrets import bytes_without_secrets
 
 SEND_S = 5
 """How long a process that waits for its next call may take to read it."""
+STUCK_S = 5.0
+"""How long after the limits of its calls a silent process counts as stuck."""
 MAX_OUTPUT_BYTES = 65_536
 """Of what an episode prints, so much goes to the log."""
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
@@ -114,6 +116,14 @@ class EpisodeProcess:
         if self.cell.call == IDLE or self.cell.remaining_s > 0:
             return None
         return f"a call took longer than {self.cell.limit_s:g} s"
+
+    def silence(self, step_s: float, now_s: float) -> str | None:
+        """What to say of one that owes an answer, or its end, and is in no call."""
+        n_steps = 1 + len(self.call.actions) if self.call else 1
+        is_stuck = now_s - self.asked_s > step_s * n_steps + STUCK_S
+        return (
+            "its process was silent for too long" if is_stuck and self.cell.call == IDLE else None
+        )
 
     def kill(self) -> None:
         """It, and whatever it has started."""

@@ -17,34 +17,27 @@ import time
 from typing import Any
 
 from warren.environment import Env
-from warren_env_worker.host.caller import Caller
-from warren_env_worker.host.catalogue import Catalogue
 from warren_env_worker.host.cell import Cell
 from warren_env_worker.host.forked.complaints import Complaints
 from warren_env_worker.host.forked.episode_process import EpisodeProcess
 from warren_env_worker.host.forked.forking import fork, make_room_for_files
 from warren_env_worker.host.forked.leftovers import Template
 from warren_env_worker.host.forked.pool import Pool
+from warren_env_worker.host.forked.supervisor import Supervisor, refused
+from warren_env_worker.host.forked.task_loader import TaskLoader
 from warren_env_worker.host.forked.told import Closed, unpack_told
 from warren_env_worker.host.forked.waiting import Waiting
 from warren_env_worker.host.forked.within import play
-from warren_env_worker.host.inward import Inward
 from warren_env_worker.host.protocol import (
-    IDLE,
-    Answer,
     Call,
     Observed,
     Refused,
-    pack_answers,
 )
-from warren_env_worker.host.refusal import blame
 from warren_env_worker.host.stage import is_last
 from warren_schemas.episode import FailureKind
 
 LOOK_S = 0.05
 """How often deadlines are looked at while calls are under way."""
-STUCK_S = 5.0
-"""How long after the limits of its calls a silent process counts as stuck."""
 SOON_S = 0.05
 """So long a new episode waits for a process that is about to be free."""
 MAX_FORKS = 8
@@ -55,15 +48,13 @@ class ForkServer:
     def __init__(
         self, talk: socket.socket, cell: Cell, environment: type[Env[Any]], *, reuses: bool
     ) -> None:
-        self._talk = talk
-        self._inward = Inward(talk)
+        self._supervisor = Supervisor(talk)
         self._cell = cell
         self._environment = environment
         self._reuses = reuses
         self._began_s = time.time()
         self._package = environment.__module__.partition(".")[0]
-        self._catalogue = Catalogue(environment)
-        self._loader = Caller(cell, is_async=False)
+        self._tasks = TaskLoader(cell, environment)
         self._selector = selectors.DefaultSelector()
         self._selector.register(talk, selectors.EVENT_READ)
         self._processes: set[EpisodeProcess] = set()
@@ -77,7 +68,6 @@ class ForkServer:
         self._template: Template | None = None
         """What kept processes compare themselves with: as it was after the last load of tasks."""
         self._looked_s = 0.0
-        self._ready: list[Answer] = []
 
     def serve(self) -> None:
         """Until the supervisor goes; all processes end with it."""
@@ -93,7 +83,7 @@ class ForkServer:
         """Do what is to be done now; False when the supervisor has gone."""
         for key, _ in self._selector.select(self._pause_s()):
             if key.data is None:
-                calls = self._inward.calls()
+                calls = self._supervisor.calls()
                 if calls is None:
                     return False
                 for call in calls:
@@ -106,7 +96,7 @@ class ForkServer:
             self._looked_s = now_s
             self._enforce_limits(now_s)
         self._cell.show_life()
-        self._flush()
+        self._supervisor.flush()
         return True
 
     def _pause_s(self) -> float | None:
@@ -124,41 +114,30 @@ class ForkServer:
         elif process is not None:
             self._ask(process, call)
         elif call.start is None:  # it died between two calls; the supervisor knows how to go on
-            self._answer(Refused(call.id, FailureKind.LOST, "its process is gone"))
+            self._supervisor.answer(Refused(call.id, FailureKind.LOST, "its process is gone"))
         else:
             self._load(call)
 
     def _load(self, call: Call) -> None:
         """See to its tasks, and then to a process for it."""
-        assert call.start is not None
         try:
-            if not self._catalogue.has_loaded(call.start):
-                self._load_here(call)
+            if not self._tasks.has(call):
+                self._supervisor.flush()
+                self._template = None
+                self._load_tasks(call)
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
-            self._refuse(call, error)
+            self._supervisor.answer(refused(call, error, self._package))
             return
-        self._waiting.put(call, self._catalogue.loaded_at(call.start))
+        self._waiting.put(call, self._tasks.loaded_at(call))
 
-    def _load_here(self, call: Call) -> None:
-        """In this process: the supervisor's watch is over it."""
-        assert call.start is not None
-        self._flush()
-        self._template = None
-        load_s = self._environment.limits.load_s
-        coroutine = self._loader.call(call.id, load_s, self._catalogue.load, call.start)
+    def _load_tasks(self, call: Call) -> None:
         began_s = time.monotonic()
         try:
-            coroutine.send(None)
-        except StopIteration:
-            return
+            self._tasks.load(call)
         finally:
-            self._was_deaf(time.monotonic() - began_s)
-        raise RuntimeError("tasks() waited")
-
-    def _was_deaf(self, deaf_s: float) -> None:
-        """Nobody listened meanwhile, so nobody was silent."""
-        for process in self._processes:
-            process.asked_s += deaf_s
+            deaf_s = time.monotonic() - began_s
+            for process in self._processes:  # nobody listened, so nobody was silent
+                process.asked_s += deaf_s
 
     def _place(self) -> None:
         """Give those that wait a process: an idle one, one that is soon idle, or a new one."""
@@ -171,9 +150,9 @@ class ForkServer:
                 self._template = Template(self._environment, self._began_s)
             call = self._waiting.take()
             try:
-                process = fork(self._catalogue.n_loads, self._play)
+                process = fork(self._tasks.catalogue.n_loads, self._play)
             except OSError as error:  # no process to be had
-                self._refuse(call, error)
+                self._supervisor.answer(refused(call, error, self._package))
                 continue
             self._add(process)
             self._begin(process, call)
@@ -195,11 +174,11 @@ class ForkServer:
     def _play(self, talk: socket.socket, cell: Cell) -> None:
         """In the episode's process."""
         self._selector.close()
-        self._talk.close()
+        self._supervisor.close()
         for sibling in self._processes:
             sibling.close()
             os.close(sibling.exit)
-        play(talk, cell, self._environment, self._catalogue, self._template)
+        play(talk, cell, self._environment, self._tasks.catalogue, self._template)
 
     def _begin(self, process: EpisodeProcess, call: Call) -> None:
         self._live[call.slot] = process
@@ -216,7 +195,7 @@ class ForkServer:
 
     def _close(self, process: EpisodeProcess | None, call: Call) -> None:
         """The supervisor needs this episode no more."""
-        self._answer(Observed(call.id))
+        self._supervisor.answer(Observed(call.id))
         if self._waiting:
             self._waiting.drop(call.slot)
         if process is None:
@@ -266,7 +245,7 @@ class ForkServer:
             if call is None or answer.id != call.id:
                 continue
             process.call = None
-            self._answer(answer)
+            self._supervisor.answer(answer)
             if is_last(call, answer):
                 self._let_close(process)
 
@@ -304,43 +283,24 @@ class ForkServer:
         if call is None:
             return
         if call.start is not None and not has_begun:
-            self._waiting.put_first(call, self._catalogue.loaded_at(call.start))
+            self._waiting.put_first(call, self._tasks.loaded_at(call))
             return
         kind = FailureKind.ENVIRONMENT_CRASHED
         if process.sentence is not None:
             kind, how = FailureKind.ENVIRONMENT_TIMEOUT, process.sentence
         method = "step()" if call.actions else "reset()"
-        self._answer(Refused(call.id, kind, f"in {method}, {how}"))
+        self._supervisor.answer(Refused(call.id, kind, f"in {method}, {how}"))
 
     def _enforce_limits(self, now_s: float) -> None:
         while (old := self._pool.take_old()) is not None:
             old.asked_s = now_s
             old.talk.shutdown(socket.SHUT_WR)
             self._closing.add(old)
+        step_s = self._environment.limits.step_s
         for process in tuple(self._processes):
-            sentence = process.lateness or self._silence(process, now_s)
-            if sentence is not None:
-                process.sentence = sentence
+            owes = process.call is not None or process in self._closing
+            process.sentence = process.lateness or (
+                process.silence(step_s, now_s) if owes else None
+            )
+            if process.sentence is not None:
                 self._end(process)
-
-    def _silence(self, process: EpisodeProcess, now_s: float) -> str | None:
-        """What to say of one that is in no call, and yet without an answer, or not gone."""
-        if process.cell.call != IDLE or (process.call is None and process not in self._closing):
-            return None
-        n_steps = 1 + len(process.call.actions) if process.call else 1
-        patience_s = self._environment.limits.step_s * n_steps + STUCK_S
-        is_stuck = now_s - process.asked_s > patience_s
-        return "its process was silent for too long" if is_stuck else None
-
-    def _answer(self, answer: Answer) -> None:
-        self._ready.append(answer)
-
-    def _refuse(self, call: Call, error: BaseException) -> None:
-        refusal = blame(error, self._package)
-        self._answer(Refused(call.id, refusal.kind, refusal.reason, refusal.is_retryable))
-
-    def _flush(self) -> None:
-        ready, self._ready = self._ready, []
-        if ready:
-            frame = pack_answers(ready)
-            self._talk.sendall(len(frame).to_bytes(4, "little") + frame)
