@@ -1,4 +1,4 @@
-"""Run the comparison: `python -m benchmarks.episodes [--samples 51200] [--seed 1]`.
+"""Run the comparison: `python -m benchmarks.episodes [--samples 51200] [--seed 1] [--only Warren]`.
 
 The sides run one after the other, each in processes of its own. TRL's side needs
 `benchmarks/episodes/setup_trl.sh` once; without it the table has no such row.
@@ -20,7 +20,11 @@ from warren_gpu_worker.base_models.tiny import ensure_tiny
 
 ROOT = Path(__file__).parents[2]
 TRL_PYTHON = ROOT / ".venv-trl" / "bin" / "python"
-WARREN, TRL, BARE = "Warren", "TRL GRPOTrainer", "bare torch loop"
+WARREN, SHARED, TRL, BARE = "Warren", "Warren, shared", "TRL GRPOTrainer", "bare torch loop"
+COLUMNS = (
+    "side", "samples / CPU-s", "samples / s", "CPU µs / sample", "of these, environments", "reward",
+    "exact",
+)  # fmt: skip
 
 
 def sides(base_model: Path) -> Iterator[tuple[str, list[str]]]:
@@ -28,7 +32,9 @@ def sides(base_model: Path) -> Iterator[tuple[str, list[str]]]:
     yield BARE, [sys.executable, "-m", "benchmarks.episodes.bare_loop", str(base_model)]
     if TRL_PYTHON.exists():
         yield TRL, [str(TRL_PYTHON), "-m", "benchmarks.episodes.trl_side", str(base_model)]
-    yield WARREN, [sys.executable, "-m", "benchmarks.episodes.warren_side"]
+    warren = [sys.executable, "-m", "benchmarks.episodes.warren_side"]
+    yield WARREN, warren
+    yield SHARED, [*warren, "--shared"]
 
 
 def measure(command: list[str], log: Path) -> Figures:
@@ -50,9 +56,9 @@ def measure(command: list[str], log: Path) -> Figures:
 
 def table(results: dict[str, Figures]) -> Table:
     shown = Table(title="reverse three digits: samples of reinforcement learning")
-    for column in ("side", "samples / CPU-s", "samples / s", "CPU µs / sample", "reward", "exact"):
+    for column in COLUMNS:
         shown.add_column(column, justify="left" if column == "side" else "right")
-    peers = [peer for peer in (TRL, BARE) if peer in results]
+    peers = [peer for peer in (TRL, BARE, SHARED) if peer in results]
     for peer in peers:
         shown.add_column(f": {peer}", justify="right")
     for side, row in results.items():
@@ -61,6 +67,7 @@ def table(results: dict[str, Figures]) -> Table:
             f"{row.samples_per_cpu_s:,.0f}",
             f"{row.samples_per_s:,.0f}",
             f"{1e6 / row.samples_per_cpu_s:,.0f}",
+            f"{1e6 * row.hosts_cpu_s / row.n_samples:,.0f}" if row.hosts_cpu_s else "",
             f"{row.reward:.3f}",
             f"{row.exact:.3f}",
             *(f"{row.samples_per_cpu_s / results[peer].samples_per_cpu_s:.2f}" for peer in peers),
@@ -72,6 +79,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.episodes", description=__doc__)
     parser.add_argument("--samples", type=int, default=51_200, help="for each side")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help="sides whose name begins so")
     options = parser.parse_args()
     more = ["--samples", str(options.samples), "--seed", str(options.seed)]
     console = Console(width=140)
@@ -79,10 +87,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="warren-benchmark-") as folder:
         base_model = ensure_tiny("warren/tiny", Path(folder))
         for side, command in sides(base_model):
+            if not side.startswith(options.only):
+                continue
             console.print(f"{side} … (load {os.getloadavg()[0]:.1f})")
             results[side] = measure([*command, *more], Path(folder) / "log")
     console.print(table(results))
-    if TRL not in results:
+    if not TRL_PYTHON.exists():
         console.print("No row for TRL: run benchmarks/episodes/setup_trl.sh first.")
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+_HOST = b"warren_env_worker.host.child"
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -18,10 +19,14 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 class Reading:
     cpu_s: float
     wall_s: float
+    hosts_cpu_s: float
+    """Of the processes in which environments run."""
 
     @classmethod
     def now(cls) -> Self:
-        return cls(sum(cpu_by_process().values()), time.monotonic())
+        used_s = cpu_by_process()
+        hosts = (pid for pid in used_s if _is_host(pid))
+        return cls(sum(used_s.values()), time.monotonic(), sum(used_s[pid] for pid in hosts))
 
 
 def cpu_by_process(root: int | None = None) -> dict[int, float]:
@@ -37,6 +42,14 @@ def cpu_by_process(root: int | None = None) -> dict[int, float]:
         children[int(fields[1])].append(pid)
         used_s[pid] = sum(map(int, fields[11:15])) / _TICKS_PER_S  # utime, stime, cutime, cstime
     return {pid: used_s.get(pid, 0.0) for pid in _family(root or os.getpid(), children)}
+
+
+def _is_host(pid: int) -> bool:
+    """Forked ones among them, which have the command line of the one that they come from."""
+    try:
+        return _HOST in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 def _family(pid: int, children: dict[int, list[int]]) -> list[int]:

@@ -41,6 +41,8 @@ class Figures:
     reward: float
     exact: float
     """Share of the last samples that were right to the end."""
+    hosts_cpu_s: float = 0.0
+    """Of the processes in which environments run, where there are any."""
 
     @property
     def samples_per_cpu_s(self) -> float:

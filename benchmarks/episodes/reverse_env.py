@@ -23,3 +23,9 @@ class Reverse(Env):
 
     def demonstrate(self, rng: random.Random) -> str:
         return reversing.answer(self.asked)
+
+
+class SharedReverse(Reverse):
+    """The same with all episodes in one process."""
+
+    isolation = "shared"

@@ -36,7 +36,7 @@ from warren_up.process import run as run_in_loop
 from warren_up.site import Site, running
 from warren_up.start_view import Unheard
 
-ENVIRONMENT = "benchmarks.episodes.reverse_env:Reverse"
+ENVIRONMENTS = "benchmarks.episodes.reverse_env"
 _WINDOW_STEPS = recipe.REWARD_WINDOW // recipe.EPISODES_PER_STEP
 
 
@@ -100,6 +100,7 @@ async def _watched(run: Run) -> Figures:
         wall_s=end.wall_s - first.wall_s,
         reward=_mean(last, "reward/mean"),
         exact=_mean(last, "env/exact"),
+        hosts_cpu_s=end.hosts_cpu_s - first.hosts_cpu_s,
     )
 
 
@@ -111,11 +112,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.episodes.warren_side", description=__doc__)
     parser.add_argument("--samples", type=int, default=51_200)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--shared", action="store_true", help='isolation = "shared"')
     options = parser.parse_args()
+    name = "SharedReverse" if options.shared else "Reverse"
     with tempfile.TemporaryDirectory(prefix="warren-benchmark-") as home:
-        site = Site(
-            Path(home), free_port(), env_worker=EnvWorkerSettings(environments=(ENVIRONMENT,))
-        )
+        environments = EnvWorkerSettings(environments=(f"{ENVIRONMENTS}:{name}",))
+        site = Site(Path(home), free_port(), env_options=environments)
         figures = run_in_loop(lambda: measure(site, options.samples, options.seed), site)
     print(figures.to_line(), flush=True)
 

@@ -26,9 +26,10 @@ Host it with `warren env-worker --env my_module:Echo`, try it with `warren.testi
 
 What an environment may rely on, and what it owes:
 
-- Each episode runs in a process of its own, forked from one that has everything imported; methods
-  may block, up to `limits`. Classes with `async def` methods share a process and run concurrently;
-  `isolation` says otherwise.
+- While it lives, each episode has a process of its own, forked from one that has everything
+  imported; methods may block, up to `limits`. The process plays another episode after one that
+  ended well and left nothing behind. Classes with `async def` methods share a process and run
+  concurrently; `isolation` says otherwise.
 - Chance comes from `ctx.rng` (or `ctx.member_rng`), never from the global `random`: the members of
   a group must start from the same state, and an episode whose worker died is rebuilt elsewhere by
   `reset` and the recorded actions. An environment that can't do this says `replayable = False`.
@@ -63,8 +64,10 @@ __all__ = [
 
 TaskT = TypeVar("TaskT", default=None)
 
-Isolation = Literal["process", "shared"]
-"""`process`: each episode in a process of its own, forked from one that has everything imported.
+Isolation = Literal["process", "episode", "shared"]
+"""`process`: a live episode has a process to itself, which plays the next one after a clean end: no
+failure, and no leftover that Warren looks for. With `async` methods, as `episode`.
+`episode`: each episode in a fresh process, forked from one that has everything imported.
 `shared`: all episodes in one process; a crash costs a rebuild of its neighbours."""
 
 Observation = str | Sequence[ChatMessage]
@@ -99,6 +102,8 @@ class Limits:
     memory_mb: int | None = 2048
     """What an episode's own process may take beyond what it starts with; over it, `MemoryError`.
     None is no limit. Without effect where `isolation` is `shared`."""
+    episodes_per_process: int = 1000
+    """After so many a process is replaced, where `isolation` is `process`."""
     max_episodes: int | None = None
     """Most live episodes in one env worker; None: as many as the worker holds."""
     observation_chars: int = 200_000

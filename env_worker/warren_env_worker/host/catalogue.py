@@ -28,6 +28,8 @@ class Catalogue:
         self._schema = ConfigSchema(environment)
         self._arguments: dict[bytes, Config] = {}
         self._tasks: dict[tuple[bytes, str], Sequence[Any] | None] = {}
+        self._loaded_at: dict[tuple[bytes, str], int] = {}
+        self.n_loads = 0
 
     def make(self, config: Config) -> Env[Any]:
         """A fresh instance."""
@@ -51,7 +53,14 @@ class Catalogue:
             raise config_refusal(f"no tasks for {start.split!r}: {one_line(error)}") from error
         if tasks is not None and len(tasks) == 0:
             raise config_refusal(f"the split {start.split!r} has no tasks")
-        _keep(self._tasks, (_key(start.config), start.split), tasks)
+        key = _key(start.config), start.split
+        self.n_loads += 1
+        self._loaded_at[key] = self.n_loads
+        _keep(self._tasks, key, tasks)
+
+    def loaded_at(self, start: Start) -> int:
+        """A process that was forked after so many loads has the tasks of this episode."""
+        return self._loaded_at[_key(start.config), start.split]
 
     def task(self, start: Start) -> object:
         """The task of this episode; None where the environment makes its own."""

@@ -17,9 +17,9 @@ from warren_broker.worker.child import Channel
 from warren_env_worker.host.catalogue import Catalogue
 from warren_env_worker.host.cell import open_cell
 from warren_env_worker.host.code import code_digest
+from warren_env_worker.host.forked.fork_server import ForkServer
 from warren_env_worker.host.importing import ImportFailed, import_environment
 from warren_env_worker.host.loops import is_async, serve
-from warren_env_worker.host.nursery import Nursery
 from warren_env_worker.host.protocol import Description, Unusable, pack_greeting
 from warren_env_worker.host.secrets import WithoutSecrets
 from warren_env_worker.output.stack import answer_signals, own_root
@@ -61,10 +61,12 @@ def _description(environment: type[Env[Any]]) -> Description:
 
 
 def _serve(channel: Channel, cell: str, environment: type[Env[Any]]) -> None:
-    if _isolation(environment) == "process":
-        Nursery(channel.detach(), open_cell(cell), environment).serve()
-    else:
+    isolation = _isolation(environment)
+    if isolation == "shared":
         serve(channel, open_cell(cell), environment, Catalogue(environment))
+    else:
+        reuses = isolation == "process" and not is_async(environment)
+        ForkServer(channel.detach(), open_cell(cell), environment, reuses=reuses).serve()
 
 
 def _isolation(environment: type[Env[Any]]) -> Isolation:

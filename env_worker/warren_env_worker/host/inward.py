@@ -4,7 +4,8 @@ import socket
 
 from warren_env_worker.host.protocol import Call, unpack
 
-_MIB = 1024 * 1024
+_READ_BYTES = 64 * 1024
+"""At once; much more would be mapped and unmapped each time."""
 
 
 class Inward:
@@ -14,7 +15,7 @@ class Inward:
 
     def calls(self) -> list[Call] | None:
         """All that is complete; None when the other side has gone. Call it when there is news."""
-        received = self._talk.recv(_MIB)
+        received = self._talk.recv(_READ_BYTES)
         if not received:
             return None
         self._received += received

@@ -6,8 +6,7 @@ crashes can't take the outcome with it.
 
 import asyncio
 import inspect
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any
 
 from warren.environment import Env
 from warren.tools import has_async_tools
@@ -16,10 +15,9 @@ from warren_env_worker.host.answers import Answers, Flusher
 from warren_env_worker.host.caller import Caller
 from warren_env_worker.host.catalogue import Catalogue
 from warren_env_worker.host.cell import Cell
+from warren_env_worker.host.driven import driven
 from warren_env_worker.host.protocol import Call, unpack
 from warren_env_worker.host.stage import Stage, is_last
-
-ResultT = TypeVar("ResultT")
 
 _MAY_BE_ASYNC = ("reset", "step", "score", "close")
 
@@ -53,7 +51,7 @@ def serve_one_by_one(channel: Channel, stage: Stage, *, sends_at_once: bool) -> 
         flusher.end()
         answers.flush()
         for call in over:
-            _driven(stage.close(call))
+            driven(stage.close(call))
 
 
 def _take_all(
@@ -62,22 +60,13 @@ def _take_all(
     """The calls whose episodes are over."""
     over: list[Call] = []
     for call in calls:
-        answer = _driven(stage.take(call))
+        answer = driven(stage.take(call))
         answers.add(answer)
         if sends_at_once:
             answers.flush()
         if is_last(call, answer):
             over.append(call)
     return over
-
-
-def _driven(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
-    """The result of a coroutine that never waits, without an event loop."""
-    try:
-        coroutine.send(None)
-    except StopIteration as end:
-        return end.value
-    raise RuntimeError("a call of a plain method waited")
 
 
 async def serve_concurrently(channel: Channel, stage: Stage) -> None:

@@ -5,6 +5,7 @@ over is closed and forgotten; a failing `close` is logged and harms nobody.
 """
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from warren.environment import Env
@@ -19,11 +20,19 @@ log = logging.getLogger(__name__)
 
 
 class Stage:
-    def __init__(self, environment: type[Env[Any]], caller: Caller, catalogue: Catalogue) -> None:
+    def __init__(
+        self,
+        environment: type[Env[Any]],
+        caller: Caller,
+        catalogue: Catalogue,
+        prepare: Callable[[Start], None] | None = None,
+    ) -> None:
+        """`prepare` is called before each episode, in a process that is its own."""
         self._limits = environment.limits
         self._package = environment.__module__.partition(".")[0]
         self._catalogue = catalogue
         self._caller = caller
+        self._prepare = prepare
         self._episodes: dict[int, LiveEpisode] = {}
 
     async def take(self, call: Call) -> Answer:
@@ -33,15 +42,17 @@ class Stage:
         except BaseException as error:  # noqa: BLE001 - user code may raise anything; logged below
             return self._refused(call.id, error)
 
-    async def close(self, call: Call) -> None:
-        """Close the episode of a call that was its last."""
+    async def close(self, call: Call) -> bool:
+        """Close the episode of a call that was its last; whether that went well."""
         episode = self._episodes.pop(call.slot, None)
         if episode is None:
-            return
+            return True
         try:
             await episode.close(call.id)
-        except BaseException as error:  # user code may raise anything
+        except BaseException as error:
             log.error("close() failed: %s", blame(error, self._package).reason, exc_info=error)
+            return False
+        return True
 
     async def _played(self, call: Call) -> Observed:
         observed: Observed | None = None
@@ -57,6 +68,8 @@ class Stage:
         catalogue, caller = self._catalogue, self._caller
         if not catalogue.has_loaded(start):
             await caller.call(call.id, self._limits.load_s, catalogue.load, start)
+        if self._prepare is not None:
+            self._prepare(start)
         made = await caller.call(call.id, self._limits.reset_s, catalogue.make, start.config)
         episode = self._episodes[call.slot] = LiveEpisode(made, start, caller)
         return await episode.reset(call.id, catalogue.task(start))

@@ -42,15 +42,15 @@ class EpisodeOutput:
         return f"; it waits at {place}" if place else ""
 
     def end(self) -> None:
-        """What is left, once the process is dead."""
+        """What is left, once the process is dead or done with the episode."""
         for printed in self._rest():
             self._tell(printed)
         self._write(self._lines.end())
 
     def _rest(self) -> Iterator[bytes]:
-        """What it has started may hold the pipe: nobody waits for that."""
+        """What it has started may hold the pipe: nobody waits for that, nor reads it without end."""
         try:
-            while self._room and (printed := os.read(self._source, _READ_BYTES)):
+            while (printed := os.read(self._source, _READ_BYTES)) and self._room:
                 yield printed
         except BlockingIOError:
             return

@@ -13,7 +13,6 @@ from warren.cli import codes
 from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
 from warren.cli.output import Output, make_output, print_json
 from warren.cli.runs import RunName
-from warren.cli.select import find_run
 from warren.client import connect
 from warren.errors import ConfigurationError
 from warren.metrics.newest import Newest, figure
@@ -57,7 +56,7 @@ async def _print(
     name: str, tags: tuple[str, ...] | None, shown: "_Shown", gateway: Gateway, *, follow: bool
 ) -> int:
     async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
-        run = await find_run(client, name)
+        run = await client.run(name)
         async with aclosing(run.metrics(tags, follow=follow)) as rows:
             async for row in rows:
                 shown.row(row)

@@ -22,7 +22,6 @@ from warren.cli import codes
 from warren.cli.options import HERE, RETRY_S, Gateway, GatewayOptions
 from warren.cli.output import make_output
 from warren.cli.plugins import install_command
-from warren.cli.select import find_run
 from warren.client import connect
 from warren.errors import ConfigurationError, WarrenError
 from warren_schemas.tensorboard.layout import page_url
@@ -78,7 +77,7 @@ async def _show(names: Sequence[str], folder: Path, host: str, port: int, gatewa
 
     output = make_output()
     async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
-        runs = {run.id: run for run in [await find_run(client, name) for name in names]}
+        runs = {run.id: run for run in [await client.run(name) for name in names]}
         mirrors = [Mirror(run, folder) for run in runs.values()]
         for mirror in mirrors:
             await mirror.catch_up()

@@ -80,13 +80,11 @@ def test_tasks_that_were_in_the_air_are_played_again() -> None:
 
 
 def test_the_warm_up_and_what_came_before_are_not_done_again() -> None:
-    changes: dict[str, object] = {
-        "warmup": {"steps": 3, "episodes_per_step": 4},
-        "evaluation": {"episodes": 5},
-    }
-    whole = finished(World(one_config(9, **changes), random.Random(3), rewards=(0.0, 1.0, 2.0)))
+    warmup, evaluation = {"steps": 3, "episodes_per_step": 4}, {"episodes": 5}
+    settings = one_config(9, warmup=warmup, evaluation=evaluation)
+    whole = finished(World(settings, random.Random(3), rewards=(0.0, 1.0, 2.0)))
     assert "warmup-000003" not in whole.checkpoints, "deleted for newer ones, whatever their names"
-    rest = finished(resumed(whole, "step-000003", 4, **changes))
+    rest = finished(resumed(whole, "step-000003", 4, warmup=warmup, evaluation=evaluation))
     phases = {e.body.phase for e in rest.events if isinstance(e.body, StepCompleted)}
     assert phases == {Phase.TRAINING}
     assert steps_of(rest) == list(range(4, 10))

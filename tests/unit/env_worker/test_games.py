@@ -2,7 +2,7 @@
 
 from tests.support.hosting import Player, observed, refused
 from tests.support.interacting import spec
-from tests.unit.env_worker.test_nursery import hosted
+from tests.unit.env_worker.test_fork_server import hosted
 
 from warren_schemas.episode import FailureKind, TaskRef
 

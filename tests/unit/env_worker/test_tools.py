@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.hosting import Player, observed
 from tests.support.interacting import spec
-from tests.unit.env_worker.test_nursery import hosted
+from tests.unit.env_worker.test_fork_server import hosted
 
 from warren.environment import Context, StepResult
 from warren.testing import play

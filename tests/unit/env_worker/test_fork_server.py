@@ -1,4 +1,4 @@
-"""A process for each episode: what user code does there is its own affair."""
+"""Episodes in processes of their own: what user code does there is its own affair."""
 
 import asyncio
 import os
@@ -50,15 +50,6 @@ async def count_becomes(n: int) -> None:
     """Wait until the hosts have so many processes."""
     while len(below()) != n:  # noqa: ASYNC110 - the kernel tells nobody but the parent
         await asyncio.sleep(0.02)
-
-
-async def test_each_episode_has_a_process_that_ends_with_it() -> None:
-    async with hosted(f"{TROUBLE}:Sleep") as host:
-        players = [await begun(host, turns=1, rate=0.0) for _ in range(3)]
-        assert len(below()) == 4
-        for player in players:
-            assert (await observed(player.step("a"))).is_over
-        await asyncio.wait_for(count_becomes(1), PATIENCE_S)
 
 
 @pytest.mark.parametrize(
@@ -119,8 +110,8 @@ async def test_an_episode_whose_process_was_killed_between_turns_is_rebuilt() ->
     async with hosted(f"{TROUBLE}:Sleep") as host:
         player = await begun(host, rate=0.0)
         await observed(player.step("a"))
-        (nursery,) = child_pids()[:1]
-        for pid in set(below()) - {nursery}:
+        (server,) = child_pids()[:1]
+        for pid in set(below()) - {server}:
             os.kill(pid, 9)
         await asyncio.wait_for(count_becomes(1), PATIENCE_S)
         assert (await observed(player.step("a"))).reward is not None
@@ -135,14 +126,14 @@ async def test_what_an_episode_forked_does_not_hide_that_all_of_them_are_gone() 
     async with hosted("tests.support.environments:Managing") as host:
         player = Player(host, spec("managing"))
         await observed(player.reset())
-        nursery, *others = below()
+        server, *others = below()
         assert len(others) == 2
-        assert not any(sockets(nursery) & sockets(pid) for pid in others)
-        os.kill(nursery, signal.SIGSTOP)
+        assert not any(sockets(server) & sockets(pid) for pid in others)
+        os.kill(server, signal.SIGSTOP)
         step = asyncio.ensure_future(player.step("a"))
         for _ in range(10):
             await asyncio.sleep(0)  # the frame is on its way
-        os.kill(nursery, signal.SIGKILL)
+        os.kill(server, signal.SIGKILL)
         assert (await refused(step)).kind is CRASHED
         for pid in others:
             await until_dead(pid)
@@ -163,9 +154,9 @@ async def test_the_usual_limit_of_open_files_does_not_limit_episodes() -> None:
 async def test_who_dies_just_before_it_is_closed_takes_nobody_with_it() -> None:
     async with hosted(f"{TROUBLE}:Sleep") as host:
         dying = await begun(host, rate=0.0)
-        nursery, doomed = below()
+        server, doomed = below()
         bystander = await begun(host, rate=0.0)
-        os.kill(nursery, signal.SIGSTOP)  # so that it reads of the closing first
+        os.kill(server, signal.SIGSTOP)  # so that it reads of the closing first
         host.close(dying.slot)
         for _ in range(10):
             await asyncio.sleep(0)  # the frame is on its way
@@ -173,10 +164,10 @@ async def test_who_dies_just_before_it_is_closed_takes_nobody_with_it() -> None:
         os.kill(doomed, signal.SIGKILL)
         assert select.select([exited], [], [], 30)[0]
         os.close(exited)
-        os.kill(nursery, signal.SIGCONT)
+        os.kill(server, signal.SIGCONT)
         await observed(bystander.step("a"))
         await asyncio.wait_for(count_becomes(2), PATIENCE_S)
-        assert child_pids() == [nursery]
+        assert child_pids() == [server]
 
 
 async def test_what_shows_something_else_when_rebuilt_is_not_replayable() -> None:

@@ -1,0 +1,38 @@
+"""The supervisor, as the fork server sees it."""
+
+import socket
+
+from warren_env_worker.host.inward import Inward
+from warren_env_worker.host.protocol import Answer, Call, Refused, pack_answers
+from warren_env_worker.host.refusal import blame
+
+
+class Supervisor:
+    def __init__(self, talk: socket.socket) -> None:
+        self._talk = talk
+        self._inward = Inward(talk)
+        self._ready: list[Answer] = []
+
+    def calls(self) -> list[Call] | None:
+        """All that is complete; None when it has gone. Call it when there is news."""
+        return self._inward.calls()
+
+    def answer(self, answer: Answer) -> None:
+        """With the next `flush`."""
+        self._ready.append(answer)
+
+    def flush(self) -> None:
+        ready, self._ready = self._ready, []
+        if ready:
+            frame = pack_answers(ready)
+            self._talk.sendall(len(frame).to_bytes(4, "little") + frame)
+
+    def close(self) -> None:
+        """In a forked process, which is not the one to talk."""
+        self._talk.close()
+
+
+def refused(call: Call, error: BaseException, package: str) -> Refused:
+    """The answer to a call for which user code of this package raised."""
+    refusal = blame(error, package)
+    return Refused(call.id, refusal.kind, refusal.reason, refusal.is_retryable)

@@ -1,0 +1,32 @@
+"""Episodes that wait for a process, in the order in which they came."""
+
+from collections import deque
+
+from warren_env_worker.host.protocol import Call
+
+
+class Waiting:
+    def __init__(self) -> None:
+        self._calls: deque[tuple[Call, int]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    @property
+    def n_loads(self) -> int:
+        """After so many loads of tasks its process must have been forked: of the first one."""
+        return self._calls[0][1]
+
+    def put(self, call: Call, n_loads: int) -> None:
+        self._calls.append((call, n_loads))
+
+    def put_first(self, call: Call, n_loads: int) -> None:
+        """Back again, through no fault of its own."""
+        self._calls.appendleft((call, n_loads))
+
+    def take(self) -> Call:
+        return self._calls.popleft()[0]
+
+    def drop(self, slot: int) -> None:
+        """Nobody needs this one any more."""
+        self._calls = deque(waiting for waiting in self._calls if waiting[0].slot != slot)

@@ -1,0 +1,42 @@
+"""What a forked process does: it plays episodes in the way that their class asks for."""
+
+import asyncio
+import socket
+from typing import Any
+
+from warren.environment import Env
+from warren_broker.worker.child import Channel
+from warren_env_worker.host.caller import Caller
+from warren_env_worker.host.catalogue import Catalogue
+from warren_env_worker.host.cell import Cell
+from warren_env_worker.host.forked.fresh import Memory
+from warren_env_worker.host.forked.in_turn import play_in_turn, play_one
+from warren_env_worker.host.forked.leftovers import Leftovers, Template
+from warren_env_worker.host.forked.server import Server
+from warren_env_worker.host.loops import is_async, serve_concurrently
+from warren_env_worker.host.stage import Stage
+
+
+def play(
+    talk: socket.socket,
+    cell: Cell,
+    environment: type[Env[Any]],
+    catalogue: Catalogue,
+    template: Template | None,
+) -> None:
+    """Until the fork server hangs up, or this process is to be replaced.
+
+    With the template that this process was forked from, it may play several episodes.
+    """
+    memory = Memory(environment.limits.memory_mb)
+    awaits = is_async(environment)
+    stage = Stage(environment, Caller(cell, is_async=awaits), catalogue, memory.prepare)
+    if awaits:
+        asyncio.run(serve_concurrently(Channel(talk), stage))
+    elif template is None:
+        play_one(Server(talk), stage)
+    else:
+        n_episodes = environment.limits.episodes_per_process
+        has_close = environment.close is not Env.close
+        leftovers = Leftovers(template, memory)
+        play_in_turn(Server(talk), stage, leftovers, n_episodes=n_episodes, has_close=has_close)
