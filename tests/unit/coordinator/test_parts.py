@@ -152,7 +152,9 @@ def test_a_trainer_that_is_busy_is_told_with_who_has_it_unless_that_is_somebody_
         (idle,) = world.alive(WorkerRole.TRAINER)
         busy = idle.model_copy(update={"models": held, "in_flight": len(held)})
         alive = [*world.alive(WorkerRole.SAMPLER), *world.alive(WorkerRole.ENVIRONMENT), busy]
-        return waiting.missing(world.memory, lambda role: [b for b in alive if b.role == role]) or ""
+        return (
+            waiting.missing(world.memory, lambda role: [b for b in alive if b.role == role]) or ""
+        )
 
     assert reason(mine) == (
         "every trainer that offers tiny is busy: older (run_8) has it; wait until it ends, or cancel"
