@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 PULSE_S = 5.0
-"""Between two lines that say what is still waited for, where there is no terminal."""
 REDRAW_S = 1.0
 PART_WIDTH = 12
 
@@ -38,8 +37,10 @@ class Unheard:
 class StartView:
     """At a terminal a line that changes, above it what is ready; elsewhere lines alone."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Output, *, pulse_s: float = PULSE_S) -> None:
+        """`pulse_s`: between two lines that say what is still waited for, where lines are all."""
         self._output = output
+        self._pulse_s = pulse_s
         self._doing: dict[str, str] = {}
         self._began_s = time.monotonic()
         self._status: Status | None = None
@@ -72,7 +73,7 @@ class StartView:
     async def keep_telling(self) -> None:
         """Say what is waited for, until cancelled."""
         while True:
-            await asyncio.sleep(PULSE_S if self._status is None else REDRAW_S)
+            await asyncio.sleep(self._pulse_s if self._status is None else REDRAW_S)
             if self._status is None:
                 self._output.line(f"    {self._waiting}")
             self._redraw()

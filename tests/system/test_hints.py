@@ -102,5 +102,5 @@ async def test_a_trainer_that_is_busy_is_freed_as_told(tmp_path: Path) -> None:
             (told,) = re.findall("with: (warren .+)", reason)
             assert (await do(told, tmp_path, port))[1] == ""
             await until_it_goes_on(second)
-            assert (await second.result()).updates > 0
+            assert (await second.result()).episodes > 0
         await stop(process, signal.SIGINT)

@@ -34,6 +34,11 @@ def main() -> None:
     answer_signals(_STDERR)  # what is forked from here answers, too
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     reference, cell = sys.argv[1:]
+    with contextlib.suppress(ConnectionError):  # the supervisor has gone, maybe while we imported
+        _live(channel, reference, cell)
+
+
+def _live(channel: Channel, reference: str, cell: str) -> None:
     try:
         environment = import_environment(reference)
     except ImportFailed as error:
@@ -41,8 +46,7 @@ def main() -> None:
         return
     gc.freeze()  # what was imported stays: no need to look through it again and again
     channel.send(pack_greeting(_description(environment)))
-    with contextlib.suppress(ConnectionError):  # the supervisor has gone
-        _serve(channel, cell, environment)
+    _serve(channel, cell, environment)
 
 
 def _description(environment: type[Env[Any]]) -> Description:

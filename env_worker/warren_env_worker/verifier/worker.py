@@ -125,8 +125,8 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     checker = Checker(make_compare(), channel)
     gc.freeze()
-    channel.send(b"ready")
-    with contextlib.suppress(ConnectionError):  # the supervisor has gone
+    with contextlib.suppress(ConnectionError):  # the supervisor has gone, maybe while we began
+        channel.send(b"ready")
         while (request := channel.receive()) is not None:
             channel.send(checker.ask(request))
 

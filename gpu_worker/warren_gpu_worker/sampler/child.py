@@ -225,15 +225,19 @@ def main() -> None:
     channel = Channel.inherited()
     settings = GpuWorkerSettings.model_validate_json(sys.argv[1])
     torch.set_num_threads(settings.n_threads)
+    with contextlib.suppress(BrokenPipeError):  # the supervisor hung up while we spoke
+        _serve(channel, settings)
+    os._exit(0)
+
+
+def _serve(channel: Channel, settings: GpuWorkerSettings) -> None:
     try:
         child = SamplerChild(channel, settings, sys.argv[2])
     except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
         channel.send(pack(Broken(str(error))))
         os._exit(1)
     gc.freeze()  # what was loaded stays: nothing of it is garbage
-    with contextlib.suppress(BrokenPipeError):  # the supervisor hung up while we spoke
-        child.run()
-    os._exit(0)
+    child.run()
 
 
 if __name__ == "__main__":

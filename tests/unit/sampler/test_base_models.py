@@ -62,7 +62,7 @@ def test_a_folder_is_offered_under_the_name_that_was_given(tiny_models: dict[str
         ("/nowhere/at/all", "is no folder"),
         ("mine=/nowhere", "is no folder"),
         ("=/nowhere", "name before '=' is empty"),
-        ("warren/tinny", "did you mean warren/tiny"),
+        ("warren/tinny", "Did you mean warren/tiny"),
     ],
 )
 def test_what_is_not_there_is_named(

@@ -1,0 +1,32 @@
+"""A child whose supervisor hangs up before the child could say that it is ready: no traceback."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from warren_broker.worker.child import Child
+from warren_gpu_worker.settings import GpuWorkerSettings
+
+LEAVING_S = 120.0
+"""Some have to import torch first."""
+SETTINGS = GpuWorkerSettings(base_models={"mine": "/nowhere"}, device="cpu").model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        ("warren_gpu_worker.trainer.child", [SETTINGS]),
+        ("warren_gpu_worker.sampler.child", [SETTINGS, "mine"]),
+        ("warren_env_worker.host.child", ["warren_env_worker.environments.guess:Guess", ""]),
+        ("warren_env_worker.host.child", ["no_such_module:Guess", ""]),
+        ("warren_env_worker.verifier.worker", []),
+    ],
+)
+async def test_it_leaves_without_a_word(
+    module: str, arguments: Sequence[str], tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    child = await Child.spawn("child", module, arguments, log_path=log)
+    await child.close(grace_s=LEAVING_S)
+    assert "Traceback" not in log.read_text()
