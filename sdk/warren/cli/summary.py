@@ -22,9 +22,8 @@ def print_summary(view: RunView, output: Output, *, as_json: bool) -> None:
     width = max(len(label) for label, _ in rows)
     for label, value in rows:
         output.line(f"  {label.ljust(width)}  {value}")
-    if view.result and view.result.log_dir:
-        output.line()
-        output.line(f"See its curves: tensorboard --logdir {view.result.log_dir}")
+    output.line()
+    output.line(f"See its curves: warren tensorboard {view.id}")
 
 
 def _print_end(view: RunView, result: RunResult, output: Output) -> None:

@@ -82,7 +82,7 @@ async def _show(names: Sequence[str], folder: Path, host: str, port: int, gatewa
         for mirror in mirrors:
             await mirror.catch_up()
             output.line(f"Fetched {mirror.folder.name}")
-        async with _served(folder, host, port) as (server, address), asyncio.TaskGroup() as tasks:
+        async with served(folder, host, port) as (server, address), asyncio.TaskGroup() as tasks:
             output.line(f"TensorBoard: {page_url(address)}")
             output.line("Ctrl-C ends it; the runs go on.", "dim")
             following = [tasks.create_task(m.follow(reconnect_s=math.inf)) for m in mirrors]
@@ -95,7 +95,7 @@ async def _show(names: Sequence[str], folder: Path, host: str, port: int, gatewa
 
 
 @asynccontextmanager
-async def _served(folder: Path, host: str, port: int) -> AsyncGenerator[tuple[Process, str]]:
+async def served(folder: Path, host: str, port: int) -> AsyncGenerator[tuple[Process, str]]:
     """TensorBoard once it listens, and where. Raises `WarrenError` where it can't."""
     arguments = {
         "logdir": folder, "host": host, "port": port, "reload_interval": RELOAD_S,

@@ -119,12 +119,12 @@ def ended(state: RunState, **changes: object) -> RunView:
 
 
 def test_the_summary_of_a_run_that_completed(capsys: pytest.CaptureFixture[str]) -> None:
-    result = RunResult(reward_before=0.3, reward_after=0.97, episodes=51200, log_dir="/runs/1")
+    result = RunResult(reward_before=0.3, reward_after=0.97, episodes=51200)
     print_summary(ended(RunState.COMPLETED, result=result), PlainOutput(), as_json=False)
     out = capsys.readouterr().out
     assert "reward after    0.970" in out
     assert "51,200" in out
-    assert "tensorboard --logdir /runs/1" in out
+    assert "warren tensorboard run_1" in out
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from sqlmodel import Session, col, select
 from tests.support.gateway import CONFIG, Gateway
 
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import Checkpoint, Model, OpRow, OutboxRow, Run
+from warren_gateway.store.tables import Checkpoint, MetricsRow, Model, OpRow, OutboxRow, Run
 from warren_schemas.http import CheckpointList, Problem
+from warren_schemas.tensorboard.about import folder_name
 from warren_schemas.training import DeleteModel
 from warren_schemas.wire import decode
 
@@ -75,8 +76,9 @@ async def test_a_deleted_run_is_gone_and_its_files_are_somebody_s_chore(
     run, other = await gateway.submit(), await gateway.submit()
     model = await saved(gateway, run, "step-000001")
     await end(gateway, run)
-    folder = tmp_path / "runs" / run
+    folder = tmp_path / "runs" / folder_name("guessing", run)
     folder.mkdir(parents=True)
+    await gateway.store.transact(lambda session: session.add(_metrics_of(run)))
     async with gateway.bob.post(f"/v1/runs/{run}/delete") as response:
         assert response.status == 404
     async with gateway.ann.post(f"/v1/runs/{run}/delete") as response:
@@ -88,13 +90,18 @@ async def test_a_deleted_run_is_gone_and_its_files_are_somebody_s_chore(
         assert response.status == 200
     assert not folder.exists()
 
-    def left(session: Session) -> tuple[int, list[str]]:
+    def left(session: Session) -> tuple[int, int, list[str]]:
         rows = session.exec(select(OutboxRow).where(col(OutboxRow.address) == "trainer-chores"))
         orders = [item for row in rows for item in decode(row.body).items]
         models = [order.model for order in orders if isinstance(order, DeleteModel)]
-        return len(session.exec(select(Checkpoint)).all()), [str(name) for name in models]
+        n_left = [len(session.exec(select(table)).all()) for table in (Checkpoint, MetricsRow)]
+        return n_left[0], n_left[1], [str(name) for name in models]
 
-    assert await gateway.store.transact(left) == (0, [model])
+    assert await gateway.store.transact(left) == (0, 0, [model])
+
+
+def _metrics_of(run: str) -> MetricsRow:
+    return MetricsRow(run_id=run, number=1, body={})
 
 
 async def test_a_run_that_is_needed_is_not_deleted(gateway: Gateway) -> None:

@@ -3,19 +3,28 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import partial
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from sqlalchemy import insert, update
 from sqlmodel import Session, col
 from tests.support.gateway import Gateway, ended, step
+from tests.unit.gateway.metrics.test_recorder import read_back
 
 import warren
+from warren.cli.options import Gateway as GatewayOption
+from warren.metrics import command, tensorboard
+from warren.metrics.mirror import Mirror
 from warren_gateway.metrics.reports import PAGE
 from warren_gateway.store.tables import MetricsRow, Run
 from warren_schemas.events import EvaluationCompleted, StepCompleted
 from warren_schemas.ids import RunId
 from warren_schemas.metrics.rows import metrics_view
+from warren_schemas.tensorboard.about import folder_name
+from warren_schemas.tensorboard.files import TensorBoardFiles
+from warren_schemas.tensorboard.summaries import END_TAG
 
 
 @pytest_asyncio.fixture
@@ -107,3 +116,76 @@ async def test_metrics_are_their_owners(gateway: Gateway) -> None:
     run = await gateway.submit()
     async with gateway.bob.get(f"/v1/runs/{run}/metrics") as response:
         assert response.status == 404
+
+
+async def test_the_command_shows_the_newest_figures_with_what_they_are(
+    gateway: Gateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = await gateway.submit()
+    await report(
+        gateway, run, 1, step(1, reward_mean=0.25, policy_loss=-3.0), step(2, reward_mean=1)
+    )
+    showing = partial(command.metrics, run, gateway=option(gateway))
+    await asyncio.to_thread(showing)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split()[:4] == ["reward/mean", "1", "reward", "2"]
+    assert lines[2].split()[:4] == ["policy/loss", "-3", "loss", "1"]
+    await asyncio.to_thread(showing, tag=("time/*",))
+    assert capsys.readouterr().out == f"{run} has reported nothing that fits time/* yet.\n"
+    await asyncio.to_thread(showing, csv=True, tag=("reward/*",))
+    assert capsys.readouterr().out.splitlines() == [
+        "number,at,phase,step,version,tag,value",
+        "1,1970-01-01T00:00:10+00:00,training,1,1,reward/mean,0.25",
+        "2,1970-01-01T00:00:10+00:00,training,2,2,reward/mean,1.0",
+    ]
+    with pytest.raises(warren.ConfigurationError, match="give one of them"):
+        await asyncio.to_thread(showing, csv=True, json=True)
+
+
+async def test_following_prints_a_line_for_each_step_and_ends_with_the_run(
+    gateway: Gateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = await gateway.submit()
+    await report(gateway, run, 1, step(1, reward_mean=0.5, seq_turns=2))
+    await end(gateway, run)
+    await asyncio.to_thread(command.metrics, run, follow=True, gateway=option(gateway))
+    assert capsys.readouterr().out == "training 1  reward/mean 0.5\n"
+
+
+async def test_a_mirror_holds_each_point_once_wherever_it_was_left(
+    gateway: Gateway, client: warren.Client, tmp_path: Path
+) -> None:
+    run = await gateway.submit()
+    await report(gateway, run, 1, step(1, reward_mean=0.5), step(2, reward_mean=0.75))
+    await mirrored(client, run, tmp_path, follow=False)
+    await report(gateway, run, 3, step(3, reward_mean=1.0))
+    await end(gateway, run)
+    await mirrored(client, run, tmp_path, follow=True)
+    await mirrored(client, run, tmp_path, follow=True)
+    folder = tmp_path / folder_name("guessing", run)
+    assert read_back(folder) == {"1_reward/mean": [(1, 0.5), (2, 0.75), (3, 1.0)]}
+    tags = [tag for _, _, tag in TensorBoardFiles(folder).points()]
+    assert {"config", "custom_scalars__config__", END_TAG} <= set(tags)
+
+
+async def mirrored(client: warren.Client, run: RunId, folder: Path, *, follow: bool) -> None:
+    mirror = Mirror(await client.run(run), folder)
+    async with asyncio.timeout(60):
+        await mirror.catch_up()
+        if follow:
+            await mirror.follow(reconnect_s=1.0)
+    await mirror.close()
+
+
+async def test_tensorboard_needs_runs_and_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(warren.ConfigurationError, match="needs the runs to show"):
+        tensorboard.tensorboard()
+    monkeypatch.setattr(tensorboard, "find_spec", lambda _: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    with pytest.raises(warren.ConfigurationError) as refused:
+        tensorboard.tensorboard("last")
+    assert "pip install 'warren-rl[tensorboard]'" in str(refused.value)
+
+
+def option(gateway: Gateway) -> GatewayOption:
+    key = gateway.ann.headers["Authorization"].removeprefix("Bearer ")
+    return GatewayOption(gateway.url, key)

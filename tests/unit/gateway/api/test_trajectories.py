@@ -118,7 +118,7 @@ async def test_what_became_of_each_is_told(gateway: Gateway, client: warren.Clie
     await has_read(gateway, run, 1)
 
     def consume(session: Session) -> None:
-        outcomes = [{"fate": "trained", "reward": float(i)} for i in range(3)]
+        outcomes = [{"fate": "trained", "step": 7, "reward": float(i)} for i in range(3)]
         session.add(
             GroupRow(
                 id=GROUP,
@@ -138,7 +138,7 @@ async def test_what_became_of_each_is_told(gateway: Gateway, client: warren.Clie
 
     await gateway.store.transact(consume)
     views = [view async for view in (await client.run(run)).trajectories()]
-    assert [view.fate for view in views] == ["trained"] * 3
+    assert [(view.fate, view.step) for view in views] == [("trained", 7)] * 3
     assert [round(view.advantage or 0.0, 3) for view in views] == [-1.0, 0.0, 1.0]
     text = "\n".join(line for line, _ in look(views[2]))
     assert "reward 2.000, advantage +1.000, 3 tokens by versions 2 to 3, trained" in text
@@ -227,8 +227,9 @@ async def test_the_commands_print_and_export(
     told = capsys.readouterr().out
     assert told.count("guess train/3, train") == 2 and "Guess a number from 1 to 9." in told
     path = tmp_path / "all.parquet"
-    await asyncio.to_thread(commands.replay, run, to=path, from_="1", gateway=here)
-    assert capsys.readouterr().out == f"1 trajectories of {run} lie in {path}\n"
+    for exporting in (commands.replay, commands.trajectories):
+        await asyncio.to_thread(exporting, run, to=path, from_="1", gateway=here)
+        assert capsys.readouterr().out == f"1 trajectories of {run} lie in {path}\n"
     config = tmp_path / "config.yaml"
     await asyncio.to_thread(
         config.write_text, "model: {base: warren/tiny}\nenvironments: [{name: guess}]\n"
