@@ -54,6 +54,10 @@ if TYPE_CHECKING:
     from warren.run import (
         Run,
     )
+    from warren_schemas.check import (
+        RunCheck,
+        RunEstimate,
+    )
     from warren_schemas.config import (
         AdvantageKind,
         AlgorithmConfig,
@@ -182,7 +186,9 @@ __all__ = [
     "RewardRules",
     "Run",
     "RunCancelled",
+    "RunCheck",
     "RunEndedBadly",
+    "RunEstimate",
     "RunEventBody",
     "RunFailed",
     "RunResult",
@@ -225,6 +231,7 @@ _HOMES = {
     "warren.recording": ("Beginning",),
     "warren.run": ("Run",),
     "warren.version": ("__version__",),
+    "warren_schemas.check": ("RunCheck", "RunEstimate"),
     "warren_schemas.config": (
         "AdvantageKind", "AlgorithmConfig", "AllMembers", "CheckpointConfig", "CispoLoss", "Credit",
         "Critic", "CrossEntropyLoss", "DroLoss", "EnvironmentConfig", "EpisodeCredit",

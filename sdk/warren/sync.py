@@ -27,6 +27,7 @@ from warren.recording import Beginning
 from warren.run import RECONNECT_S
 from warren.run import Run as AsyncRun
 from warren.settings import Settings
+from warren_schemas.check import RunCheck
 from warren_schemas.events import RunState
 from warren_schemas.http import (
     CheckpointList,
@@ -77,6 +78,10 @@ class Client:
     def train(self, config: ConfigLike, *, idempotency_key: str | None = None) -> "Run":
         """Submit a run; return as soon as the gateway has stored it."""
         return self._run(self._client.train(config, idempotency_key=idempotency_key))
+
+    def check(self, config: ConfigLike) -> RunCheck:
+        """Whether the gateway could run this config now, and what it may cost; submits nothing."""
+        return self._call(self._client.check(config))
 
     def replay(
         self,

@@ -1,6 +1,7 @@
 """Every route of the HTTP API, in one place."""
 
 from warren_broker.remote.frames import PATH, Welcome
+from warren_gateway.api.checking import check_run
 from warren_gateway.api.checkpoints import run_checkpoints
 from warren_gateway.api.dead_letters import (
     ListDeadLetters,
@@ -31,6 +32,7 @@ from warren_gateway.api.runs import (
 )
 from warren_gateway.api.trajectories import ReadTrajectories, run_trajectories
 from warren_gateway.metrics.route import ReadMetrics, run_metrics
+from warren_schemas.check import RunCheck
 from warren_schemas.events import RunEvent
 from warren_schemas.http import (
     CheckpointList,
@@ -80,6 +82,15 @@ ROUTES: tuple[AnyRoute, ...] = (
         summary="Submit a run; a known idempotency key answers 200 with the run it made",
         status=201,
         errors=(400, 409, 413, 422),
+    ),
+    Route(
+        "POST",
+        "/v1/runs/check",
+        check_run,
+        takes=SubmitRun,
+        answers=RunCheck,
+        summary="Check a config against what is online and tell what it may cost; submits nothing",
+        errors=(400, 413, 422),
     ),
     Route(
         "GET",
