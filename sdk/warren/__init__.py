@@ -113,6 +113,10 @@ if TYPE_CHECKING:
         WaitingStarted,
         WarningRaised,
     )
+    from warren_schemas.files import (
+        FileView,
+        FolderView,
+    )
     from warren_schemas.http import (
         CheckpointList,
         CheckpointView,
@@ -155,6 +159,8 @@ __all__ = [
     "EvaluationCompleted",
     "EvaluationConfig",
     "Event",
+    "FileView",
+    "FolderView",
     "FullUpdate",
     "GatewayBusy",
     "GatewayError",
@@ -246,6 +252,7 @@ _HOMES = {
         "EvaluationCompleted", "Phase", "RunEventBody", "RunState", "StateChanged", "StepCompleted",
         "WaitingEnded", "WaitingStarted", "WarningRaised",
     ),
+    "warren_schemas.files": ("FileView", "FolderView"),
     "warren_schemas.http": (
         "CheckpointList", "CheckpointView", "DeadLetterDetails", "DeadLetterView", "Health", "MetricsView",
         "QueueView", "RunResult", "RunView", "TrajectoryView", "WorkerView",

@@ -15,6 +15,7 @@ end of the program.
 
 import weakref
 from collections.abc import Coroutine, Generator, Iterator, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from warren import client as asynchronous
@@ -29,6 +30,7 @@ from warren.run import Run as AsyncRun
 from warren.settings import Settings
 from warren_schemas.check import RunCheck
 from warren_schemas.events import RunState
+from warren_schemas.files import FolderView
 from warren_schemas.http import (
     CheckpointList,
     DeadLetterDetails,
@@ -173,6 +175,12 @@ class Run:
     def checkpoints(self) -> CheckpointList:
         """The checkpoints that are kept, oldest first, and the newest policy."""
         return self._thread.call(self._run.checkpoints())
+
+    def download(
+        self, to: str | PathLike[str], version: str = "", *, reconnect_s: float = RECONNECT_S
+    ) -> FolderView:
+        """Fetch the files of a checkpoint (`step-000040`) or a policy (`40`) into a new folder."""
+        return self._thread.call(self._run.download(to, version, reconnect_s=reconnect_s))
 
     def delete(self) -> None:
         """Delete the run, its recording, its checkpoints and its policies."""

@@ -12,6 +12,7 @@ from warren_gateway.api.dead_letters import (
 )
 from warren_gateway.api.env_workers import connect_env_worker
 from warren_gateway.api.events import run_events_live
+from warren_gateway.api.files import ListFiles, ReadFile, run_file, run_files
 from warren_gateway.api.fleet import list_queues, list_workers
 from warren_gateway.api.health import show_health
 from warren_gateway.api.openai import (
@@ -34,6 +35,7 @@ from warren_gateway.api.trajectories import ReadTrajectories, run_trajectories
 from warren_gateway.metrics.route import ReadMetrics, run_metrics
 from warren_schemas.check import RunCheck
 from warren_schemas.events import RunEvent
+from warren_schemas.files import FileView, FolderView
 from warren_schemas.http import (
     CheckpointList,
     DeadLetterDetails,
@@ -66,6 +68,8 @@ AnyRoute = (
     | Route[CompletionRequest]
     | Route[GenerateRequest]
     | Route[ListDeadLetters]
+    | Route[ListFiles]
+    | Route[ReadFile]
     | Route[ListRuns]
     | Route[ReadMetrics]
     | Route[ReadTrajectories]
@@ -136,6 +140,26 @@ ROUTES: tuple[AnyRoute, ...] = (
         answers=CheckpointList,
         summary="List the checkpoints that are kept of a run, oldest first",
         errors=(404, 422),
+    ),
+    Route(
+        "GET",
+        "/v1/runs/{run}/files",
+        run_files,
+        takes=ListFiles,
+        answers=FolderView,
+        summary="List the files of a checkpoint or a policy, with their SHA-256",
+        errors=(404, 409, 422),
+    ),
+    Route(
+        "GET",
+        "/v1/runs/{run}/file",
+        run_file,
+        takes=ReadFile,
+        answers=FileView,
+        summary="Read a file of a checkpoint or a policy, from any byte on; its bytes are answered",
+        errors=(404, 409, 422),
+        media_type="application/octet-stream",
+        ends_with_client=True,
     ),
     Route(
         "GET",

@@ -39,7 +39,7 @@ def test_what_can_not_be_told_is_left_open(
     source: str, keys: tuple[str, ...] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "shaped_module.py").write_text(f"raise SystemExit('it was run')\n{source}\n")
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     assert shape_of("e", "shaped_module:E").keys == keys
     assert "shaped_module" not in sys.modules
 

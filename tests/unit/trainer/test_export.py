@@ -23,9 +23,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.export import CannotExport, export_policy
 from warren_gpu_worker.trainer.engine import Engine
+from warren_schemas.files import folder_url
 from warren_schemas.http import CheckpointList, CheckpointView
 from warren_schemas.training import ModelSpec, PublishPolicy
-from warren_up.export import choose
 
 IDS = torch.arange(3, 20)[None]
 
@@ -104,4 +104,4 @@ def test_a_version_names_a_policy_or_a_checkpoint(version: str, expected: str | 
         created_s=1.0,
     )
     found = CheckpointList(checkpoints=(saved,), policy_version=9, policy_url="/m/policies/v9")
-    assert choose(found, version) == expected
+    assert folder_url(found, version) == expected
