@@ -4,15 +4,15 @@ Invariant: importing this module loads nothing heavy; `warren --help` reads it.
 """
 
 import asyncio
+import shutil
+import tempfile
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from warren.cli.options import HERE, RETRY_S, Gateway, GatewayOptions
-
-if TYPE_CHECKING:
-    from warren_schemas.http import CheckpointList
 
 
 def export(
@@ -47,65 +47,73 @@ def export(
     """
     from warren.cli.output import make_output
     from warren.errors import ConfigurationError
-    from warren_gpu_worker.base_models import UnknownBaseModel
-    from warren_gpu_worker.export import CannotExport, export_policy
-    from warren_gpu_worker.sealed_folder import FolderUnreadable
 
-    url, base = asyncio.run(_find(run, gateway))
-    try:
-        folder = None if adapter else _base_folder(base_model or base)
-        kind = export_policy(url, to, base_folder=folder, adapter=adapter)
-    except (CannotExport, FolderUnreadable, UnknownBaseModel, OSError) as error:
+    if not adapter and find_spec("torch") is None:
         raise ConfigurationError(
-            f"{run} was not exported: {error}",
-            hint="Run it where the GPU workers' --checkpoints and the base model can be read.",
-        ) from error
+            "Merging an adapter, and a model's tokenizer, need torch and transformers",
+            hint="Install them with: pip install 'warren-rl[gpu]'; or export with --adapter, or fetch"
+            f" the files with: warren checkpoints download {run} --to {to}",
+        )
+    if to.exists():
+        raise ConfigurationError(f"{to} is there already", hint="Name a folder that is not.")
+    to.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{to.name}-", dir=to.parent) as stage:
+        url, base = asyncio.run(_fetch(run, gateway, Path(stage) / "policy"))
+        if adapter:
+            kind = _take_adapter(Path(stage) / "policy", to)
+        else:
+            kind = _merge(run, Path(stage) / "policy", to, base_model or base)
     make_output().line(f"{to}: {kind}, from {url}")
     return 0
 
 
-async def _find(target: str, gateway: Gateway) -> tuple[str, str]:
-    """The URL of the weights, and the name of the base model."""
+def _take_adapter(policy: Path, to: Path) -> str:
+    """A policy's adapter lies there as peft has it."""
+    from warren.errors import ConfigurationError
+
+    names = ("adapter_model.safetensors", "adapter_config.json")
+    if not all((policy / name).exists() for name in names):
+        raise ConfigurationError(
+            "All weights of this model were trained: it has no adapter",
+            hint="Leave out --adapter.",
+        )
+    for path in policy.iterdir():
+        if path.name not in names:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    policy.rename(to)
+    return "adapter"
+
+
+def _merge(run: str, policy: Path, to: Path, base: str) -> str:
+    from warren.errors import ConfigurationError
+    from warren_gpu_worker.base_models import UnknownBaseModel
+    from warren_gpu_worker.export import CannotExport, export_policy
+    from warren_gpu_worker.sealed_folder import FolderUnreadable
+
+    try:
+        return export_policy(str(policy), to, base_folder=_base_folder(base))
+    except (CannotExport, FolderUnreadable, UnknownBaseModel, OSError) as error:
+        raise ConfigurationError(
+            f"{run} was not exported: {error}",
+            hint="Run it where the base model can be read, or name it with --base-model.",
+        ) from error
+
+
+async def _fetch(target: str, gateway: Gateway, to: Path) -> tuple[str, str]:
+    """Where the weights lay, and the name of the base model."""
     from warren.client import connect
     from warren.errors import ConfigurationError
 
     name, _, wanted = target.partition("@")
     async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
         run = await client.run(name)
-        found = await run.checkpoints()
-    url = choose(found, wanted)
-    if url is None:
-        what = f"no policy of {_called(wanted)}" if wanted else "nothing to export yet"
-        raise ConfigurationError(f"{run.id} has {what}", hint=_hint(found))
-    if run.view.config is None:
-        raise ConfigurationError(
-            f"the gateway is older than {run.id} and can't read its config",
-            hint="Ask a gateway of the newer version, or wait until all are upgraded.",
-        )
-    return url, run.view.config.model.base
-
-
-def choose(found: "CheckpointList", wanted: str) -> str | None:
-    """The URL of what `wanted` names, a step or a checkpoint; the newest policy where it names nothing."""
-    if not wanted:
-        newest = [view.url for view in (*found.checkpoints, *found.policies)]
-        return newest[-1] if newest else None
-    is_step = wanted.isascii() and wanted.isdecimal()
-    for view in found.checkpoints:
-        if view.name in (wanted, f"step-{int(wanted):06d}" if is_step else ""):
-            return view.url
-    policy = found.policy_after(int(wanted)) if is_step else None
-    return policy and policy.url
-
-
-def _called(wanted: str) -> str:
-    return f"step {wanted}" if wanted.isdecimal() else f"checkpoint {wanted}"
-
-
-def _hint(found: "CheckpointList") -> str:
-    names = ", ".join(view.name for view in found.checkpoints) or "none"
-    kept = f"step {found.policies[0].step} on" if found.policies else "none"
-    return f"It is at step {found.step}. Its checkpoints: {names}; policies that are kept: {kept}."
+        if run.view.config is None:
+            raise ConfigurationError(
+                f"the gateway is older than {run.id} and can't read its config",
+                hint="Ask a gateway of the newer version, or wait until all are upgraded.",
+            )
+        folder = await run.download(to, wanted, reconnect_s=RETRY_S)
+    return folder.url, run.view.config.model.base
 
 
 def _base_folder(base: str) -> str:

@@ -12,6 +12,7 @@ from warren_env_worker.options import ENV_DEFAULTS, EnvOptions
 from warren_schemas.ids import new_worker_id
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Coroutine
 
     from warren.settings import Settings
@@ -76,8 +77,6 @@ def _run(serve: "Callable[[], Coroutine[object, None, None]]", hint: str) -> Non
     import asyncio
     import logging
 
-    import uvloop
-
     from warren.errors import WarrenError
     from warren_broker.errors import BrokerError
     from warren_broker.worker.lifecycle import until_stopped
@@ -86,12 +85,23 @@ def _run(serve: "Callable[[], Coroutine[object, None, None]]", hint: str) -> Non
         level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
     )
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(until_stopped(serve()))
     except (BrokerError, ExceptionGroup) as error:
         if (reason := _broker_error(error)) is None:
             raise
         raise WarrenError(str(reason), hint=hint) from error
+
+
+def _loop_factory() -> "Callable[[], asyncio.AbstractEventLoop] | None":
+    """The faster loop comes with the broker's client; without both a worker reaches a gateway."""
+    from importlib.util import find_spec
+
+    if find_spec("uvloop") is None:
+        return None
+    import uvloop
+
+    return uvloop.new_event_loop
 
 
 def _broker_error(error: Exception) -> Exception | None:

@@ -9,12 +9,15 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.opening import EnvironmentUnusable
 from warren_env_worker.settings import EnvWorkerSettings
+from warren_env_worker.shape import shape_of
+from warren_schemas.control import EnvironmentShape
 
 GROUP = "warren.environments"
 HINT = "Name one, as in --env my_module:MyEnv"
@@ -22,15 +25,22 @@ HINT = "Name one, as in --env my_module:MyEnv"
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Hosted:
+    hosts: dict[str, Host]
+    """By name."""
+    shapes: tuple[EnvironmentShape, ...]
+
+
 @asynccontextmanager
-async def hosted(settings: EnvWorkerSettings) -> AsyncGenerator[dict[str, Host]]:
-    """The hosts by name, running until the context is left. Raises `EnvironmentUnusable`."""
+async def hosted(settings: EnvWorkerSettings) -> AsyncGenerator["Hosted"]:
+    """What is hosted, running until the context is left. Raises `EnvironmentUnusable`."""
     unusable: EnvironmentUnusable | None = None
     async with asyncio.TaskGroup() as group:
         crew = _Crew(group, settings.n_processes, settings.log_dir)
         try:
             await _assemble(crew, settings)
-            yield crew.hosts
+            yield Hosted(crew.hosts, await asyncio.to_thread(crew.shapes))
         except EnvironmentUnusable as error:  # to be raised outside, not in a group
             unusable = error
         finally:
@@ -75,6 +85,10 @@ class _Crew:
         log.info(
             "hosting %s (%s, version %s)", name or description.name, reference, description.version
         )
+
+    def shapes(self) -> tuple[EnvironmentShape, ...]:
+        """Reads the sources."""
+        return tuple(shape_of(name, reference) for name, reference in self._references.items())
 
     def dismiss(self) -> None:
         for task in self._running:

@@ -31,7 +31,13 @@ from warren_env_worker.output.log import log_folder
 from warren_env_worker.registry import hosted
 from warren_env_worker.settings import EnvWorkerSettings
 from warren_env_worker.successor import Taken
-from warren_schemas.control import EpisodeCancelled, Heartbeat, RunEnded, WorkerRole
+from warren_schemas.control import (
+    EnvironmentShape,
+    EpisodeCancelled,
+    Heartbeat,
+    RunEnded,
+    WorkerRole,
+)
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import StartEpisode, Step
 
@@ -54,7 +60,8 @@ async def serve_env_worker(
     Raises `EnvironmentUnusable` if what was asked for can't be hosted, and `NotAllowed` when a
     gateway in between refuses.
     """
-    async with hosted(settings) as hosts, AsyncExitStack() as stack:
+    async with hosted(settings) as found, AsyncExitStack() as stack:
+        hosts = found.hosts
         shared = [interact(name, owner) for name in hosts]
         homes = [home(settings.worker, name, owner) for name in hosts]
         await broker.declare(*shared, *homes)  # in one go: new queues take their time to settle
@@ -69,7 +76,7 @@ async def serve_env_worker(
         interactions = Interactions(
             settings.worker, hosts, outbound.put, capacity=settings.capacity
         )
-        worker = _Worker(settings, interactions, tuple(hosts), owner)
+        worker = _Worker(settings, interactions, tuple(hosts), found.shapes, owner)
         await _serve(broker, worker, inboxes)
 
 
@@ -86,6 +93,7 @@ class _Worker:
     settings: EnvWorkerSettings
     interactions: Interactions
     offers: tuple[str, ...]
+    shapes: tuple[EnvironmentShape, ...]
     owner: str | None
 
     def heartbeat(self, *, is_leaving: bool = False) -> Heartbeat:
@@ -99,6 +107,7 @@ class _Worker:
             in_flight=self.interactions.n_live,
             n_done=self.interactions.n_done,
             owner=self.owner,
+            shapes=self.shapes,
             host=socket.gethostname(),
             pid=os.getpid(),
             is_leaving=is_leaving,

@@ -8,6 +8,9 @@ from warren_schemas.config import LiveSource, TrainConfig
 from warren_schemas.events import RunState
 from warren_schemas.http import CheckpointList, CheckpointView, PolicyView
 
+MOST_LOOKED_AT = 100
+"""Checkpoints among which one of a like model is looked for."""
+
 
 class UnusableCheckpoint(Exception):
     """`resume_from` names no checkpoint that the run could go on from; says what and why."""
@@ -72,6 +75,20 @@ def policies_of(model: Model) -> tuple[PolicyView, ...]:
         PolicyView(step=step, version=version, url=f"{folder}/v{version}")
         for step, version in model.policies
     )
+def newest_size(session: Session, owner: str, config: TrainConfig) -> int | None:
+    """Bytes of the newest checkpoint of this owner's of a model that is trained alike."""
+    query = (
+        select(Checkpoint, Run)
+        .join(Model, col(Model.id) == col(Checkpoint.model_id))
+        .join(Run, col(Run.id) == col(Model.run_id))
+        .where(col(Run.owner) == owner, col(Model.base_model) == config.model.base)
+        .order_by(col(Checkpoint.created_s).desc())
+        .limit(MOST_LOOKED_AT)
+    )
+    for checkpoint, run in session.exec(query):
+        if run.config.get("model") == config.model.model_dump(mode="json"):
+            return checkpoint.size_bytes
+    return None
 
 
 def list_checkpoints(session: Session, run: Run) -> CheckpointList:

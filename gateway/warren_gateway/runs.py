@@ -23,7 +23,7 @@ from sqlmodel import Session, col, select
 from warren_broker.errors import BrokerError
 from warren_broker.port import Broker
 from warren_broker.topology import Stream, run_events
-from warren_gateway.checkpoints import list_checkpoints, require_checkpoint
+from warren_gateway.checkpoints import list_checkpoints, newest_size, require_checkpoint
 from warren_gateway.deleting import RunInUse, delete_run
 from warren_gateway.owned import owned_run, owned_runs
 from warren_gateway.probe import within
@@ -119,6 +119,16 @@ class Runs:
         await self._declare(recording(run.id, body.config), run_events(run.id))
         self._announce(RunId(run.id))
         return self._view(run), True
+
+    async def require_usable(self, owner: str, config: TrainConfig) -> int | None:
+        """Raise what `submit` would; store nothing. Bytes of a checkpoint of such a model, if known."""
+
+        def look(session: Session) -> int | None:
+            require_source(session, owner, config)
+            require_checkpoint(session, owner, config)
+            return newest_size(session, owner, config)
+
+        return await self._store.transact(look)
 
     async def show(self, owner: str, run: str) -> RunView:
         """Raises `NoSuchRun`, `StoreUnavailable`."""

@@ -28,6 +28,18 @@ class HeldModel(Frozen):
     epoch: Annotated[int, Field(ge=1)]
 
 
+class EnvironmentShape(Frozen):
+    """What can be said of an environment's config before an episode begins."""
+
+    name: str
+    keys: tuple[str, ...] | None = None
+    """Parameters of its constructor; None where they are not known."""
+    required: tuple[str, ...] = ()
+    """Those without a default."""
+    splits: tuple[str, ...] = ()
+    """Splits that it has unless its config brings other data; empty where any name will do."""
+
+
 class Heartbeat(Item):
     """A worker is alive -> topic `workers`. Missing for 3 intervals means gone."""
 
@@ -47,6 +59,8 @@ class Heartbeat(Item):
     """Leases that a trainer holds."""
     owner: str | None = None
     """Who connected this env worker through the gateway; None for a worker of the deployment."""
+    shapes: tuple[EnvironmentShape, ...] = ()
+    """Of the environments that an env worker offers, as far as it knows them."""
     host: str = ""
     pid: NonNegativeInt = 0
     is_leaving: bool = False

@@ -54,6 +54,10 @@ if TYPE_CHECKING:
     from warren.run import (
         Run,
     )
+    from warren_schemas.check import (
+        RunCheck,
+        RunEstimate,
+    )
     from warren_schemas.config import (
         AdvantageKind,
         AlgorithmConfig,
@@ -109,6 +113,10 @@ if TYPE_CHECKING:
         WaitingStarted,
         WarningRaised,
     )
+    from warren_schemas.files import (
+        FileView,
+        FolderView,
+    )
     from warren_schemas.http import (
         CheckpointList,
         CheckpointView,
@@ -151,6 +159,8 @@ __all__ = [
     "EvaluationCompleted",
     "EvaluationConfig",
     "Event",
+    "FileView",
+    "FolderView",
     "FullUpdate",
     "GatewayBusy",
     "GatewayError",
@@ -182,7 +192,9 @@ __all__ = [
     "RewardRules",
     "Run",
     "RunCancelled",
+    "RunCheck",
     "RunEndedBadly",
+    "RunEstimate",
     "RunEventBody",
     "RunFailed",
     "RunResult",
@@ -225,6 +237,7 @@ _HOMES = {
     "warren.recording": ("Beginning",),
     "warren.run": ("Run",),
     "warren.version": ("__version__",),
+    "warren_schemas.check": ("RunCheck", "RunEstimate"),
     "warren_schemas.config": (
         "AdvantageKind", "AlgorithmConfig", "AllMembers", "CheckpointConfig", "CispoLoss", "Credit",
         "Critic", "CrossEntropyLoss", "DroLoss", "EnvironmentConfig", "EpisodeCredit",
@@ -239,6 +252,7 @@ _HOMES = {
         "EvaluationCompleted", "Phase", "RunEventBody", "RunState", "StateChanged", "StepCompleted",
         "WaitingEnded", "WaitingStarted", "WarningRaised",
     ),
+    "warren_schemas.files": ("FileView", "FolderView"),
     "warren_schemas.http": (
         "CheckpointList", "CheckpointView", "DeadLetterDetails", "DeadLetterView", "Health", "MetricsView",
         "QueueView", "RunResult", "RunView", "TrajectoryView", "WorkerView",

@@ -17,6 +17,7 @@ from warren.recording import Beginning, recorded_source
 from warren.run import Run
 from warren.settings import Settings, find_settings
 from warren.transport import Transport
+from warren_schemas.check import RunCheck
 from warren_schemas.http import (
     DeadLetterDetails,
     DeadLetterList,
@@ -66,6 +67,15 @@ class Client:
         key = idempotency_key or secrets.token_hex(16)
         body = SubmitRun(config=to_config(config), idempotency_key=key)
         return Run(self._transport, await self._transport.post("/v1/runs", RunView, body))
+
+    @pending
+    async def check(self, config: ConfigLike) -> RunCheck:
+        """Whether the gateway would take this config and could run it now, and what it may cost.
+
+        Nothing is submitted. Raises `ConfigurationError` for what `train` would refuse.
+        """
+        body = SubmitRun(config=to_config(config))
+        return await self._transport.post("/v1/runs/check", RunCheck, body)
 
     @pending
     async def replay(

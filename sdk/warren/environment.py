@@ -174,6 +174,9 @@ class Env(ABC, Generic[TaskT]):
     name: ClassVar[str] = ""
     """What configs call it; the class's name in lower case unless set."""
     version: ClassVar[str] = "1"
+    splits: ClassVar[tuple[str, ...]] = ()
+    """The splits there are unless a config brings other data; empty where any name will do. Written
+    out as a tuple of names, it lets `warren train --dry-run` find a misspelt one."""
     limits: ClassVar[Limits] = Limits()
     replayable: ClassVar[bool] = True
     """True if the same seed and actions give the same observations."""

@@ -2,9 +2,12 @@
 
 import contextlib
 from collections.abc import AsyncGenerator, Sequence
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from warren.downloading import Download
 from warren.errors import GatewayError, RunCancelled, RunFailed
 from warren.metrics.plotting import PLOTTED, plot_rows
 from warren.metrics.reading import MetricsReader
@@ -14,6 +17,7 @@ from warren.reading import ConnectionChanged, Event, EventReader
 from warren.recording import Beginning, TrajectoryReader
 from warren.transport import Transport
 from warren_schemas.events import RunState
+from warren_schemas.files import FolderView
 from warren_schemas.http import (
     CheckpointList,
     RunDeleted,
@@ -70,6 +74,18 @@ class Run:
     async def checkpoints(self) -> CheckpointList:
         """The checkpoints that are kept, oldest first, and the newest policy."""
         return await self._transport.get(f"{self._path}/checkpoints", CheckpointList)
+
+    @pending
+    async def download(
+        self, to: str | PathLike[str], version: str = "", *, reconnect_s: float = RECONNECT_S
+    ) -> FolderView:
+        """Fetch the files of a checkpoint (`step-000040`) or a policy (`40`) into a new folder.
+
+        The newest policy where no version is given. Every file is checked; one that was cut off is
+        taken up where it was. Raises `NotFound`, `ConfigurationError`, `GatewayError`, `OSError`.
+        """
+        download = Download(self._transport, self.id, version, reconnect_s=reconnect_s)
+        return await download.into(Path(to))
 
     @pending
     async def delete(self) -> None:

@@ -15,6 +15,7 @@ end of the program.
 
 import weakref
 from collections.abc import Coroutine, Generator, Iterator, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from warren import client as asynchronous
@@ -27,7 +28,9 @@ from warren.recording import Beginning
 from warren.run import RECONNECT_S
 from warren.run import Run as AsyncRun
 from warren.settings import Settings
+from warren_schemas.check import RunCheck
 from warren_schemas.events import RunState
+from warren_schemas.files import FolderView
 from warren_schemas.http import (
     CheckpointList,
     DeadLetterDetails,
@@ -77,6 +80,10 @@ class Client:
     def train(self, config: ConfigLike, *, idempotency_key: str | None = None) -> "Run":
         """Submit a run; return as soon as the gateway has stored it."""
         return self._run(self._client.train(config, idempotency_key=idempotency_key))
+
+    def check(self, config: ConfigLike) -> RunCheck:
+        """Whether the gateway could run this config now, and what it may cost; submits nothing."""
+        return self._call(self._client.check(config))
 
     def replay(
         self,
@@ -168,6 +175,12 @@ class Run:
     def checkpoints(self) -> CheckpointList:
         """The checkpoints that are kept, oldest first, and the newest policy."""
         return self._thread.call(self._run.checkpoints())
+
+    def download(
+        self, to: str | PathLike[str], version: str = "", *, reconnect_s: float = RECONNECT_S
+    ) -> FolderView:
+        """Fetch the files of a checkpoint (`step-000040`) or a policy (`40`) into a new folder."""
+        return self._thread.call(self._run.download(to, version, reconnect_s=reconnect_s))
 
     def delete(self) -> None:
         """Delete the run, its recording, its checkpoints and its policies."""

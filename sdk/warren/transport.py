@@ -81,6 +81,16 @@ class Transport:
                 raise GatewayError(f"{response.url} answered {response.content_type}, no lines")
             yield _lines(response.content.iter_any())
 
+    @asynccontextmanager
+    async def chunks(self, path: str) -> AsyncGenerator[AsyncIterator[bytes]]:
+        """The bytes of a file, as they come."""
+        headers = self._headers(needs_key=True) | {"Accept": "application/octet-stream"}
+        limits = aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_read=SILENCE_S)
+        async with self._request("GET", path, headers, None, limits) as response:
+            if response.content_type != "application/octet-stream":
+                raise GatewayError(f"{response.url} answered {response.content_type}, no file")
+            yield response.content.iter_any()
+
     async def _repeat(
         self, method: str, path: str, answer: type[ModelT], body: BaseModel | None, needs_key: bool
     ) -> ModelT:

@@ -14,6 +14,7 @@ from aiohttp import web
 from pydantic import BaseModel
 from tests.support.processes import free_port
 
+from warren_schemas.check import RunCheck, RunEstimate
 from warren_schemas.config import TrainConfig
 from warren_schemas.envelope import Envelope
 from warren_schemas.events import (
@@ -53,6 +54,11 @@ CONFIG = TrainConfig.model_validate(
 OFFSETS_PER_EVENT = 64
 """Real offsets have gaps."""
 
+COSTS = RunEstimate(
+    training_episodes=1234, evaluation_episodes=0, demonstrations=0, sampled_tokens=5678,
+    kept_checkpoints=2, checkpoint_bytes=3_000_000, recording_bytes=10**9,
+)  # fmt: skip
+
 
 @dataclass
 class StoredRun:
@@ -86,6 +92,7 @@ class FakeGateway:
     """Data that the n-th event is sent with in place of its own."""
     workers: tuple[WorkerView, ...] = ()
     queues: tuple[QueueView, ...] = ()
+    check: RunCheck = field(default_factory=lambda: RunCheck(mistakes=(), notes=(), estimate=COSTS))
     version: str = "0.1.0"
     _runner: web.AppRunner | None = None
 
@@ -99,6 +106,7 @@ class FakeGateway:
             [
                 web.get("/healthz", self._health),
                 web.post("/v1/runs", self._submit),
+                web.post("/v1/runs/check", self._check),
                 web.get("/v1/runs", self._list),
                 web.get("/v1/runs/{run}", self._show),
                 web.post("/v1/runs/{run}/cancel", self._cancel),
@@ -167,6 +175,10 @@ class FakeGateway:
             self.drop_answers -= 1
             _cut(request)
         return answer
+
+    async def _check(self, request: web.Request) -> web.Response:
+        SubmitRun.model_validate_json(await request.read())
+        return web.json_response(text=self.check.model_dump_json())
 
     async def _submit(self, request: web.Request) -> web.Response:
         body = SubmitRun.model_validate_json(await request.read())

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.support.fake_gateway import (
     COMPLETED,
+    COSTS,
     KEY,
     RUNNING,
     FakeGateway,
@@ -20,6 +21,7 @@ from tests.support.fake_gateway import (
     step,
 )
 
+from warren_schemas.check import RunCheck
 from warren_schemas.events import RunState, StateChanged
 from warren_schemas.http import Problem, QueueView, RunResult
 
@@ -161,7 +163,21 @@ async def test_dry_run_submits_nothing(cli: Cli, gateway: FakeGateway) -> None:
     done = await cli("train", "guess.yaml", "--dry-run", "--set", "limits.steps=7")
     assert done.code == 0
     assert "steps: 7" in done.out
+    assert "# " in done.out and "1,234 episodes" in done.out and "3 MB each (6 MB)" in done.out
     assert not gateway.runs
+
+
+async def test_dry_run_tells_what_would_not_run(cli: Cli, gateway: FakeGateway) -> None:
+    gateway.check = RunCheck(mistakes=("model.base: no such",), notes=(), estimate=COSTS)
+    done = await cli("train", "guess.yaml", "--dry-run")
+    assert done.code == 2
+    assert "model.base: no such" in done.err
+
+
+async def test_dry_run_without_a_gateway_checks_what_it_can(cli: Cli, gateway: FakeGateway) -> None:
+    done = await cli("train", "guess.yaml", "--dry-run", "--url", "http://127.0.0.1:9")
+    assert done.code == 0
+    assert "# Checked here only: No gateway answers at http://127.0.0.1:9" in done.out
 
 
 async def test_runs_ls_show_cancel(cli: Cli, gateway: FakeGateway) -> None:

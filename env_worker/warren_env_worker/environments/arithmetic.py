@@ -30,6 +30,7 @@ class Arithmetic(Env[Problem]):
     name = "arithmetic"
     version = "1"
     isolation = "shared"
+    splits = ("train", "test")
 
     def __init__(
         self,

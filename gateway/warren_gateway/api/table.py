@@ -1,6 +1,7 @@
 """Every route of the HTTP API, in one place."""
 
 from warren_broker.remote.frames import PATH, Welcome
+from warren_gateway.api.checking import check_run
 from warren_gateway.api.checkpoints import run_checkpoints
 from warren_gateway.api.dead_letters import (
     ListDeadLetters,
@@ -11,6 +12,7 @@ from warren_gateway.api.dead_letters import (
 )
 from warren_gateway.api.env_workers import connect_env_worker
 from warren_gateway.api.events import run_events_live
+from warren_gateway.api.files import ListFiles, ReadFile, run_file, run_files
 from warren_gateway.api.fleet import list_queues, list_workers
 from warren_gateway.api.health import show_health
 from warren_gateway.api.openai import (
@@ -31,7 +33,9 @@ from warren_gateway.api.runs import (
 )
 from warren_gateway.api.trajectories import ReadTrajectories, run_trajectories
 from warren_gateway.metrics.route import ReadMetrics, run_metrics
+from warren_schemas.check import RunCheck
 from warren_schemas.events import RunEvent
+from warren_schemas.files import FileView, FolderView
 from warren_schemas.http import (
     CheckpointList,
     DeadLetterDetails,
@@ -64,6 +68,8 @@ AnyRoute = (
     | Route[CompletionRequest]
     | Route[GenerateRequest]
     | Route[ListDeadLetters]
+    | Route[ListFiles]
+    | Route[ReadFile]
     | Route[ListRuns]
     | Route[ReadMetrics]
     | Route[ReadTrajectories]
@@ -80,6 +86,15 @@ ROUTES: tuple[AnyRoute, ...] = (
         summary="Submit a run; a known idempotency key answers 200 with the run it made",
         status=201,
         errors=(400, 409, 413, 422),
+    ),
+    Route(
+        "POST",
+        "/v1/runs/check",
+        check_run,
+        takes=SubmitRun,
+        answers=RunCheck,
+        summary="Check a config against what is online and tell what it may cost; submits nothing",
+        errors=(400, 413, 422),
     ),
     Route(
         "GET",
@@ -125,6 +140,26 @@ ROUTES: tuple[AnyRoute, ...] = (
         answers=CheckpointList,
         summary="List the checkpoints that are kept of a run, oldest first",
         errors=(404, 422),
+    ),
+    Route(
+        "GET",
+        "/v1/runs/{run}/files",
+        run_files,
+        takes=ListFiles,
+        answers=FolderView,
+        summary="List the files of a checkpoint or a policy, with their SHA-256",
+        errors=(404, 409, 422),
+    ),
+    Route(
+        "GET",
+        "/v1/runs/{run}/file",
+        run_file,
+        takes=ReadFile,
+        answers=FileView,
+        summary="Read a file of a checkpoint or a policy, from any byte on; its bytes are answered",
+        errors=(404, 409, 422),
+        media_type="application/octet-stream",
+        ends_with_client=True,
     ),
     Route(
         "GET",

@@ -8,6 +8,7 @@ from warren_gateway.coordinator import busy, leases
 from warren_gateway.coordinator.memory import Memory
 from warren_gateway.coordinator.notices import stalled
 from warren_gateway.coordinator.ownership import played_by
+from warren_schemas.config import EnvironmentConfig
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.events import WaitingEnded, WaitingStarted
 from warren_schemas.explain import nearest
@@ -59,7 +60,7 @@ def missing(memory: Memory, alive: Alive) -> str | None:
     for role in needs:
         workers = alive(role)
         if not any(base in worker.offers for worker in workers):
-            return _nobody_offers(memory.advice, role, base, workers)
+            return nobody_offers(memory.advice, role, base, workers)
     if memory.plays_episodes and (reason := _missing_environment(memory, alive)):
         return reason
     if memory.lease.holder is None and leases.choose(memory, alive(WorkerRole.TRAINER)) is None:
@@ -68,19 +69,27 @@ def missing(memory: Memory, alive: Alive) -> str | None:
 
 
 def _missing_environment(memory: Memory, alive: Alive) -> str | None:
-    """The deployment's env workers and the owner's own ones do not stand in for each other."""
     workers = alive(WorkerRole.ENVIRONMENT)
-    for environment in memory.config.environments:
-        owner = played_by(environment, memory.owner)
-        asked = [worker for worker in workers if worker.owner == owner]
-        if any(environment.name in worker.offers for worker in asked):
-            continue
-        if owner is not None:
-            return _no_own_worker(environment.name, asked)
-        if any(environment.name in w.offers for w in workers if w.owner == memory.owner):
-            return _ONLY_OWN.format(environment.name)
-        return _nobody_offers(memory.advice, WorkerRole.ENVIRONMENT, environment.name, asked)
-    return None
+    reasons = (
+        missing_environment(memory.advice, environment, memory.owner, workers)
+        for environment in memory.config.environments
+    )
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def missing_environment(
+    advice: Advice, environment: EnvironmentConfig, run_owner: str, workers: Sequence[Heartbeat]
+) -> str | None:
+    """The deployment's env workers and the owner's own ones do not stand in for each other."""
+    owner = played_by(environment, run_owner)
+    asked = [worker for worker in workers if worker.owner == owner]
+    if any(environment.name in worker.offers for worker in asked):
+        return None
+    if owner is not None:
+        return _no_own_worker(environment.name, asked)
+    if any(environment.name in w.offers for w in workers if w.owner == run_owner):
+        return _ONLY_OWN.format(environment.name)
+    return nobody_offers(advice, WorkerRole.ENVIRONMENT, environment.name, asked)
 
 
 def next_check_s(memory: Memory) -> float:
@@ -100,9 +109,10 @@ def _set(memory: Memory, reason: str | None) -> None:
     memory.change.run["waiting_for"] = reason
 
 
-def _nobody_offers(
+def nobody_offers(
     advice: Advice, role: WorkerRole, offer: str, workers: Sequence[Heartbeat]
 ) -> str:
+    """The sentence for a model or an environment that none of these workers offers."""
     offered = sorted({name for worker in workers for name in worker.offers})
     online = _online(len(workers), offered)
     guess = nearest(offer, offered)

@@ -35,10 +35,11 @@ For example:
     warren runs ls
     warren runs show last --follow
 """
-_CHECKPOINTS_HELP = """See what a run has saved.
+_CHECKPOINTS_HELP = """See and fetch what a run has saved.
 
 For example:
     warren checkpoints ls last
+    warren checkpoints download last --to my-policy
 """
 _DEAD_LETTERS_HELP = """See messages that were given up, and try them again or forget them.
 
@@ -120,7 +121,8 @@ def _checkpoints() -> App:
     checkpoints = App(
         name="checkpoints", help=_CHECKPOINTS_HELP, help_format="plaintext", group=_RUNS
     )
-    _add(checkpoints, "ls", "warren.cli.checkpoints:ls", _RUNS)
+    for name in ("ls", "download"):
+        _add(checkpoints, name, f"warren.cli.checkpoints:{name}", _RUNS)
     return checkpoints
 
 

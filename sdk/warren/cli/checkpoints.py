@@ -1,6 +1,10 @@
-"""`warren checkpoints ls`."""
+"""`warren checkpoints ls` and `download`."""
 
 import asyncio
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from warren.cli import codes
 from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
@@ -21,6 +25,34 @@ def ls(run: RunName, /, *, json: AsJson = False, gateway: GatewayOptions = HERE)
         warren checkpoints ls last
     """
     return asyncio.run(_ls(run, gateway, as_json=json))
+
+
+def download(
+    run: Annotated[str, Parameter(name="RUN", help="As elsewhere, and perhaps @VERSION.")],
+    /,
+    *,
+    to: Annotated[Path, Parameter(help="The folder; it must not be there yet.")],
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Fetch the files of a checkpoint or a policy through the gateway, and check them.
+
+    RUN alone is the newest policy; RUN@400 the policy after 400 optimizer steps, RUN@step-000400 the
+    checkpoint of that name. What was cut off is taken up where it was when it is called again.
+
+    For example:
+        warren checkpoints download last@step-000400 --to my-checkpoint
+    """
+    return asyncio.run(_download(run, to, gateway))
+
+
+async def _download(target: str, to: Path, gateway: Gateway) -> int:
+    name, _, version = target.partition("@")
+    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+        run = await client.run(name)
+        folder = await run.download(to, version, reconnect_s=RETRY_S)
+    size = count(sum(file.size_bytes for file in folder.files))
+    make_output().line(f"{to}: {len(folder.files)} files, {size} bytes, from {folder.url}")
+    return codes.OK
 
 
 async def _ls(name: str, gateway: Gateway, *, as_json: bool) -> int:

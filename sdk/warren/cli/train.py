@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 from typing import Annotated
 
-import yaml
 from cyclopts import Parameter
 
 from warren.cli import codes
+from warren.cli.dry_run import check
 from warren.cli.follow import follow
 from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
 from warren.cli.output import Output, is_terminal, make_output, print_json
@@ -26,7 +26,10 @@ def train(
     ] = (),
     detach: Annotated[bool, Parameter(help="Submit, print the run's id, and leave.")] = False,
     dry_run: Annotated[
-        bool, Parameter(help="Check the config, print all of it, and leave.")
+        bool,
+        Parameter(
+            help="Check the config, also with the gateway, and print all of it and its cost."
+        ),
     ] = False,
     json: AsJson = False,
     gateway: GatewayOptions = HERE,
@@ -43,7 +46,7 @@ def train(
     output = make_output()
     checked = read_config(config, set_)
     if dry_run:
-        return _print_config(checked, output, as_json=json)
+        return asyncio.run(check(config, checked, output, gateway, as_json=json))
     return asyncio.run(_submit(checked, output, gateway, detach=detach, as_json=json))
 
 
@@ -63,11 +66,3 @@ async def _submit(
             if is_terminal():  # a script wants the id alone
                 output.line(f"Follow it with: warren runs show {run.id} --follow", "dim")
         return codes.OK
-
-
-def _print_config(config: TrainConfig, output: Output, *, as_json: bool) -> int:
-    if as_json:
-        print_json(config)
-    else:
-        output.line(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False).rstrip())
-    return codes.OK

@@ -52,6 +52,12 @@ def test_all_that_the_trainer_reports_is_explained() -> None:
 
 def _pending(batched_s: float) -> PendingStep:
     return PendingStep(
-        step=1, phase=Phase.TRAINING, version=1, n_updates=1, first_op=1, last_op=3,
-        metrics={}, batched_s=batched_s,
+        step=1,
+        phase=Phase.TRAINING,
+        version=1,
+        n_updates=1,
+        first_op=1,
+        last_op=3,
+        metrics={},
+        batched_s=batched_s,
     )

@@ -23,9 +23,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.export import CannotExport, export_policy
 from warren_gpu_worker.trainer.engine import Engine
+from warren_schemas.files import folder_url
 from warren_schemas.http import CheckpointList, CheckpointView, PolicyView
 from warren_schemas.training import ModelSpec, PublishPolicy
-from warren_up.export import choose
 
 IDS = torch.arange(3, 20)[None]
 
@@ -122,4 +122,4 @@ def test_a_step_names_the_policy_in_force_after_it(wanted: str, expected: str | 
         for step, version in ((5, 43), (6, 44), (9, 45))
     )
     found = CheckpointList(checkpoints=(warm, saved), step=9, policies=policies)
-    assert choose(found, wanted) == expected
+    assert folder_url(found, wanted) == expected

@@ -84,6 +84,7 @@ async def test_a_store_that_is_away_is_503_with_a_time_to_come_back(
     body |= {"idempotency_key": "12345678"}
     bodies = {
         "/v1/runs": body,
+        "/v1/runs/check": body,
         "/v1/chat/completions": {"model": "m", "messages": [{"role": "user", "content": "?"}]},
         "/v1/completions": {"model": "m", "prompt": "?"},
         "/inference/v1/generate": {"model": "m", "token_ids": [2]},

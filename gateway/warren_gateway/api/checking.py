@@ -1,0 +1,19 @@
+"""Configs that are checked and not submitted, over HTTP."""
+
+from aiohttp import web
+
+from warren_gateway.api.route import Call, reply
+from warren_gateway.checking.estimate import estimate
+from warren_gateway.checking.needs import mistakes_and_notes
+from warren_schemas.check import RunCheck
+from warren_schemas.http import SubmitRun
+
+
+async def check_run(call: Call[SubmitRun]) -> web.StreamResponse:
+    config = call.takes.config
+    checkpoint_bytes = await call.parts.runs.require_usable(call.owner, config)
+    mistakes, notes = mistakes_and_notes(
+        config, call.owner, call.parts.registry.alive, call.parts.served.advice
+    )
+    about = estimate(config, checkpoint_bytes)
+    return reply(RunCheck(mistakes=mistakes, notes=notes, estimate=about))

@@ -1,0 +1,85 @@
+"""The files of a run's checkpoints and policies over HTTP.
+
+Invariants: another owner's run has none; an answer that could not be sent to its end is cut off, so
+that nobody takes a part for all.
+"""
+
+import logging
+from contextlib import aclosing
+
+from aiohttp import web
+
+from warren_gateway.api.problems import Refusal
+from warren_gateway.api.route import Call, reply
+from warren_gateway.folders import UnreadableFolder, read_file, read_folder
+from warren_schemas.base import Frozen
+from warren_schemas.config import NonNegativeInt
+from warren_schemas.files import FolderView, absence, folder_url
+from warren_schemas.http import Problem
+
+log = logging.getLogger(__name__)
+
+
+class ListFiles(Frozen):
+    version: str = ""
+    """Name of a checkpoint, or number of a policy; left out, the newest policy."""
+
+
+class ReadFile(Frozen):
+    name: str
+    """As the list of files has it."""
+    version: str = ""
+    """Name of a checkpoint, or number of a policy; left out, the newest policy."""
+    offset: NonNegativeInt = 0
+    """Begin at this byte, to go on where an answer was cut off."""
+
+
+async def run_files(call: Call[ListFiles]) -> web.StreamResponse:
+    return reply(await _folder(call, call.takes.version))
+
+
+async def run_file(call: Call[ReadFile]) -> web.StreamResponse:
+    takes = call.takes
+    folder = await _folder(call, takes.version)
+    found = next((file for file in folder.files if file.name == takes.name), None)
+    if found is None:
+        names = ", ".join(file.name for file in folder.files)
+        raise _refusal(404, "no_such_file", f"{folder.url} has no such file; it has: {names}")
+    response = web.StreamResponse(
+        headers={"Content-Type": "application/octet-stream", "ETag": f'"{found.sha256}"'}
+    )
+    response.content_length = max(0, found.size_bytes - takes.offset)
+    async with aclosing(read_file(folder.url, found.name, takes.offset)) as chunks:
+        try:
+            await response.prepare(call.request)
+            async for chunk in chunks:
+                await response.write(chunk)
+            await response.write_eof()
+        except (UnreadableFolder, ConnectionResetError) as error:
+            if not response.prepared:
+                raise _unreadable(error) from error
+            log.warning("a file was cut off: %s", error)
+            if call.request.transport is not None:
+                call.request.transport.abort()
+    return response
+
+
+async def _folder(call: Call[ListFiles] | Call[ReadFile], version: str) -> FolderView:
+    found = await call.parts.runs.checkpoints(call.owner, call.run)
+    url = folder_url(found, version)
+    if url is None:
+        what, hint = absence(found, version)
+        raise _refusal(404, "no_such_version", f"{call.run} has {what}", hint)
+    try:
+        return await read_folder(url)
+    except UnreadableFolder as error:
+        raise _unreadable(error) from error
+
+
+def _unreadable(error: Exception) -> Refusal:
+    hint = "Give the GPU workers --checkpoints that the gateway can read too, a bucket for example."
+    return _refusal(409, "files_unreachable", str(error), hint)
+
+
+def _refusal(status: int, code: str, message: str, hint: str | None = None) -> Refusal:
+    return Refusal(status, Problem(code=code, message=f"{message}.", hint=hint))

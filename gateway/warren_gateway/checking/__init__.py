@@ -1,0 +1,1 @@
+"""Configs that are held against what is there, and not submitted."""

@@ -1,0 +1,44 @@
+"""What a run may cost: upper bounds that follow from its config alone."""
+
+from warren_schemas.check import RunEstimate
+from warren_schemas.config import EnvironmentConfig, RecordedSource, TrainConfig
+
+
+def estimate(config: TrainConfig, checkpoint_bytes: int | None) -> RunEstimate:
+    algorithm, steps = config.algorithm, config.limits.steps
+    plays = not isinstance(config.source, RecordedSource)
+    largest = max(each.group_size or algorithm.group_size for each in config.environments)
+    training = steps * algorithm.groups_per_step * largest
+    evaluated = _evaluations(config) * (config.evaluation.episodes if config.evaluation else 0)
+    longest = max(_tokens_of_one(config, each) for each in config.environments)
+    return RunEstimate(
+        training_episodes=training,
+        evaluation_episodes=evaluated,
+        demonstrations=config.warmup.steps * config.warmup.episodes_per_step
+        if config.warmup
+        else 0,
+        sampled_tokens=(training * plays + evaluated) * longest,
+        kept_checkpoints=_kept(config),
+        checkpoint_bytes=checkpoint_bytes,
+        recording_bytes=config.retention.size_bytes,
+    )
+
+
+def _evaluations(config: TrainConfig) -> int:
+    if (evaluation := config.evaluation) is None:
+        return 0
+    every = evaluation.every_steps
+    during = (config.limits.steps - 1) // every if every else 0
+    return evaluation.before + during + evaluation.after
+
+
+def _tokens_of_one(config: TrainConfig, environment: EnvironmentConfig) -> int:
+    sampling = environment.sampling.applied_to(config.sampling)
+    by_turns = environment.max_turns * sampling.max_tokens
+    return min(by_turns, sampling.max_total_tokens or by_turns)
+
+
+def _kept(config: TrainConfig) -> int:
+    checkpoint, steps = config.checkpoint, config.limits.steps
+    every = steps // checkpoint.keep_every if checkpoint.keep_every else 0
+    return checkpoint.keep_last + checkpoint.keep_best + every

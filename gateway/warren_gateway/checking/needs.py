@@ -1,0 +1,83 @@
+"""What a config needs of the workers that are online: models, environments, their keys and splits.
+
+Rule: a worker that is not online at all may yet come, so what only it could tell is a note and no
+mistake. What the workers that are there don't know is one: it is far more often a wrong name.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from warren_gateway.advice import Advice
+from warren_gateway.coordinator.ownership import played_by
+from warren_gateway.coordinator.waiting import Alive, missing_environment, nobody_offers
+from warren_schemas.config import EnvironmentConfig, RecordedSource, TrainConfig
+from warren_schemas.control import EnvironmentShape, Heartbeat, WorkerRole
+from warren_schemas.explain import nearest
+
+
+def mistakes_and_notes(
+    config: TrainConfig, owner: str, alive: Alive, advice: Advice
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    mistakes: list[str] = []
+    notes: list[str] = []
+    plays = not isinstance(config.source, RecordedSource)
+    roles = [WorkerRole.TRAINER, WorkerRole.SAMPLER] if plays else [WorkerRole.TRAINER]
+    for role in roles:
+        workers = alive(role)
+        if any(config.model.base in worker.offers for worker in workers):
+            continue
+        lacking = notes if not any(worker.offers for worker in workers) else mistakes
+        lacking.append(f"model.base: {nobody_offers(advice, role, config.model.base, workers)}")
+    for number, environment in enumerate(config.environments if plays else ()):
+        place = f"environments.{number}"
+        workers = alive(WorkerRole.ENVIRONMENT)
+        reason = missing_environment(advice, environment, owner, workers)
+        if reason is not None:
+            asked = [w for w in workers if w.owner == played_by(environment, owner)]
+            (mistakes if asked else notes).append(f"{place}.name: {reason}")
+            continue
+        shapes = _shapes(environment, owner, workers)
+        mistakes += [f"{place}.{line}" for line in _misfits(environment, shapes)]
+        if not any(shape.keys is not None for shape in shapes):
+            notes.append(f"{place}.config: the env workers don't know the keys of this environment")
+    return tuple(dict.fromkeys(mistakes)), tuple(dict.fromkeys(notes))
+
+
+def _shapes(
+    environment: EnvironmentConfig, owner: str, workers: Sequence[Heartbeat]
+) -> list[EnvironmentShape]:
+    player = played_by(environment, owner)
+    return [
+        shape
+        for worker in workers
+        if worker.owner == player
+        for shape in worker.shapes
+        if shape.name == environment.name
+    ]
+
+
+def _misfits(environment: EnvironmentConfig, shapes: Sequence[EnvironmentShape]) -> Iterator[str]:
+    """What no worker's environment of this name would take: they may be of several versions."""
+    told = [list(_misfits_of_one(environment, shape)) for shape in shapes]
+    if told and all(told):
+        yield from min(told, key=len)
+
+
+def _misfits_of_one(environment: EnvironmentConfig, shape: EnvironmentShape) -> Iterator[str]:
+    if shape.keys is not None:
+        for key in environment.config:
+            if key not in shape.keys:
+                yield f"config.{key}: unknown key{_meant(key, shape.keys)}"
+        for key in shape.required:
+            if key not in environment.config:
+                yield f"config.{key}: missing"
+    if not shape.splits or environment.config:  # a config may bring data of its own
+        return
+    named = {"split": environment.split, "evaluation_split": environment.evaluation_split}
+    for key, split in named.items():
+        if split is not None and split not in shape.splits:
+            yield f"{key}: {environment.name} has no split {split!r}{_meant(split, shape.splits)}"
+
+
+def _meant(word: str, known: Sequence[str]) -> str:
+    match = nearest(word, known)
+    return f"; did you mean {match}?" if match else f"; there are: {', '.join(known) or 'none'}"

@@ -1,0 +1,105 @@
+"""What works where only the small install is: `pip install warren-rl`, without any extra.
+
+Everything that an extra brings is hidden from the interpreter, so an import of it fails as it would there.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+from tests.support.gateway import Gateway, open_gateway
+from tests.unit.gateway.api.test_files import published, seal
+
+from warren_broker.memory import open_memory
+from warren_gateway.store.store import Store
+
+HIDDEN = (
+    "aio_pika", "aiohttp_sse", "alembic", "fsspec", "matplotlib", "pandas", "peft", "pyarrow",
+    "safetensors", "sqlalchemy", "sqlmodel", "tensorboard", "torch", "transformers", "uvloop",
+)  # fmt: skip
+PROGRAM = f"""
+import sys
+from importlib.abc import MetaPathFinder
+
+class Hidden(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {HIDDEN!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Hidden())
+import importlib.util
+found = importlib.util.find_spec
+def find_spec(name, package=None):
+    return None if name.partition(".")[0] in {HIDDEN!r} else found(name, package)
+importlib.util.find_spec = find_spec
+from warren.__main__ import main
+main()
+"""
+LIMIT_S = 120.0
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncGenerator[Gateway]:
+    store = await Store.open(f"sqlite:///{tmp_path / 'warren.db'}")
+    async with (
+        open_memory(None, name="gateway") as broker,
+        open_gateway(store, broker, tmp_path / "runs") as gateway,
+    ):
+        registry = asyncio.create_task(gateway.parts.registry.run())
+        yield gateway
+        registry.cancel()
+    await store.close()
+
+
+async def started(gateway: Gateway, home: Path, *words: str) -> asyncio.subprocess.Process:
+    key = gateway.ann.headers["Authorization"].removeprefix("Bearer ")
+    named = {"WARREN_URL": gateway.url, "WARREN_API_KEY": key, "WARREN_HOME": str(home)}
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PROGRAM, *words, cwd=home, env=os.environ | named,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+
+
+async def told(gateway: Gateway, home: Path, *words: str) -> tuple[int | None, str]:
+    process = await started(gateway, home, *words)
+    async with asyncio.timeout(LIMIT_S):
+        out, _ = await process.communicate()
+    return process.returncode, out.decode()
+
+
+async def test_runs_files_and_adapters(gateway: Gateway, tmp_path: Path) -> None:
+    adapter = {"adapter_model.safetensors": b"weights", "adapter_config.json": b"{}"}
+    seal(tmp_path / "p" / "v4", **adapter)
+    run = await published(gateway, tmp_path / "p" / "v4")
+    assert (await told(gateway, tmp_path, "--help"))[0] == 0
+    code, out = await told(gateway, tmp_path, "runs", "ls")
+    assert code == 0 and run in out
+    code, out = await told(gateway, tmp_path, "checkpoints", "download", "last", "--to", "a/b")
+    assert code == 0, out
+    assert (tmp_path / "a/b/adapter_config.json").read_bytes() == b"{}"
+    code, out = await told(gateway, tmp_path, "export", "last", "--to", "mine", "--adapter")
+    assert code == 0, out
+    assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == sorted(adapter)
+    code, out = await told(gateway, tmp_path, "export", "last", "--to", "merged")
+    assert code == 2 and "warren-rl[gpu]" in out and "--adapter" in out
+
+
+async def test_an_env_worker_of_ones_own(gateway: Gateway, tmp_path: Path) -> None:
+    words = ("env-worker", "--gateway", gateway.url, "--only")
+    guess = "warren_env_worker.environments.guess:Guess"
+    worker = await started(gateway, tmp_path, *words, "--env", guess)
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            while not gateway.parts.registry.alive():
+                await gateway.parts.registry.changed()
+        (heartbeat,) = gateway.parts.registry.alive()
+        assert heartbeat.offers == ("guess",) and heartbeat.owner == "ann"
+        assert heartbeat.shapes[0].keys == ("low", "high", "guesses")
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        out, _ = await worker.communicate()
+    assert worker.returncode == 0, out.decode()

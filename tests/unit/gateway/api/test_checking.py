@@ -1,0 +1,93 @@
+"""A config that is checked and not submitted."""
+
+from typing import Any
+
+from tests.support.gateway import CONFIG, Gateway
+from tests.support.items import heartbeat
+
+from warren_gateway.checking.estimate import estimate
+from warren_schemas.check import RunCheck
+from warren_schemas.config import TrainConfig
+from warren_schemas.control import EnvironmentShape, WorkerRole
+
+SHAPE = EnvironmentShape(name="guess", keys=("low", "high"), splits=("train", "test"))
+
+
+async def checked(gateway: Gateway, **changes: Any) -> RunCheck:
+    body = {"config": CONFIG | changes}
+    async with gateway.ann.post("/v1/runs/check", json=body) as response:
+        assert response.status == 200
+        return RunCheck.model_validate_json(await response.read())
+
+
+def hear(gateway: Gateway, role: WorkerRole, offer: str, **fields: Any) -> None:
+    beat = heartbeat(f"{role}_1").model_copy(update={"role": role, "offers": (offer,), **fields})
+    gateway.parts.registry.hear(beat)
+
+
+def all_online(gateway: Gateway, **fields: Any) -> None:
+    hear(gateway, WorkerRole.TRAINER, "warren/tiny")
+    hear(gateway, WorkerRole.SAMPLER, "warren/tiny")
+    hear(gateway, WorkerRole.ENVIRONMENT, "guess", **{"shapes": (SHAPE,)} | fields)
+
+
+async def test_workers_that_are_not_online_are_no_mistake(gateway: Gateway) -> None:
+    found = await checked(gateway)
+    assert not found.mistakes
+    assert any("no trainer offers warren/tiny (none is online)" in note for note in found.notes)
+    async with gateway.ann.get("/v1/runs") as response:
+        assert (await response.json())["runs"] == []
+
+
+async def test_names_that_nobody_knows(gateway: Gateway) -> None:
+    all_online(gateway)
+    assert await checked(gateway) == RunCheck(
+        mistakes=(), notes=(), estimate=(await checked(gateway)).estimate
+    )
+    found = await checked(gateway, model={"base": "warren/tinny"}, environments=[{"name": "gues"}])
+    assert "did you mean warren/tiny?" in found.mistakes[0]
+    assert found.mistakes[-1].startswith("environments.0.name: no env worker offers gues")
+    assert found.mistakes[-1].endswith("did you mean guess?")
+
+
+async def test_keys_and_splits_that_an_environment_does_not_have(gateway: Gateway) -> None:
+    all_online(gateway)
+    found = await checked(gateway, environments=[{"name": "guess", "config": {"lo": 1}}])
+    assert found.mistakes == ("environments.0.config.lo: unknown key; did you mean low?",)
+    found = await checked(gateway, environments=[{"name": "guess", "split": "trian"}])
+    assert found.mistakes == (
+        "environments.0.split: guess has no split 'trian'; did you mean train?",
+    )
+
+
+async def test_an_environment_that_is_not_known_closer_is_a_note(gateway: Gateway) -> None:
+    all_online(gateway, shapes=(EnvironmentShape(name="guess"),))
+    found = await checked(gateway, environments=[{"name": "guess", "config": {"lo": 1}}])
+    assert not found.mistakes
+    assert "don't know the keys" in found.notes[0]
+
+
+async def test_what_submit_refuses_is_refused(gateway: Gateway) -> None:
+    config = CONFIG | {"source": {"kind": "recorded", "run": "run_x"}}
+    async with gateway.ann.post("/v1/runs/check", json={"config": config}) as response:
+        assert response.status == 422
+        assert "run_x" in await response.text()
+
+
+def test_bounds_follow_from_the_config() -> None:
+    config = TrainConfig.model_validate(
+        {
+            **CONFIG,
+            "environments": [{"name": "guess", "max_turns": 4}, {"name": "b", "max_turns": 2}],
+            "sampling": {"max_tokens": 10},
+            "algorithm": {"group_size": 8, "groups_per_step": 2},
+            "limits": {"steps": 10},
+            "evaluation": {"episodes": 5, "every_steps": 3},
+            "checkpoint": {"every_steps": 1, "keep_last": 2, "keep_every": 5, "keep_best": 1},
+        }
+    )
+    found = estimate(config, 1000)
+    assert found.training_episodes == 10 * 2 * 8
+    assert found.evaluation_episodes == 5 * (1 + 3 + 1)  # after steps 3, 6 and 9
+    assert found.sampled_tokens == (160 + 25) * 4 * 10
+    assert found.kept_checkpoints == 2 + 1 + 2
