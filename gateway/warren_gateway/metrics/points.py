@@ -1,6 +1,6 @@
 """From a run's events to points of curves.
 
-A tag is a path with slashes; TensorBoard groups by its first part. The x axis is the optimizer step
+A tag is a path with slashes; TensorBoard groups by its first part. The x axis is the run's step
 of reinforcement learning; warm-up counts its own steps, so its tags stand below `warmup/`, and those
 of evaluations below `evaluation/`.
 """
