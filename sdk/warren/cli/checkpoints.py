@@ -45,8 +45,9 @@ def print_checkpoints(found: CheckpointList, output: Output) -> None:
     else:
         output.line("No checkpoints yet; checkpoint.every_steps says when there will be one.")
     if found.policies:
-        first = found.policies[0].step
-        output.line(f"Policies are kept of steps {first} to {found.step}: warren export RUN@STEP")
+        first, last = found.policies[0].step, found.step
+        steps = f"step {last}" if first == last else f"steps {first} to {last}"
+        output.line(f"The policies after {steps} are kept as well: warren export RUN@STEP")
 
 
 def _row(view: CheckpointView) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from rich.console import Console
 from tests.support.fake_gateway import COMPLETED, RUNNING, evaluation, step
 from tests.unit.sdk.test_progress import VIEW, after
 
+from warren.cli.checkpoints import print_checkpoints
 from warren.cli.live import LiveView, draw
 from warren.cli.output import PlainOutput
 from warren.cli.pretty import PrettyOutput
@@ -29,7 +30,14 @@ from warren_schemas.events import (
     WaitingStarted,
     WarningRaised,
 )
-from warren_schemas.http import QueueView, RunResult, RunView
+from warren_schemas.http import (
+    CheckpointList,
+    CheckpointView,
+    PolicyView,
+    QueueView,
+    RunResult,
+    RunView,
+)
 
 METRICS = {
     "env/exact": 0.75,
@@ -194,3 +202,18 @@ def test_tables_at_a_terminal() -> None:
 def test_states_are_told_with_their_reason(capsys: pytest.CaptureFixture[str]) -> None:
     fed(PlainView(PlainOutput()), [StateChanged(state=RunState.FAILED, reason="no groups")])
     assert capsys.readouterr().out == "failed: no groups\n"
+
+
+def test_checkpoints_are_listed_with_the_steps_whose_policies_are_kept(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    saved = CheckpointView(
+        name="step-000020", version=60, step=20, size_bytes=9, url="file:///s", created_s=1.0
+    )
+    policies = tuple(PolicyView(step=n, version=40 + n, url="file:///p") for n in (18, 20))
+    print_checkpoints(
+        CheckpointList(checkpoints=(saved,), step=23, policies=policies), PlainOutput()
+    )
+    out = capsys.readouterr().out
+    assert ["step-000020", "20", "60"] == out.splitlines()[1].split()[:3]
+    assert "after steps 18 to 23 are kept as well: warren export RUN@STEP" in out
