@@ -215,5 +215,5 @@ def test_checkpoints_are_listed_with_the_steps_whose_policies_are_kept(
         CheckpointList(checkpoints=(saved,), step=23, policies=policies), PlainOutput()
     )
     out = capsys.readouterr().out
-    assert ["step-000020", "20", "60"] == out.splitlines()[1].split()[:3]
+    assert out.splitlines()[1].split()[:3] == ["step-000020", "20", "60"]
     assert "after steps 18 to 23 are kept as well: warren export RUN@STEP" in out
