@@ -22,7 +22,7 @@ from tests.support.fake_gateway import (
 )
 
 from warren_schemas.check import RunCheck
-from warren_schemas.events import RunState, StateChanged
+from warren_schemas.events import RunOutcome, RunState, StateChanged
 from warren_schemas.http import Problem, QueueView, RunResult
 
 SOON_S = 120.0
@@ -109,6 +109,20 @@ async def test_a_failed_run_is_exit_code_1(cli: Cli, gateway: FakeGateway) -> No
     done = await cli("train", "guess.yaml")
     assert done.code == 1
     assert "no groups" in done.out
+
+
+async def test_a_run_that_learned_nothing_is_exit_code_4(cli: Cli, gateway: FakeGateway) -> None:
+    nothing = StateChanged(
+        state=RunState.COMPLETED,
+        outcome=RunOutcome.NOTHING_LEARNED,
+        reason="all rewards were 0.000",
+    )
+    gateway.script = (RUNNING, step(3), nothing)
+    gateway.result = RunResult(outcome=nothing.outcome, remark=nothing.reason)
+    done = await cli("train", "guess.yaml")
+    assert done.code == 4
+    assert "ended without learning anything" in done.out
+    assert "all rewards were 0.000" in done.out
 
 
 async def test_json_for_programs(cli: Cli, gateway: FakeGateway) -> None:

@@ -105,7 +105,7 @@ def _of_ours(error: Exception) -> Refusal:
             code="invalid_config",
             message="The config has 1 mistake.",
             details=(f"resume_from: {error}",),
-            hint="`warren checkpoints ls RUN` lists what a run has saved.",
+            hint="`warren runs ls` lists your runs, `warren checkpoints ls RUN` what one has saved.",
         )
         return Refusal(422, problem)
     return _away("store" if isinstance(error, StoreUnavailable) else "broker", error)

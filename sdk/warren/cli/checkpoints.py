@@ -76,24 +76,9 @@ def print_checkpoints(found: CheckpointList, output: Output) -> None:
     else:
         output.line("No checkpoints yet; checkpoint.every_steps says when there will be one.")
     if found.policies:
-        output.table(
-            ["policy in force after", "policy version", "lies at"],
-            _policy_rows(found),
-            right=["policy version"],
-        )
-
-
-def _policy_rows(found: CheckpointList) -> list[tuple[str, ...]]:
-    """A policy stays in force over the steps behind it that made no update."""
-    ends = [*(policy.step - 1 for policy in found.policies[1:]), found.step]
-    return [
-        (_steps(policy.step, last), str(policy.version), policy.url)
-        for policy, last in zip(found.policies, ends, strict=True)
-    ]
-
-
-def _steps(first: int, last: int) -> str:
-    return f"step {first}" if last <= first else f"steps {first}-{last}"
+        first, last = found.policies[0].step, found.step
+        steps = f"step {last}" if first == last else f"steps {first} to {last}"
+        output.line(f"The policies after {steps} are kept as well: warren export RUN@STEP")
 
 
 def _row(view: CheckpointView) -> tuple[str, ...]:

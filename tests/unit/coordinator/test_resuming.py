@@ -40,8 +40,11 @@ def rates_of(world: World) -> list[float]:
     return [body.learning_rate for body in bodies if isinstance(body, OptimStep)]
 
 
-def resumed(first: World, name: str, seed: int, steps: int = 9, **changes: object) -> World:
-    settings = one_config(steps, resume_from={"run": "run_0"}, **changes)
+def resumed(first: World, name: str, seed: int, **changes: object) -> World:
+    return going_on(first, name, seed, one_config(9, resume_from={"run": "run_0"}, **changes))
+
+
+def going_on(first: World, name: str, seed: int, settings: TrainConfig) -> World:
     return World(
         settings,
         random.Random(seed),
@@ -151,7 +154,8 @@ def test_a_start_adapter_is_published_before_anybody_samples() -> None:
 def test_a_run_that_has_nothing_left_to_do_ends_at_once(steps: int) -> None:
     """What the gateway could not see when it was submitted; it used to hold its trainer for ever."""
     whole = finished(World(one_config(9), random.Random(1), rewards=(0.0, 1.0, 2.0, 3.0)))
-    rest = finished(resumed(whole, "step-000006", 2, steps=steps))
+    settings = one_config(steps, resume_from={"run": "run_0"})
+    rest = finished(going_on(whole, "step-000006", 2, settings))
     last = rest.events[-1].body
     assert isinstance(last, StateChanged) and last.reason is not None
     assert last.outcome is RunOutcome.NOTHING_TO_DO
@@ -165,15 +169,7 @@ def test_a_reward_that_was_reached_before_the_checkpoint_ends_a_run_at_its_start
     whole = finished(World(one_config(20), random.Random(1), rewards=(0.0, 1.0, 2.0, 3.0)))
     goal = {"steps": 40, "stop_at_reward": 0.5}
     settings = config(resume_from={"run": "run_0"}, limits=goal)
-    rest = finished(
-        World(
-            settings,
-            random.Random(2),
-            checkpoints=dict(whole.checkpoints),
-            notes=dict(whole.notes),
-            checkpoint_url="step-000020",
-        )
-    )
+    rest = finished(going_on(whole, "step-000020", 2, settings))
     last = rest.events[-1].body
     assert isinstance(last, StateChanged) and last.reason is not None
     assert last.outcome is RunOutcome.NOTHING_TO_DO

@@ -36,7 +36,7 @@ def test_answers_that_are_cut_are_told() -> None:
     settings = limited().model_dump(mode="json") | {"sampling": {"max_tokens": 2}}
     world = World(TrainConfig.model_validate(settings), random.Random(1), rewards=(0.5,))
     world.drive(0.0)
-    assert "8 of 8 episodes had an answer that was cut at max_tokens = 2" in warnings(world)[0]
+    assert "8 of 8 episodes had an answer as long as max_tokens (2) allows" in warnings(world)[0]
 
 
 def test_one_group_with_a_signal_begins_the_count_anew() -> None:
@@ -65,7 +65,9 @@ def test_limits_can_end_it_early() -> None:
     world.drive(0.0)
     assert world.step_shown == (5, 20)
     last = world.events[-1].body
-    assert isinstance(last, StateChanged) and last.outcome is RunOutcome.NOTHING_LEARNED
+    assert isinstance(last, StateChanged) and last.reason is not None
+    assert last.outcome is RunOutcome.NOTHING_LEARNED
+    assert "and limits.stop_after_zero_variance_steps (5) ended the run" in last.reason
 
 
 def test_a_run_that_stops_learning_ends_early_as_trained_and_says_why() -> None:

@@ -10,6 +10,7 @@ from rich.console import Console
 from tests.support.fake_gateway import COMPLETED, RUNNING, evaluation, step
 from tests.unit.sdk.test_progress import VIEW, after
 
+from warren.cli.checkpoints import print_checkpoints
 from warren.cli.live import LiveView, draw
 from warren.cli.notebook import as_html, in_notebook
 from warren.cli.output import PlainOutput
@@ -30,7 +31,14 @@ from warren_schemas.events import (
     WaitingStarted,
     WarningRaised,
 )
-from warren_schemas.http import QueueView, RunResult, RunView
+from warren_schemas.http import (
+    CheckpointList,
+    CheckpointView,
+    PolicyView,
+    QueueView,
+    RunResult,
+    RunView,
+)
 
 METRICS = {
     "env/exact": 0.75,
@@ -205,3 +213,18 @@ def test_a_notebook_shows_a_bar_and_the_numbers() -> None:
     assert "<b>&lt;b&gt;</b>" in shown  # a name is text, also where it looks like markup
     assert "No gateway answers; trying again" in shown
     assert not in_notebook()
+
+
+def test_checkpoints_are_listed_with_the_steps_whose_policies_are_kept(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    saved = CheckpointView(
+        name="step-000020", version=60, step=20, size_bytes=9, url="file:///s", created_s=1.0
+    )
+    policies = tuple(PolicyView(step=n, version=40 + n, url="file:///p") for n in (18, 20))
+    print_checkpoints(
+        CheckpointList(checkpoints=(saved,), step=23, policies=policies), PlainOutput()
+    )
+    out = capsys.readouterr().out
+    assert out.splitlines()[1].split()[:3] == ["step-000020", "20", "60"]
+    assert "after steps 18 to 23 are kept as well: warren export RUN@STEP" in out

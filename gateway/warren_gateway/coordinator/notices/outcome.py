@@ -37,8 +37,13 @@ def _nothing_learned(memory: Memory) -> str:
     progress = memory.progress
     n_steps = progress.n_trained_steps - progress.n_steps_at_start
     steps = "the only step" if n_steps == 1 else f"{n_steps} steps"
+    most = memory.config.limits.stop_after_zero_variance_steps
+    is_cut = (
+        zero_variance.is_enough(memory) and progress.n_trained_steps < memory.config.limits.steps
+    )
+    ended = f" and limits.stop_after_zero_variance_steps ({most}) ended the run" if is_cut else ""
     return (
-        f"no group told its episodes apart in {steps}, so no update was made. In the last one"
+        f"no group told its episodes apart in {steps}, so no update was made{ended}. In the last one"
         f" {progress.zero_variance_facts}. {zero_variance.advice(memory)}"
     )
 

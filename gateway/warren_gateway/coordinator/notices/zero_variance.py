@@ -108,7 +108,7 @@ def _cut(items: Sequence[EpisodeEnded]) -> str:
     if n_cut <= _MANY * len(items):
         return ""
     most = " or ".join(str(limit) for limit in sorted(limits))
-    return f"{n_cut} of {len(items)} episodes had an answer that was cut at max_tokens = {most}"
+    return f"{n_cut} of {len(items)} episodes had an answer as long as max_tokens ({most}) allows"
 
 
 def _longest_turn(tokens: Tokens) -> int:
