@@ -20,6 +20,7 @@ from warren_broker.inbox import Inbox, follow
 from warren_broker.topology import run_events
 from warren_gateway.api.events import until_first
 from warren_gateway.api.route import Call
+from warren_gateway.runs import NoSuchRun
 from warren_gateway.store.store import StoreUnavailable
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt
@@ -27,6 +28,8 @@ from warren_schemas.events import RunEvent
 from warren_schemas.http import MetricsView
 
 PING_S = 10.0
+_CUT_OFF = (ConnectionResetError, BrokerError, StoreUnavailable, NoSuchRun, StopAsyncIteration)
+"""Either side, the broker or the store is away, or the run was deleted meanwhile."""
 
 log = logging.getLogger(__name__)
 
@@ -42,12 +45,13 @@ async def run_metrics(call: Call[ReadMetrics]) -> web.StreamResponse:
     await call.parts.runs.show(call.owner, call.run)
     feed = _Feed(call)
     if not call.takes.follow:
-        await feed.send_stored()
-        await feed.finish()
+        await feed.pump(None)
         return feed.response
     stream = run_events(call.run)
     async with follow(call.parts.broker, stream, RunEvent, start="next") as news:
         await until_first(feed.pump(news), call.parts.closing.wait())
+    if call.parts.closing.is_set() and not feed.is_whole:
+        feed.cut_off("the gateway stops")
     return feed.response
 
 
@@ -58,21 +62,30 @@ class _Feed:
         self.response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
         self._call = call
         self._after = call.takes.after
+        self.is_whole = False
 
-    async def pump(self, news: Inbox[RunEvent]) -> None:
-        """Send until the run is over; cut the connection where that can't be reached."""
+    async def pump(self, news: Inbox[RunEvent] | None) -> None:
+        """Send what there is, and with `news` what comes until the run is over.
+
+        Cuts the connection where that can't be reached.
+        """
         try:
-            while not await self.send_stored():
+            while not await self._send_stored() and news is not None:
                 await self._next_event(news)
-            await self.finish()
-        except (ConnectionResetError, BrokerError, StoreUnavailable) as error:
+            await self.response.write_eof()
+            self.is_whole = True
+        except _CUT_OFF as error:
             if not self.response.prepared:
                 raise
-            log.warning("an answer with metrics was cut off: %s", error)
-            if self._call.request.transport is not None:
-                self._call.request.transport.abort()
+            self.cut_off(error)
 
-    async def send_stored(self) -> bool:
+    def cut_off(self, reason: object) -> None:
+        """So that nobody takes a part for all."""
+        log.warning("an answer with metrics was cut off: %s", reason)
+        if self._call.request.transport is not None:
+            self._call.request.transport.abort()
+
+    async def _send_stored(self) -> bool:
         """Send what is stored by now; whether no more will come."""
         while True:
             call = self._call
@@ -83,9 +96,6 @@ class _Feed:
                 self._after = page.rows[-1].number
             if page.has_all:
                 return page.is_over
-
-    async def finish(self) -> None:
-        await self.response.write_eof()
 
     async def _begin(self) -> None:
         if not self.response.prepared:

@@ -93,6 +93,19 @@ async def test_following_ends_with_the_run(gateway: Gateway, client: warren.Clie
             await anext(rows)
 
 
+async def test_a_gateway_that_stops_does_not_look_like_the_end(
+    gateway: Gateway, client: warren.Client
+) -> None:
+    run = await gateway.submit()
+    await report(gateway, run, 1, step(1, reward_mean=0.5))
+    handle = await client.run(run)
+    async with asyncio.timeout(60), aclosing(handle.metrics(follow=True, reconnect_s=0.0)) as rows:
+        assert (await anext(rows)).number == 1
+        gateway.parts.closing.set()
+        with pytest.raises(warren.GatewayUnreachable):
+            await anext(rows)
+
+
 async def test_a_run_that_is_over_is_told_to_its_end(
     gateway: Gateway, client: warren.Client
 ) -> None:
