@@ -18,13 +18,7 @@ from sqlmodel import Session
 from warren_broker.errors import BrokerUnavailable
 from warren_broker.inbox import follow, receive
 from warren_broker.port import Broker
-from warren_broker.topology import (
-    Address,
-    WorkQueue,
-    results,
-    run_events,
-    train,
-)
+from warren_broker.topology import Address, WorkQueue, results, run_events, train
 from warren_gateway.coordinator import busy, ending, episodes, leases, logic, records
 from warren_gateway.coordinator.mailbox import Mail, Mailbox, hand_over
 from warren_gateway.coordinator.memory import Memory
@@ -232,11 +226,10 @@ class RunActor:
 
     async def _look_who_trains(self, models: frozenset[ModelId]) -> None:
         """Whoever waits wants to know for whom."""
-        if models != self._trained_models:
-            self._trained_models = models
-            self._memory.trained_runs = await self._patiently(
-                lambda session: records.runs_of(session, models)
-            )
+        if models == self._trained_models:
+            return
+        known = await self._patiently(lambda session: records.runs_of(session, models))
+        self._trained_models, self._memory.trained_runs = models, known
 
     async def _commit(self) -> None:
         change = self._memory.take_change()

@@ -69,8 +69,8 @@ def sparkline(values: Sequence[float], width: int) -> str:
 
 
 def how_evaluated(config: TrainConfig | None) -> str:
-    """How the answers behind a reward before and after were drawn: training samples, which is worse
-    than greedy play, so that the two are never to be compared."""
+    """How the answers behind a reward before and after were chosen. Training samples, mostly at another
+    temperature, so that its rewards and these can't be compared."""
     if config is None or config.evaluation is None:
         return ""
     temperature = config.evaluation.temperature
