@@ -107,9 +107,10 @@ async def _hosts() -> AsyncGenerator[Ward]:
 
 
 async def _settled() -> None:
-    """Until only the hosts themselves are left."""
+    """Until no more are left than the hosts, and processes that wait for their next episode."""
+    n_kept = N_AT_ONCE + N_HOSTILE_AT_ONCE
     async with asyncio.timeout(SETTLE_S):
-        while len(below()) != 1 + len(HOSTILE):  # noqa: ASYNC110 - the kernel tells only parents
+        while len(below()) > 1 + len(HOSTILE) + n_kept:  # noqa: ASYNC110 - the kernel tells only parents
             await asyncio.sleep(0.05)
 
 

@@ -11,7 +11,8 @@ if the class has it, else nothing. `step` returns an object with `observation`, 
 The first message is `get_user_message_with_state()` where the class has it, else the initial user
 message, with the observation of `reset` behind it if there is one.
 
-Each game has a process to itself whose global random states are seeded by the task, so that games which use `random` can be rebuilt, and the episodes of a group begin alike.
+Each game has a process to itself whose global random states are seeded by the task, so that games
+which use `random` can be rebuilt, and the episodes of a group begin alike.
 """
 
 import functools

@@ -2,7 +2,7 @@
 
 Invariant: a process whose state differs from what it was before its first episode, in anything that
 is looked at here, takes no other episode. What is not looked at: the inside of objects of foreign
-packages, what C libraries keep, files on disk. Looking takes some 100 µs.
+packages, what C libraries keep, files on disk. Looking takes some 70 µs, more with cold caches.
 """
 
 import gc
