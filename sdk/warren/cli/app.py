@@ -90,7 +90,7 @@ def build() -> App:
     app.command(_data())
     for name, plugin in plugins().items():
         _add(app, name, plugin.value, _PROGRAMS)
-    app.register_install_completion_command(group=_OPTIONS)
+    app.register_install_completion_command(group=_OPTIONS)  # pyright: ignore[reportUnknownMemberType]
     return app
 
 
