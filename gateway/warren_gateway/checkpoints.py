@@ -75,6 +75,8 @@ def policies_of(model: Model) -> tuple[PolicyView, ...]:
         PolicyView(step=step, version=version, url=f"{folder}/v{version}")
         for step, version in model.policies
     )
+
+
 def newest_size(session: Session, owner: str, config: TrainConfig) -> int | None:
     """Bytes of the newest checkpoint of this owner's of a model that is trained alike."""
     query = (

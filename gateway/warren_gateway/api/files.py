@@ -26,8 +26,8 @@ class ListFiles(Frozen):
 
 
 class ReadFile(Frozen):
-    name: str
-    """As the list of files has it."""
+    name: str = ""
+    """As the list of files has it; there is none without a name."""
     version: str = ""
     """Name of a checkpoint, or number of a policy; left out, the newest policy."""
     offset: NonNegativeInt = 0

@@ -86,11 +86,13 @@ def build() -> App:
     _add(app, "workers", "warren.cli.cluster:workers", _SYSTEM)
     _add(app, "queues", "warren.cli.cluster:queues", _SYSTEM)
     app.command(_dead_letters())
+    _add(app, "schema", "warren.cli.schema:schema", _SYSTEM)
     _add(app, "doctor", "warren.cli.doctor:doctor", _SYSTEM)
     app.command(_environments())
     app.command(_data())
     for name, plugin in plugins().items():
         _add(app, name, plugin.value, _PROGRAMS)
+    app.register_install_completion_command(group=_OPTIONS)  # pyright: ignore[reportUnknownMemberType]
     return app
 
 
