@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.terminal import TerminalReporter
 from tests.support.private_rabbit import PrivateRabbit
 from tests.tour.pages import blocks_of
 from tests.tour.rules import Deed, task_of
@@ -15,11 +16,12 @@ pytestmark = [pytest.mark.tour, pytest.mark.timeout(2400)]
 @pytest.fixture
 def report(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """To the screen at once, whatever pytest captures."""
-    manager = request.config.pluginmanager.getplugin("capturemanager")
+    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
+    assert isinstance(reporter, TerminalReporter)
 
     def tell(line: str) -> None:
-        with manager.global_and_fixture_disabled():
-            print(line, flush=True)
+        reporter.write_line(line)
+        reporter.flush()
 
     return tell
 
