@@ -72,12 +72,18 @@ class Terminal:
         return match
 
     def end(self) -> int:
-        """Its exit code, once it has ended by itself."""
-        try:
-            return self._process.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise AssertionError(f"`{self.command}` does not end:\n{self.shown[-3000:]}") from None
+        """Its exit code, once it has ended by itself. Raises where it shows nothing for too long."""
+        n_shown = -1
+        while self.is_running:
+            with self._changed:
+                has_stalled, n_shown = n_shown == len(self._shown), len(self._shown)
+                has_changed = self._has_ended or self._changed.wait(PATIENCE_S)
+            if has_stalled and not has_changed:
+                self.kill()
+                raise AssertionError(f"`{self.command}` does not end:\n{self.shown[-3000:]}")
+            if self._has_ended:
+                return self._process.wait(PATIENCE_S)
+        return self._process.wait()
 
     def press_ctrl_c(self) -> int:
         os.write(self._keyboard, b"\x03")

@@ -33,7 +33,12 @@ from tests.tour.snippets import check_classes, check_config, check_entry_point
 from tests.tour.terminal import MAX_SILENCE_S, Terminal, is_overloaded
 
 SERVING = re.compile(r"(?:warren (up|gateway|gpu-worker|env-worker)|(tensorboard))\b")
-READY = {"up": r"Ready\.", "gateway": r"listen|http://", "tensorboard": r"http://"}
+READY = {
+    "up": r"Ready\.",
+    "env-worker": r"serves ",
+    "gpu-worker": r"sampling from ",
+    "tensorboard": r"http://",
+}
 FIRST = {"up": ("up", "gateway", "gpu-worker", "env-worker"), "gateway": ("up", "gateway")}
 """What can't go on beside a new one."""
 OURS = ("warren", "make demo", "python")
