@@ -16,7 +16,7 @@ BENCHMARKS := codec transport sampler trainer trainer.sharing trainer.equality e
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test storm chaos check format golden bench
+.PHONY: help install demo test tour storm chaos check format golden bench
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ demo: install  ## Teach a tiny model a game, from nothing, in a few minutes (SEE
 
 test: install  ## Run the tests; they start private RabbitMQ and PostgreSQL servers (ARGS="-k codec")
 	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+tour: install  ## Follow README.md and docs/environments.md block by block, as they stand (6 minutes)
+	$(BIN)/python -m pytest -m tour tests/tour $(ARGS)
 
 storm: install  ## Break a whole deployment: what `make test` has of that, and long outages (8 minutes)
 	$(BIN)/python -m pytest -m "" tests/chaos $(ARGS)

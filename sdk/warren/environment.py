@@ -34,7 +34,7 @@ What an environment may rely on, and what it owes:
   a group must start from the same state, and an episode whose worker died is rebuilt elsewhere by
   `reset` and the recorded actions. An environment that can't do this says `replayable = False`.
 - An exception is a failed episode, not a reward; so are NaN, infinity and a missed deadline.
-- What `print` writes goes to the worker's log.
+- What `print` writes goes to a file of the environment's own, `~/.warren/logs/environments`.
 """
 
 import hashlib
