@@ -1,7 +1,7 @@
 """Metrics as a figure: one curve for each tag, by step."""
 
+import sys
 from collections.abc import Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from warren.errors import ConfigurationError
@@ -52,8 +52,11 @@ def _few(points: Sequence[object]) -> bool:
 
 
 def _let_notebooks_draw() -> None:
-    """A kernel learns how to show a figure when pyplot is imported."""
+    """A kernel learns how to show a figure from pyplot, but only in the cell after its import."""
     from warren.cli.notebook import in_notebook
 
-    if in_notebook():
-        import_module("matplotlib.pyplot")
+    if in_notebook() and "matplotlib.pyplot" not in sys.modules:
+        from IPython.core.getipython import get_ipython
+        from IPython.core.pylabtools import select_figure_formats
+
+        select_figure_formats(get_ipython(), ["png"])
