@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from _pytest.terminal import TerminalReporter
 from tests.support.private_rabbit import PrivateRabbit
 from tests.tour.pages import blocks_of
 from tests.tour.rules import Deed, task_of
@@ -14,14 +13,12 @@ pytestmark = [pytest.mark.tour, pytest.mark.timeout(2400)]
 
 
 @pytest.fixture
-def report(request: pytest.FixtureRequest) -> Callable[[str], None]:
+def report(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
     """To the screen at once, whatever pytest captures."""
-    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
-    assert isinstance(reporter, TerminalReporter)
 
     def tell(line: str) -> None:
-        reporter.write_line(line)
-        reporter.flush()
+        with capsys.disabled():
+            print(line, flush=True)
 
     return tell
 

@@ -140,8 +140,8 @@ class Walk:
             self._run(line)
 
     def _cancel(self, terminal: Terminal) -> None:
-        """Its newest run, from another terminal; it ends by that."""
-        run = RUN_ID.findall(terminal.shown)[-1]
+        """The newest run, from another terminal; what follows it ends by that."""
+        run = RUN_ID.findall(self._run("warren runs ls").shown)[0]
         cancelling = self._start(f"warren runs cancel {run}")
         assert cancelling.end() == 0, cancelling.shown
         terminal.end()
@@ -153,8 +153,7 @@ class Walk:
         path.write_text(self._here(block.text))
         terminal = self._start(f"python {path.name}")
         if LONG_RUN in block.text:
-            terminal.wait_for(RUN_ID.pattern)
-            terminal.wait_for(r"StepDone|Step|Warm")
+            terminal.wait_for(r"StepCompleted")
             self._cancel(terminal)
         else:
             assert terminal.end() == 0, terminal.shown[-3000:]
