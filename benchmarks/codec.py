@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.table import Table
 from tests.support.factories import make_episode_ended, make_tokens, make_transcript
 
+from warren_schemas.codec.wire import decode, encode
 from warren_schemas.episode import EpisodeEnded
-from warren_schemas.wire import decode, encode
 
 ROUNDS = 40
 ROUND_S = 0.02

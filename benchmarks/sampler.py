@@ -22,9 +22,9 @@ from rich.table import Table
 from transformers import PreTrainedModel
 
 from warren_gpu_worker.base_models import load_base, resolve_base_models
-from warren_gpu_worker.sampler.endings import Endings
-from warren_gpu_worker.sampler.engine import PolicyKey, Request
-from warren_gpu_worker.sampler.transformers_engine import EngineLimits, TransformersEngine
+from warren_gpu_worker.sampler.engines.port import PolicyKey, Request
+from warren_gpu_worker.sampler.engines.transformers.engine import EngineLimits, TransformersEngine
+from warren_gpu_worker.sampler.engines.turn_ends import Endings
 from warren_schemas.config import Sampling
 
 ROUNDS = 30

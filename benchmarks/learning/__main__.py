@@ -5,7 +5,7 @@ import resource
 import tempfile
 from pathlib import Path
 
-from benchmarks.learning.drawing import svg
+from benchmarks.learning.curves import svg
 from benchmarks.learning.training import Record, site_in, trained
 from rich.console import Console
 from rich.table import Table

@@ -26,7 +26,7 @@ from tests.support.episodes import (
 
 from warren_broker.memory import open_hub
 from warren_gpu_worker.base_models import resolve_base_models
-from warren_gpu_worker.sampler.service import serve_sampler
+from warren_gpu_worker.sampler.supervisor.service import serve_sampler
 from warren_gpu_worker.settings import EngineName
 from warren_schemas.config import Sampling
 from warren_schemas.episode import Generate, Step

@@ -18,7 +18,7 @@ from tests.support.gateway import Gateway, open_gateway
 from warren_broker.memory import MemoryHub, open_hub
 from warren_gateway.store.store import Store
 from warren_gpu_worker.base_models import load_tokenizer
-from warren_gpu_worker.sampler.service import serve_sampler
+from warren_gpu_worker.sampler.supervisor.service import serve_sampler
 from warren_gpu_worker.settings import EngineName, OnNewWeights
 from warren_schemas.config import Sampling
 from warren_schemas.control import WorkerRole

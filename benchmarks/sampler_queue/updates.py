@@ -16,12 +16,12 @@ from warren_broker.topology import POLICIES
 from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.settings import EngineName, OnNewWeights
 from warren_gpu_worker.weights import PolicyView, write_policy
+from warren_schemas.codec.wire import encode
 from warren_schemas.config import Sampling
 from warren_schemas.control import PolicyPublished
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import PolicyRef
 from warren_schemas.training import Policy
-from warren_schemas.wire import encode
 
 IN_FLIGHT = 16
 FOR_S = 15.0

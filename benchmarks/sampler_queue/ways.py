@@ -16,7 +16,7 @@ from benchmarks.sampler_queue.asker import ask_all
 from benchmarks.sampler_queue.place import BASE, Place, prompts, turns
 from tests.support.episodes import policy
 
-from warren_gpu_worker.sampler.engine import Completion, Engine, PolicyKey, Request
+from warren_gpu_worker.sampler.engines.port import Completion, Engine, PolicyKey, Request
 from warren_schemas.config import Sampling
 
 Way = Callable[[int, int, Sampling], Awaitable[int]]

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from warren_gpu_worker.base_models.tiny import ensure_tiny
-from warren_gpu_worker.trainer.crew import ENVIRONMENT
+from warren_gpu_worker.trainer.supervisor.rank_processes import ENVIRONMENT
 
 ROOT = Path(__file__).parents[2]
 TRL_PYTHON = ROOT / ".venv-trl" / "bin" / "python"

@@ -19,8 +19,8 @@ from torch import Tensor
 from transformers.utils.logging import disable_progress_bar
 
 from warren_gpu_worker.base_models.tiny import ensure_tiny
-from warren_gpu_worker.trainer.engine import Engine
-from warren_gpu_worker.trainer.workshop import EngineConfig
+from warren_gpu_worker.trainer.child.engine import Engine
+from warren_gpu_worker.trainer.child.model_factory import EngineConfig
 from warren_schemas.config import CrossEntropyLoss, LoraUpdate
 from warren_schemas.ids import ModelId
 from warren_schemas.training import ForwardBackward, ModelSpec, OptimStep, TokenBatch
@@ -36,7 +36,7 @@ Apply = Callable[[Engine, int, list[ForwardBackward]], None]
 
 def together(engine: Engine, number: int, ops: list[ForwardBackward]) -> None:
     orders = [(model, number, op) for model, op in zip(MODELS, ops, strict=True)]
-    for outcome in engine.apply_together(orders):
+    for outcome in engine.apply_batched(orders):
         done(outcome)
 
 

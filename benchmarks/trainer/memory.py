@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from warren_gpu_worker.trainer.engine import Engine
-from warren_gpu_worker.trainer.workshop import EngineConfig
+from warren_gpu_worker.trainer.child.engine import Engine
+from warren_gpu_worker.trainer.child.model_factory import EngineConfig
 from warren_schemas.config import FullUpdate, ImportanceSamplingLoss
 from warren_schemas.ids import ModelId
 from warren_schemas.training import ForwardBackward, ModelSpec, OpDone, OptimStep, TokenBatch

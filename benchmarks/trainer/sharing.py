@@ -65,7 +65,7 @@ async def opened(
             order = OpenModel(
                 envelope=Envelope(), model=owner.model, epoch=1, spec=spec, owner=user
             )
-            await owner.courier.send(trainer(owner.worker), order)
+            await owner.batch_publisher.send(trainer(owner.worker), order)
             await owner.outcome(1, 0)
             owners.append(owner)
         yield owners

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from benchmarks.transport.items import answer_to, numbered
 from benchmarks.transport.load import RoundTrip
 
-from warren_broker.courier import Courier
+from warren_broker.batch_publisher import BatchPublisher
 from warren_broker.inbox import Claim, receive
 from warren_broker.port import Broker
 from warren_broker.topology import Home, WorkQueue
@@ -38,10 +38,10 @@ class Route:
 
 async def play_env_worker(broker: Broker, route: Route, ready: asyncio.Event) -> None:
     """Answer every step by the next turn, for ever."""
-    courier = Courier(broker)
+    batch_publisher = BatchPublisher(broker)
 
     async def answer(claims: Sequence[Claim[Step]]) -> None:
-        await courier.send_all(route.answers, [answer_to(claim.item) for claim in claims])
+        await batch_publisher.send_all(route.answers, [answer_to(claim.item) for claim in claims])
         for claim in claims:
             claim.done()
 
@@ -58,7 +58,7 @@ async def play_env_worker(broker: Broker, route: Route, ready: asyncio.Event) ->
 @asynccontextmanager
 async def sampler(broker: Broker, route: Route) -> AsyncGenerator[RoundTrip]:
     """The end that the load is measured at."""
-    courier = Courier(broker)
+    batch_publisher = BatchPublisher(broker)
     waiting: dict[str, asyncio.Future[Claim[Generate]]] = {}
     held: dict[int, Claim[Generate]] = {}
 
@@ -70,7 +70,7 @@ async def sampler(broker: Broker, route: Route) -> AsyncGenerator[RoundTrip]:
     async def round_trip(episode: int, turn: int) -> None:
         answer: asyncio.Future[Claim[Generate]] = asyncio.get_running_loop().create_future()
         waiting[str(episode)] = answer
-        await courier.send(route.steps, numbered(episode, turn))
+        await batch_publisher.send(route.steps, numbered(episode, turn))
         if episode in held:
             held.pop(episode).done()
         held[episode] = await answer

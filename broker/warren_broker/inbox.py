@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 from typing import Generic, Protocol, Self, TypeVar
 
 from warren_broker.port import Broker, Consumer, Delivery, StreamStart, WorkBroker
-from warren_broker.settling import Desk, LogDesk, OpenMessage, QueueDesk
+from warren_broker.settling import OpenMessage, QueueSettler, Settler, StreamSettler
 from warren_broker.topology import Home, Stream, Topic, WorkQueue
+from warren_schemas.codec.frame import WireError
+from warren_schemas.codec.wire import decode, encode
 from warren_schemas.envelope import Item
-from warren_schemas.frame import WireError
-from warren_schemas.wire import decode, encode
 
 ItemT = TypeVar("ItemT", bound=Item)
 ItemT_co = TypeVar("ItemT_co", bound=Item, covariant=True)
@@ -65,7 +65,7 @@ async def receive(
     """
     async with (
         broker.consume(queue, prefetch=prefetch) as consumer,
-        _opened(consumer, QueueDesk(broker, queue), kinds) as inbox,
+        _opened(consumer, QueueSettler(broker, queue), kinds) as inbox,
     ):
         yield inbox
 
@@ -80,7 +80,7 @@ async def follow(
     """
     async with (
         broker.read(stream, start=start, prefetch=prefetch) as consumer,
-        _opened(consumer, LogDesk(stream.name), kind) as inbox,
+        _opened(consumer, StreamSettler(stream.name), kind) as inbox,
     ):
         yield inbox
 
@@ -92,7 +92,7 @@ async def listen(
     """The items of a topic; what doesn't validate is skipped with a log line."""
     async with (
         broker.subscribe(topic) as consumer,
-        _opened(consumer, LogDesk(topic.name), kind) as inbox,
+        _opened(consumer, StreamSettler(topic.name), kind) as inbox,
     ):
         yield inbox
 
@@ -110,22 +110,22 @@ async def hear(
 
 @asynccontextmanager
 async def _opened(
-    consumer: Consumer, desk: Desk, kinds: type[ItemT] | tuple[type[ItemT], ...]
+    consumer: Consumer, settler: Settler, kinds: type[ItemT] | tuple[type[ItemT], ...]
 ) -> AsyncGenerator[Inbox[ItemT]]:
     try:
-        yield _Inbox(consumer, desk, kinds if isinstance(kinds, tuple) else (kinds,))
+        yield _Inbox(consumer, settler, kinds if isinstance(kinds, tuple) else (kinds,))
     finally:
         await consumer.stop()
-        await desk.close()
+        await settler.close()
 
 
 class _Claim(Generic[ItemT]):
-    __slots__ = ("_desk", "_is_settled", "_message", "item")
+    __slots__ = ("_is_settled", "_message", "_settler", "item")
 
-    def __init__(self, item: ItemT, message: OpenMessage, desk: Desk) -> None:
+    def __init__(self, item: ItemT, message: OpenMessage, settler: Settler) -> None:
         self.item = item
         self._message = message
-        self._desk = desk
+        self._settler = settler
         self._is_settled = False
 
     @property
@@ -142,11 +142,11 @@ class _Claim(Generic[ItemT]):
 
     def hand_back(self, *, delay_s: float = 0.0) -> None:
         self._settle()
-        self._desk.hand_back(self._message, self.item, delay_s)
+        self._settler.hand_back(self._message, self.item, delay_s)
 
     def dead_letter(self, reason: str) -> None:
         self._settle()
-        self._desk.give_up(self._message, encode([self.item]), reason)
+        self._settler.give_up(self._message, encode([self.item]), reason)
 
     def _settle(self) -> None:
         if self._is_settled:
@@ -155,9 +155,11 @@ class _Claim(Generic[ItemT]):
 
 
 class _Inbox(Generic[ItemT]):
-    def __init__(self, consumer: Consumer, desk: Desk, kinds: tuple[type[ItemT], ...]) -> None:
+    def __init__(
+        self, consumer: Consumer, settler: Settler, kinds: tuple[type[ItemT], ...]
+    ) -> None:
         self._consumer = consumer
-        self._desk = desk
+        self._settler = settler
         self._kinds = kinds
 
     def __aiter__(self) -> Self:
@@ -175,16 +177,16 @@ class _Inbox(Generic[ItemT]):
         try:
             decoded = decode(delivery.body)
         except WireError as error:
-            self._desk.reject(delivery, f"unreadable: {error}")
+            self._settler.reject(delivery, f"unreadable: {error}")
             return []
         if any(not isinstance(item, self._kinds) for item in decoded.items):
-            self._desk.reject(delivery, self._wrong_kind(decoded.items))
+            self._settler.reject(delivery, self._wrong_kind(decoded.items))
             return []
-        message = OpenMessage(delivery, len(decoded.items) + len(decoded.rejected), self._desk)
+        message = OpenMessage(delivery, len(decoded.items) + len(decoded.rejected), self._settler)
         for bad in decoded.rejected:
-            self._desk.give_up(message, bad.body, f"invalid item: {bad.reason}")
+            self._settler.give_up(message, bad.body, f"invalid item: {bad.reason}")
         return [
-            _Claim(item, message, self._desk)
+            _Claim(item, message, self._settler)
             for item in decoded.items
             if isinstance(item, self._kinds)
         ]

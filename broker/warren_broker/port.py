@@ -3,7 +3,7 @@
 Promises that every implementation keeps (`tests/contract/test_broker.py` holds them):
 
 - `publish` returns when the broker has the message and will not lose it (confirm). A publish that
-  raises `BrokerUnavailable` may have been stored all the same: consumers see twins, never gaps.
+  raises `BrokerUnavailable` may have been stored all the same: consumers see duplicates, never gaps.
 - A message stays with its queue until it is acked. A consumer that goes away, in good order or not,
   hands back what it did not ack; `n_deliveries` counts how often the message was handed out.
 - A message handed out more than `topology.DELIVERY_LIMIT` times goes to `dead` with the reason.

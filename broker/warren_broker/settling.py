@@ -2,7 +2,7 @@
 
 Invariants: a message is acked after its last item is settled and never before; an item that is
 handed back or given up is confirmed elsewhere before it counts as settled; where that fails, the
-whole message goes back, and its settled items come again as twins.
+whole message goes back, and its settled items come again as duplicates.
 """
 
 import asyncio
@@ -10,12 +10,12 @@ import logging
 from collections.abc import Coroutine
 from typing import Protocol
 
-from warren_broker.courier import Courier
+from warren_broker.batch_publisher import BatchPublisher
 from warren_broker.errors import BrokerError
 from warren_broker.port import Delivery, WorkBroker
 from warren_broker.topology import Home, WorkQueue
+from warren_schemas.codec.frame import WireError
 from warren_schemas.envelope import Item
-from warren_schemas.frame import WireError
 from warren_schemas.ids import new_message_id
 
 EXIT_GRACE_S = 5.0
@@ -27,11 +27,11 @@ log = logging.getLogger(__name__)
 class OpenMessage:
     """A delivery whose items are being worked on."""
 
-    __slots__ = ("_desk", "_must_return", "_n_open", "delivery", "is_lone")
+    __slots__ = ("_must_return", "_n_open", "_settler", "delivery", "is_lone")
 
-    def __init__(self, delivery: Delivery, n_items: int, desk: "Desk") -> None:
+    def __init__(self, delivery: Delivery, n_items: int, settler: "Settler") -> None:
         self.delivery = delivery
-        self._desk = desk
+        self._settler = settler
         self._n_open = n_items
         self.is_lone = n_items == 1
         self._must_return = False
@@ -41,7 +41,7 @@ class OpenMessage:
         self._n_open -= 1
         if self._n_open == 0:
             delivery = self.delivery
-            self._desk.start(delivery.nack() if self._must_return else delivery.ack())
+            self._settler.start(delivery.nack() if self._must_return else delivery.ack())
 
     def failed(self) -> None:
         """One item could not be brought to safety: the message must come again."""
@@ -49,7 +49,7 @@ class OpenMessage:
         self.settled()
 
 
-class Desk(Protocol):
+class Settler(Protocol):
     """Where messages that are done with go; queues and logs differ in what they allow."""
 
     def start(self, settle: Coroutine[None, None, None]) -> None: ...
@@ -90,14 +90,14 @@ class _Tasks:
             log.error("a message could not be settled and will come again", exc_info=error)
 
 
-class QueueDesk(_Tasks):
+class QueueSettler(_Tasks):
     """For queues and homes: back to the queue, or to `dead`."""
 
     def __init__(self, broker: WorkBroker, queue: WorkQueue | Home) -> None:
         super().__init__()
         self._broker = broker
         self._queue = queue
-        self._courier = Courier(broker)
+        self._batch_publisher = BatchPublisher(broker)
         self._delayed: set[asyncio.TimerHandle] = set()
 
     def reject(self, delivery: Delivery, reason: str) -> None:
@@ -130,7 +130,7 @@ class QueueDesk(_Tasks):
 
     async def _hand_back(self, message: OpenMessage, item: Item) -> None:
         try:
-            await self._courier.send(self._queue, item)
+            await self._batch_publisher.send(self._queue, item)
         except (BrokerError, WireError) as error:
             log.warning("%s can't take an item back: %s", self._queue.name, error)
             message.failed()
@@ -149,7 +149,7 @@ class QueueDesk(_Tasks):
             message.settled()
 
 
-class LogDesk(_Tasks):
+class StreamSettler(_Tasks):
     """For streams and topics: nothing goes back, and what is bad is passed over."""
 
     def __init__(self, name: str) -> None:

@@ -10,7 +10,7 @@ step           sampler      -> home.<worker>.<environment>  the episode's env wo
                (an owner's own: owned.<owner>.home.<worker>.<environment>, likewise)
 episode_ended  any          -> trajectories.<run>           stream; the run's coordinator
 open_model     gateway      -> trainer.<worker>             one trainer
-delete_model   gateway      -> trainer-chores               any trainer
+delete_model   gateway      -> file-cleanup               any trainer
 op             gateway      -> train.<model>.<epoch>        the trainer with the lease
 op_result      trainer      -> results.<model>              the run's coordinator
 run_event      gateway      -> events.<run>                 stream; people and TensorBoard
@@ -81,7 +81,7 @@ class Topic:
 Address = WorkQueue | Home | Stream | Topic
 
 DEAD = WorkQueue("dead")
-CHORES = WorkQueue("trainer-chores")
+FILE_CLEANUP = WorkQueue("file-cleanup")
 """What any trainer may do, because all of them have the same checkpoints."""
 WORKERS = Topic("workers")
 POLICIES = Topic("policies")

@@ -9,9 +9,9 @@ import resource
 import socket
 import time
 
+from warren.cli.display.output import Output
+from warren.cli.display.words import decimal, duration
 from warren.cli.follow import make_view, watch
-from warren.cli.output import Output
-from warren.cli.words import decimal, duration
 from warren.client import connect
 from warren.run import Run, outcome
 from warren_schemas.config import TrainConfig

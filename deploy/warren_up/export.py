@@ -45,7 +45,7 @@ def export(
     adapter
         Write the adapter alone, in peft's format.
     """
-    from warren.cli.output import make_output
+    from warren.cli.display.output import make_output
     from warren.errors import ConfigurationError
 
     if not adapter and find_spec("torch") is None:
@@ -86,9 +86,9 @@ def _take_adapter(policy: Path, to: Path) -> str:
 
 def _merge(run: str, policy: Path, to: Path, base: str) -> str:
     from warren.errors import ConfigurationError
+    from warren_gpu_worker.atomic_folder import FolderUnreadable
     from warren_gpu_worker.base_models import UnknownBaseModel
     from warren_gpu_worker.export import CannotExport, export_policy
-    from warren_gpu_worker.sealed_folder import FolderUnreadable
 
     try:
         return export_policy(str(policy), to, base_folder=_base_folder(base))

@@ -6,14 +6,14 @@ from typing import cast
 from pydantic import ValidationError
 
 from warren.errors import ConfigurationError, WarrenError
-from warren_schemas.explain import explain
+from warren_schemas.text.explain import explain
 
 
 def told(part: str, error: Exception, log_file: Path) -> WarrenError:
     """The first cause, for a person; `log_file` holds the rest."""
     from warren_gateway.service import CannotListen  # a site begins without waiting for these
     from warren_gpu_worker.base_models import UnknownBaseModel
-    from warren_gpu_worker.sampler.process import SamplerBroken
+    from warren_gpu_worker.sampler.supervisor.child_process import SamplerBroken
 
     cause = _first(error)
     if isinstance(cause, WarrenError):

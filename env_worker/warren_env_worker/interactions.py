@@ -27,11 +27,11 @@ from pydantic import ValidationError
 
 from warren_broker.inbox import Claim
 from warren_broker.worker.unwanted import Unwanted
+from warren_env_worker.finished_episodes import FinishedEpisodes
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Answer, Refused
 from warren_env_worker.host.request import Request
 from warren_env_worker.interaction import Interaction, episode_of, misfit, run_of, turn_of
-from warren_env_worker.memory import FinishedEpisodes
 from warren_env_worker.successor import Origin, Successor, Taken, end, follow
 from warren_schemas.control import EpisodeCancelled, RunEnded
 from warren_schemas.envelope import Envelope

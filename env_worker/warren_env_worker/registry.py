@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from warren_env_worker.host.host import Host
-from warren_env_worker.host.opening import EnvironmentUnusable
+from warren_env_worker.host.startup import EnvironmentUnusable
 from warren_env_worker.settings import EnvWorkerSettings
 from warren_env_worker.shape import shape_of
 from warren_schemas.control import EnvironmentShape
@@ -37,29 +37,29 @@ async def hosted(settings: EnvWorkerSettings) -> AsyncGenerator["Hosted"]:
     """What is hosted, running until the context is left. Raises `EnvironmentUnusable`."""
     unusable: EnvironmentUnusable | None = None
     async with asyncio.TaskGroup() as group:
-        crew = _Crew(group, settings.n_processes, settings.log_dir)
+        hosts = _Hosts(group, settings.n_processes, settings.log_dir)
         try:
-            await _assemble(crew, settings)
-            yield Hosted(crew.hosts, await asyncio.to_thread(crew.shapes))
+            await _assemble(hosts, settings)
+            yield Hosted(hosts.hosts, await asyncio.to_thread(hosts.shapes))
         except EnvironmentUnusable as error:  # to be raised outside, not in a group
             unusable = error
         finally:
-            crew.dismiss()
+            hosts.dismiss()
     if unusable is not None:
         raise unusable
 
 
-async def _assemble(crew: "_Crew", settings: EnvWorkerSettings) -> None:
+async def _assemble(hosts: "_Hosts", settings: EnvWorkerSettings) -> None:
     if not settings.only_named:
         for point in entry_points(group=GROUP):
-            crew.add(point.name, point.value)
+            hosts.add(point.name, point.value)
     for environment in settings.environments:
-        await crew.add_asked_for(environment)
-    if not crew.hosts:
+        await hosts.add_asked_for(environment)
+    if not hosts.hosts:
         raise EnvironmentUnusable("there is no environment to host", hint=HINT)
 
 
-class _Crew:
+class _Hosts:
     def __init__(self, group: asyncio.TaskGroup, n_processes: int, log_dir: Path | None) -> None:
         self.hosts: dict[str, Host] = {}
         self._references: dict[str, str] = {}

@@ -7,7 +7,7 @@ Clients keep such numbers for as long as they like, so `PLACES` never changes, w
 
 from dataclasses import dataclass
 
-from warren_schemas.wire import MAX_ITEMS
+from warren_schemas.codec.wire import MAX_ITEMS
 
 PLACES = 64
 assert MAX_ITEMS <= PLACES

@@ -1,4 +1,4 @@
-"""A bounded memory of what was seen: twins of a message come soon after it."""
+"""A bounded memory of what was seen: duplicates of a message come soon after it."""
 
 from collections import OrderedDict
 

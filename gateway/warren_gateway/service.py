@@ -15,7 +15,7 @@ from functools import partial
 from aiohttp import web
 
 from warren_broker.port import Broker
-from warren_broker.topology import CANCELLATIONS, CHORES, DEAD, POLICIES, RUNS, WORKERS
+from warren_broker.topology import CANCELLATIONS, DEAD, FILE_CLEANUP, POLICIES, RUNS, WORKERS
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
 from warren_gateway.api.app import build_runner
 from warren_gateway.api.parts import Parts
@@ -28,10 +28,10 @@ from warren_gateway.inference.served import Served
 from warren_gateway.metrics.consumer import Metrics
 from warren_gateway.metrics.reports import Reports
 from warren_gateway.probe import Probe, answers_broker, answers_store
-from warren_gateway.recordings import Recordings
 from warren_gateway.registry import Registry
-from warren_gateway.remote.rooms import Rooms
-from warren_gateway.runs import Runs
+from warren_gateway.remote.sessions import RemoteSessions
+from warren_gateway.runs.recordings import Recordings
+from warren_gateway.runs.service import Runs
 from warren_gateway.settings import GatewaySettings
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store
@@ -70,7 +70,7 @@ async def serve_gateway(
     await asyncio.to_thread(settings.home.mkdir, parents=True, exist_ok=True)
     store = await Store.open(settings.store_url)
     try:
-        await broker.declare(DEAD, CHORES, WORKERS, POLICIES, RUNS, CANCELLATIONS)
+        await broker.declare(DEAD, FILE_CLEANUP, WORKERS, POLICIES, RUNS, CANCELLATIONS)
         await _serve(store, broker, settings, ready or asyncio.Event(), advice)
     finally:
         await store.close()
@@ -107,7 +107,7 @@ async def _serve(
         keys=keys,
         recordings=recordings,
         reports=Reports(store),
-        rooms=Rooms(broker, runs),
+        rooms=RemoteSessions(broker, runs),
         served=Served(store, registry, advice),
         questions=questions,
         store_probe=Probe(partial(answers_store, store)),

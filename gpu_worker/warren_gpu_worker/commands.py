@@ -76,7 +76,7 @@ def _run(broker_url: str, settings: "GpuWorkerSettings") -> None:
 
     from warren_broker.errors import BrokerError
     from warren_broker.worker.lifecycle import until_stopped
-    from warren_gpu_worker.sampler.process import SamplerBroken
+    from warren_gpu_worker.sampler.supervisor.child_process import SamplerBroken
 
     _configure_logs()
     try:

@@ -15,8 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from warren_gpu_worker.atomic_folder import open_folder
 from warren_gpu_worker.base_models import load_base, load_tokenizer
-from warren_gpu_worker.sealed_folder import open_folder
 from warren_gpu_worker.weights import CONFIG_FILE, WEIGHTS_FILE, PolicyKind
 
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@
 import asyncio
 
 from warren_broker.port import Broker
-from warren_gpu_worker.room import Room
-from warren_gpu_worker.sampler.service import serve_sampler
+from warren_gpu_worker.sampler.supervisor.service import serve_sampler
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer.service import serve_trainer
+from warren_gpu_worker.time_share import TimeShare
+from warren_gpu_worker.trainer.supervisor.service import serve_trainer
 
 
 async def serve_gpu_worker(broker: Broker, settings: GpuWorkerSettings) -> None:
@@ -14,9 +14,13 @@ async def serve_gpu_worker(broker: Broker, settings: GpuWorkerSettings) -> None:
 
     Raises what the roles raise, in an exception group: `SamplerBroken`, `BrokerClosed`, …
     """
-    room = Room()
+    time_share = TimeShare()
     async with asyncio.TaskGroup() as roles:
         if "sampler" in settings.roles:
-            roles.create_task(serve_sampler(broker, settings, room=room), name="sampler")
+            roles.create_task(
+                serve_sampler(broker, settings, time_share=time_share), name="sampler"
+            )
         if "trainer" in settings.roles:
-            roles.create_task(serve_trainer(broker, settings, room=room), name="trainer")
+            roles.create_task(
+                serve_trainer(broker, settings, time_share=time_share), name="trainer"
+            )

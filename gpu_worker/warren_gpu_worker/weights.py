@@ -23,15 +23,15 @@ from safetensors.torch import (
 )
 from torch import Tensor
 
-from warren_gpu_worker.local_copies import LocalCopies, find_copy
-from warren_gpu_worker.progress import Progress, unheard
-from warren_gpu_worker.sealed_folder import (
+from warren_gpu_worker.atomic_folder import (
     FolderUnreadable,
     is_on_disk,
     open_folder,
     put_folder,
     write_folder,
 )
+from warren_gpu_worker.file_progress import Progress, unheard
+from warren_gpu_worker.policy_copies import LocalCopies, find_copy
 
 if TYPE_CHECKING:  # slow to import, and whoever has such a model has done it already
     from peft import LoraConfig, PeftModel

@@ -11,7 +11,7 @@ from warren_schemas.ids import EpisodeId, MessageId, RunId, new_message_id
 class Envelope(Frozen):
     """Who this item belongs to and how long it matters.
 
-    `id` stays the same when an item is published again, so that a consumer can tell a twin.
+    `id` stays the same when an item is published again, so that a consumer can tell a duplicate.
     `attempt` fences: an item of an older attempt of the same episode is ignored by everyone.
     """
 

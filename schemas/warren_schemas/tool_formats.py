@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from warren_schemas.answer_text import spoken
 from warren_schemas.config import ToolFormat
-from warren_schemas.speech import spoken
 
 MAX_CALLS = 32
 """Most calls in one turn."""

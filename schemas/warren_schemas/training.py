@@ -10,8 +10,8 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
-from warren_schemas.arrays import Lengths, Logprobs, Mask, TokenIds, Weights
 from warren_schemas.base import Frozen
+from warren_schemas.codec.arrays import Lengths, Logprobs, Mask, TokenIds, Weights
 from warren_schemas.config import (
     Critic,
     CrossEntropyLoss,
@@ -267,7 +267,7 @@ class OpenModel(Item):
 
 
 class DeleteModel(Item):
-    """The model's run was deleted: so are all its checkpoints and policies -> trainer-chores."""
+    """The model's run was deleted: so are all its checkpoints and policies -> file-cleanup."""
 
     kind: ClassVar[str] = "delete_model"
     schema_version: ClassVar[int] = 1

@@ -11,12 +11,12 @@ from urllib.parse import quote
 
 from warren.choosing import HINT, MOST_LOOKED_AT, choose_run, is_run_id, require_one
 from warren.configs import ConfigLike, to_config
+from warren.connection.transport import Transport
 from warren.errors import NotFound
 from warren.pending import pending
 from warren.recording import Beginning, recorded_source
 from warren.run import Run
 from warren.settings import Settings, find_settings
-from warren.transport import Transport
 from warren_schemas.check import RunCheck
 from warren_schemas.http import (
     DeadLetterDetails,

@@ -9,9 +9,9 @@ from pydantic import ValidationError
 
 from warren.errors import ConfigurationError
 from warren_schemas.config import TrainConfig
-from warren_schemas.explain import explain, nearest
-from warren_schemas.overrides import ConfigError, load_config
-from warren_schemas.spelling import spelled_out
+from warren_schemas.text.explain import explain, nearest
+from warren_schemas.text.overrides import ConfigError, load_config
+from warren_schemas.text.shorthand import expanded
 
 ConfigLike: TypeAlias = "TrainConfig | Mapping[str, object] | str | PathLike[str]"
 
@@ -23,7 +23,7 @@ def to_config(config: ConfigLike) -> TrainConfig:
     if isinstance(config, str | PathLike):
         return read_config(Path(config))
     try:
-        return TrainConfig.model_validate(spelled_out(config, TrainConfig))
+        return TrainConfig.model_validate(expanded(config, TrainConfig))
     except ValidationError as error:
         raise _invalid("The config", explain(error, TrainConfig)) from error
 

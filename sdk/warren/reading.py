@@ -16,16 +16,16 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from warren.backoff import delays
+from warren.connection.backoff import delays
+from warren.connection.sse import ServerEvent, SseParser
+from warren.connection.transport import Transport
 from warren.errors import GatewayBusy, GatewayError, GatewayUnreachable
-from warren.sse import ServerEvent, SseParser
-from warren.transport import Transport
 from warren_schemas.events import RunEvent, RunEventBody, StateChanged
 from warren_schemas.http import RunView
 from warren_schemas.ids import RunId
 
 TWINS = 128
-"""An event that was stored twice is at most this many events behind its twin."""
+"""An event that was stored twice is at most this many events behind its duplicate."""
 
 log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from urllib.parse import quote, urlencode
 
 from pydantic import ValidationError
 
-from warren.backoff import delays
+from warren.connection.backoff import delays
+from warren.connection.transport import Transport
 from warren.errors import ConfigurationError, GatewayBusy, GatewayError, GatewayUnreachable
-from warren.transport import Transport
 from warren_schemas.config import LARGEST_INT, RecordedSource
 from warren_schemas.http import TrajectoryView
 from warren_schemas.ids import RunId

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from warren.downloading import Download
+from warren.connection.downloading import Download
+from warren.connection.transport import Transport
 from warren.errors import GatewayError, RunCancelled, RunFailed
 from warren.metrics.plotting import PLOTTED, plot_rows
 from warren.metrics.reading import MetricsReader
@@ -15,7 +16,6 @@ from warren.metrics.table import MetricRows
 from warren.pending import pending
 from warren.reading import ConnectionChanged, Event, EventReader
 from warren.recording import Beginning, TrajectoryReader
-from warren.transport import Transport
 from warren_schemas.events import RunState
 from warren_schemas.files import FolderView
 from warren_schemas.http import (

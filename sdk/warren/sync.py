@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from warren import client as asynchronous
 from warren.configs import ConfigLike
-from warren.loop_thread import LoopThread
+from warren.connection.loop_thread import LoopThread
 from warren.metrics.plotting import PLOTTED, plot_rows
 from warren.metrics.table import as_dataframe
 from warren.reading import ConnectionChanged, Event

@@ -12,19 +12,19 @@ import uvloop
 
 from warren_broker.connect import open_broker
 from warren_broker.worker.lifecycle import calm_garbage_collector, until_stopped
-from warren_gpu_worker.sampler import turn_desk
-from warren_gpu_worker.sampler.process import SamplerProcess
+from warren_gpu_worker.sampler.supervisor import turn_dispatcher
+from warren_gpu_worker.sampler.supervisor.child_process import SamplerProcess
 from warren_gpu_worker.service import serve_gpu_worker
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer import crew
+from warren_gpu_worker.trainer.supervisor import rank_processes
 
 BASE_MODEL = "sim"
 
 
 def simulate_children() -> None:
     sampler = partial(SamplerProcess, module="tests.chaos.sampler_child")
-    setattr(turn_desk, "SamplerProcess", sampler)  # noqa: B010 - the type checker sees a class
-    setattr(crew, "_MODULE", "tests.chaos.trainer_child")  # noqa: B010 - private on purpose
+    setattr(turn_dispatcher, "SamplerProcess", sampler)  # noqa: B010 - the type checker sees a class
+    setattr(rank_processes, "_MODULE", "tests.chaos.trainer_child")  # noqa: B010 - private on purpose
 
 
 async def serve() -> None:

@@ -66,7 +66,7 @@ async def books_of(site: Site, run: Run) -> Books:
 
 
 def turns_shown(ledger: Path) -> set[bytes]:
-    """What samplers were shown, but for first turns. Twins of a message show the same again."""
+    """What samplers were shown, but for first turns. Duplicates of a message show the same again."""
     told = [path.read_bytes() for path in ledger.glob("*.shown")]
     ends = range(DIGEST_BYTES, max(map(len, told), default=0) + 1, DIGEST_BYTES)
     return {one[end - DIGEST_BYTES : end] for one in told for end in ends if end <= len(one)}

@@ -15,15 +15,15 @@ from pathlib import Path
 import numpy as np
 
 from warren_broker.worker.child import Channel
-from warren_gpu_worker.trainer.frames import (
+from warren_gpu_worker.trainer.messages import (
     Answer,
     Apply,
+    ApplyBatched,
     Close,
     Fail,
+    Offload,
     Open,
-    Park,
     Ready,
-    Together,
     pack,
     unpack_order,
 )
@@ -83,7 +83,7 @@ class SimulatedTrainer:
                 case Apply() as order:
                     for number, body in order.ops:
                         self._apply(order.model, order.epoch, number, body)
-                case Together() as order:
+                case ApplyBatched() as order:
                     for part in order.applies:
                         for number, body in part.ops:
                             self._apply(part.model, part.epoch, number, body)
@@ -92,7 +92,7 @@ class SimulatedTrainer:
                 case Close() as order:
                     if self._models.get(order.model, (0, None))[0] == order.epoch:
                         del self._models[order.model]
-                case Park():
+                case Offload():
                     raise AssertionError("nothing here lends its memory")
 
     def _open(self, order: Open) -> None:

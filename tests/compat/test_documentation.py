@@ -4,7 +4,7 @@ from tests.compat.golden import CONFIGURATION_PAGE, EXPORTS_PAGE, METRICS_PAGE
 
 from warren_schemas.exports.page import exports_page
 from warren_schemas.metrics.page import metrics_page
-from warren_schemas.reference import config_reference
+from warren_schemas.text.reference import config_reference
 
 
 def test_the_configuration_page_is_up_to_date() -> None:

@@ -6,15 +6,15 @@ import pytest
 from tests.compat.golden import MESSAGES, json_schema, message_file
 from tests.support.factories import EXAMPLES, to_plain
 
+from warren_schemas.codec.wire import KINDS, decode, encode
 from warren_schemas.envelope import Item
-from warren_schemas.wire import KINDS, decode, encode
 
 RULE = """
 The {what} of `{kind}` version {version} changed. Messages of the old form may wait in a queue, and
 lie in streams for as long as those are kept.
   - Not meant? Take the change back.
   - Meant? Leave the class as it was for the old messages, give the new form `schema_version = {next}`,
-    put both in `warren_schemas.wire.KINDS`, and let whoever reads them take both.
+    put both in `warren_schemas.codec.wire.KINDS`, and let whoever reads them take both.
   - Was version {version} never in a release? Then it may change.
 Then run `make golden` and commit the files.
 """

@@ -6,7 +6,7 @@ from tests.support.base_models import even_model, tiny_models
 from tests.support.engines import EXACT, Bench, bench, completed, gap
 from tests.support.sampling import reference_logprobs, restricted
 
-from warren_gpu_worker.sampler.engine import Completion, Refusal, Request
+from warren_gpu_worker.sampler.engines.port import Completion, Refusal, Request
 from warren_schemas.config import Sampling
 from warren_schemas.episode import FailureKind, FinishReason
 

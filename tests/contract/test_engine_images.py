@@ -29,9 +29,13 @@ from tests.support.seeing_models import (
 from transformers import PreTrainedModel
 
 from warren_gpu_worker.base_models.loading import load_base, load_tokenizer
-from warren_gpu_worker.base_models.sight import MAX_PIXELS, Placed, Sight
-from warren_gpu_worker.sampler.engine import Completion, Engine, PolicyKey, Refusal, Request
-from warren_gpu_worker.sampler.frames import (
+from warren_gpu_worker.base_models.vision_inputs import MAX_PIXELS, Placed, VisionInputs
+from warren_gpu_worker.sampler.child.image_cache import MAX_IMAGES, ImageCache
+from warren_gpu_worker.sampler.child.policy_loader import PolicyLoader
+from warren_gpu_worker.sampler.child.renderer import Renderer
+from warren_gpu_worker.sampler.child.turns import Answer, Turns
+from warren_gpu_worker.sampler.engines.port import Completion, Engine, PolicyKey, Refusal, Request
+from warren_gpu_worker.sampler.messages import (
     FinishedTurn,
     Images,
     Message,
@@ -39,10 +43,6 @@ from warren_gpu_worker.sampler.frames import (
     PolicySource,
     TurnRequest,
 )
-from warren_gpu_worker.sampler.gallery import MAX_IMAGES, Gallery
-from warren_gpu_worker.sampler.policy_keeper import PolicyKeeper
-from warren_gpu_worker.sampler.renderer import Renderer
-from warren_gpu_worker.sampler.turns import Answer, Turns
 from warren_gpu_worker.settings import EngineName
 from warren_gpu_worker.weights import PolicyFiles, view_policy
 from warren_schemas.config import Sampling
@@ -61,7 +61,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # vLLM's own, raised between 
 class Bench:
     engine: Engine
     folder: str
-    sight: Sight
+    vision: VisionInputs
     base: PreTrainedModel
     n_requests: int = 0
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
@@ -78,7 +78,7 @@ class Bench:
         parts: list[NDArray[np.int32]] = [np.array([BOS, *self.text(n_text)], np.int32)]
         placed: list[Placed] = []
         for file in files:
-            picture = self.sight.see(file)
+            picture = self.vision.see(file)
             placed.append(Placed(sum(part.size for part in parts) + 1, picture))
             shown = [BEGIN, *[IMAGE] * picture.n_tokens, END, *self.text(n_text)]
             parts.append(np.array(shown, np.int32))
@@ -100,9 +100,9 @@ class Bench:
 
 @pytest.fixture(scope="module", params=ENGINES)
 def bench(request: pytest.FixtureRequest, seeing_model: str) -> Iterator[Bench]:
-    sight = Sight(seeing_model)
-    with opened(cast(EngineName, request.param), seeing_model, sight) as engine:
-        yield Bench(engine, seeing_model, sight, load_base(seeing_model))
+    vision = VisionInputs(seeing_model)
+    with opened(cast(EngineName, request.param), seeing_model, vision) as engine:
+        yield Bench(engine, seeing_model, vision, load_base(seeing_model))
 
 
 def completed(answer: Completion | Refusal) -> Completion:
@@ -134,7 +134,7 @@ def test_equal_tokens_with_other_images_are_told_apart(bench: Bench) -> None:
     first = bench.request(key, [noise(1)], max_tokens=12)
     requests = [first]
     for seed in (2, 1, 3):
-        pictures = (Placed(first.pictures[0].start, bench.sight.see(noise(seed))),)
+        pictures = (Placed(first.pictures[0].start, bench.vision.see(noise(seed))),)
         bench.n_requests += 1
         requests.append(
             Request(bench.n_requests, key, first.prompt_ids_T, first.sampling, pictures=pictures)
@@ -201,9 +201,9 @@ class Talk:
     def __init__(self, bench: Bench) -> None:
         renderer = Renderer(load_tokenizer(bench.folder), [EOS])
         renderer.check_images(IMAGE)
-        keeper = PolicyKeeper(bench.engine, lambda _: None)
-        self.gallery = Gallery(bench.sight)
-        self.turns = Turns(bench.engine, keeper, renderer, frozenset({EOS}), IMAGE)
+        policy_loader = PolicyLoader(bench.engine, lambda _: None)
+        self.image_cache = ImageCache(bench.vision)
+        self.turns = Turns(bench.engine, policy_loader, renderer, frozenset({EOS}), IMAGE)
         self.source = PolicySource(bench.key(), 0, None)
         self._bench = bench
 
@@ -227,7 +227,7 @@ class Talk:
         self.turns.follow(Orders(requests=list(asked)))
         for turn in asked:
             if turn.images:
-                self.turns.seen(turn, self.gallery.see(turn))
+                self.turns.seen(turn, self.image_cache.see(turn))
         answers: dict[int, Answer] = {}
         while self.turns.has_work:
             answers |= {answer.id: answer for answer in self.turns.step()}
@@ -249,7 +249,7 @@ def test_two_turns_with_an_image_each_only_append_tokens(bench: Bench) -> None:
     second = talk.turn([("user", "and?", 1)], files, so_far, mask.astype(np.uint8))
     two = finished(talk.ask(second)[second.id])
     assert [(turn.prompt_ids_T == IMAGE).sum() for turn in (one, two)] == [6, 4]
-    pictures = (bench.sight.see(noise(7)), bench.sight.see(noise(8, 56, 56)))
+    pictures = (bench.vision.see(noise(7)), bench.vision.see(noise(8, 56, 56)))
     prompt = np.concatenate([so_far, two.prompt_ids_T])
     starts = [2, so_far.size + int(np.argmax(two.prompt_ids_T == IMAGE))]
     placed = tuple(Placed(s, p) for s, p in zip(starts, pictures, strict=True))
@@ -295,5 +295,5 @@ def test_a_cancelled_turn_is_answered_by_nothing_though_its_images_were_seen(ben
     talk.turns.follow(Orders(requests=[turn]))
     assert talk.turns.n_open == 1
     talk.turns.follow(Orders(cancelled=[turn.id]))
-    talk.turns.seen(turn, talk.gallery.see(turn))
+    talk.turns.seen(turn, talk.image_cache.see(turn))
     assert (talk.turns.n_open, talk.turns.step()) == (0, [])

@@ -23,7 +23,7 @@ from tests.support.engines import (
 from tests.support.sampling import adapter, nudged, with_weights
 from transformers import PreTrainedModel
 
-from warren_gpu_worker.sampler.engine import Completion, PolicyUnusable, Refusal, Request
+from warren_gpu_worker.sampler.engines.port import Completion, PolicyUnusable, Refusal, Request
 from warren_gpu_worker.weights import PolicyFiles
 from warren_schemas.config import Sampling
 

@@ -16,8 +16,8 @@ from tests.support.items import generate, step
 
 from warren_broker.inbox import receive
 from warren_broker.port import Broker
+from warren_schemas.codec.wire import decode
 from warren_schemas.episode import Generate, Step
-from warren_schemas.wire import decode
 
 
 async def test_a_message_is_acked_when_its_last_item_is_done(place: Place, broker: Broker) -> None:

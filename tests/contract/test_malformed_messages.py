@@ -9,10 +9,10 @@ from tests.support.items import generate, heartbeat, run_event, step
 
 from warren_broker.inbox import follow, listen, receive
 from warren_broker.port import Broker
+from warren_schemas.codec.wire import decode, encode
 from warren_schemas.control import Heartbeat
 from warren_schemas.episode import Generate, Step
 from warren_schemas.events import RunEvent
-from warren_schemas.wire import decode, encode
 
 GARBAGE = [b"", b"garbage", b"WRN1", b"WRN1" + b"\xff" * 100]
 

@@ -23,10 +23,10 @@ from tests.support.sampling import prompt, reference_logprobs
 from transformers import PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
 
 from warren_gpu_worker.base_models import load_base, load_tokenizer
-from warren_gpu_worker.base_models.sight import Sight
-from warren_gpu_worker.sampler.endings import Endings
-from warren_gpu_worker.sampler.engine import Completion, Engine, PolicyKey, Refusal, Request
-from warren_gpu_worker.sampler.engines import open_engine
+from warren_gpu_worker.base_models.vision_inputs import VisionInputs
+from warren_gpu_worker.sampler.engines.choice import open_engine
+from warren_gpu_worker.sampler.engines.port import Completion, Engine, PolicyKey, Refusal, Request
+from warren_gpu_worker.sampler.engines.turn_ends import Endings
 from warren_gpu_worker.settings import EngineName, GpuWorkerSettings, VllmSettings
 from warren_gpu_worker.weights import PolicyFiles
 from warren_schemas.config import Sampling
@@ -87,14 +87,14 @@ def settings_for(name: EngineName, folder: str, **changes: object) -> GpuWorkerS
 
 @contextmanager
 def opened(
-    name: EngineName, folder: str, sight: Sight | None = None, **changes: object
+    name: EngineName, folder: str, vision: VisionInputs | None = None, **changes: object
 ) -> Generator[Engine]:
     """An engine in this process, whose text of a token id is a letter."""
     torch.set_num_threads(1)
     endings = Endings([EOS], lambda ids: "".join(chr(ord("A") + i) for i in ids))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # vLLM's own
-        yield open_engine(folder, settings_for(name, folder, **changes), endings, sight)
+        yield open_engine(folder, settings_for(name, folder, **changes), endings, vision)
 
 
 class Bench:

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from warren_broker.courier import Courier
+from warren_broker.batch_publisher import BatchPublisher
 from warren_broker.inbox import Inbox, follow, receive
 from warren_broker.memory import MemoryHub
 from warren_broker.port import Broker
@@ -75,8 +75,10 @@ def next_turn(step: Step, *messages: ChatMessage) -> Generate:
 class EnvironmentSide:
     """Publishes turns and collects what comes back, steps and failures alike."""
 
-    def __init__(self, courier: Courier, steps: Inbox[Step], ends: Inbox[EpisodeEnded]) -> None:
-        self._courier = courier
+    def __init__(
+        self, batch_publisher: BatchPublisher, steps: Inbox[Step], ends: Inbox[EpisodeEnded]
+    ) -> None:
+        self._batch_publisher = batch_publisher
         self._steps = steps
         self._ends = ends
 
@@ -84,17 +86,17 @@ class EnvironmentSide:
         """To the sampler that took the turns before."""
         for item in items:
             own = sampler_home(sampler, item.spec.policy.base_model)
-            await self._courier.send(own, item)
+            await self._batch_publisher.send(own, item)
 
     async def send(self, items: Sequence[Generate]) -> None:
         by_base: dict[str, list[Generate]] = {}
         for item in items:
             by_base.setdefault(item.spec.policy.base_model, []).append(item)
         for base_model, group in by_base.items():
-            await self._courier.send_all(generate(base_model), group)
+            await self._batch_publisher.send_all(generate(base_model), group)
 
     async def steps(self, n: int, timeout_s: float = 200.0) -> list[Step]:
-        """The next `n` steps or a few more, as they come in messages; twins included."""
+        """The next `n` steps or a few more, as they come in messages; duplicates included."""
         return await asyncio.wait_for(_collect(self._steps, n), timeout_s)
 
     async def ends(self, n: int, timeout_s: float = 200.0) -> list[EpisodeEnded]:
@@ -134,4 +136,4 @@ async def environment_side_of(broker: Broker) -> AsyncGenerator[EnvironmentSide]
         receive(broker, home(HOME, ENVIRONMENT), Step, prefetch=64) as steps,
         follow(broker, stream, EpisodeEnded, start="first") as ends,
     ):
-        yield EnvironmentSide(Courier(broker), steps, ends)
+        yield EnvironmentSide(BatchPublisher(broker), steps, ends)

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from warren_broker.worker.child import Channel
-from warren_gpu_worker.sampler.engine import EngineStatistics, Refusal
-from warren_gpu_worker.sampler.frames import (
+from warren_gpu_worker.sampler.engines.port import EngineStatistics, Refusal
+from warren_gpu_worker.sampler.messages import (
     Broken,
     FinishedTurn,
     Ready,

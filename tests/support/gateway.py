@@ -19,17 +19,17 @@ from warren_gateway.inference.questions import Questions
 from warren_gateway.inference.served import Served
 from warren_gateway.metrics.reports import Reports
 from warren_gateway.probe import Probe, answers_broker, answers_store
-from warren_gateway.recordings import Recordings
 from warren_gateway.registry import Registry
-from warren_gateway.remote.rooms import Rooms
-from warren_gateway.runs import Runs
+from warren_gateway.remote.sessions import RemoteSessions
+from warren_gateway.runs.recordings import Recordings
+from warren_gateway.runs.service import Runs
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store
+from warren_schemas.codec.wire import encode
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.envelope import Envelope
 from warren_schemas.events import RunEvent, RunEventBody, RunState, StateChanged, StepCompleted
 from warren_schemas.ids import RunId, WorkerId, new_message_id
-from warren_schemas.wire import encode
 
 CONFIG: dict[str, Any] = {
     "name": "guessing",
@@ -84,7 +84,7 @@ async def open_gateway(store: Store, broker: Broker, runs_dir: Path) -> AsyncGen
         keys=keys,
         recordings=Recordings(store),
         reports=Reports(store),
-        rooms=Rooms(broker, runs),
+        rooms=RemoteSessions(broker, runs),
         served=Served(store, registry),
         questions=Questions(broker),
         store_probe=Probe(partial(answers_store, store)),

@@ -15,7 +15,7 @@ from warren_schemas.episode import EpisodeSpec
 from warren_schemas.transcript import ChatMessage, Transcript, Turn
 
 PATIENCE_S = 100.0
-_CHILD = "warren_env_worker.host.child"
+_CHILD = "warren_env_worker.host.child.main"
 
 
 class Player:

@@ -8,8 +8,8 @@ from tests.support.brokers import PATIENCE_S, QUIET_S
 from warren_broker.inbox import Claim, Inbox, ItemT
 from warren_broker.port import Broker
 from warren_broker.topology import WorkQueue
+from warren_schemas.codec.wire import encode
 from warren_schemas.envelope import Item
-from warren_schemas.wire import encode
 
 
 async def publish_items(broker: Broker, queue: WorkQueue, *items: Item) -> None:

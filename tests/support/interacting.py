@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from warren_broker.courier import Courier
+from warren_broker.batch_publisher import BatchPublisher
 from warren_broker.errors import Unroutable
 from warren_broker.inbox import follow, receive
 from warren_broker.port import Broker
@@ -90,7 +90,7 @@ def echo(item: Generate) -> str:
 async def start_all(broker: Broker, starts: Sequence[StartEpisode]) -> None:
     queue = interact(starts[0].spec.environment, starts[0].spec.owner)
     await broker.declare(queue, trajectories(starts[0].envelope.run or RUN))
-    await Courier(broker).send_all(queue, starts)
+    await BatchPublisher(broker).send_all(queue, starts)
 
 
 async def endings(broker: Broker, n: int, *, run: RunId = RUN) -> list[EpisodeEnded]:
@@ -121,7 +121,7 @@ async def sampling(
 
 
 async def _sample(broker: Broker, policy: Policy, finds_home: bool) -> None:
-    courier = Courier(broker)
+    batch_publisher = BatchPublisher(broker)
     await broker.declare(generate(BASE_MODEL))
     async with receive(broker, generate(BASE_MODEL), Generate, prefetch=16) as inbox:
         async for claims in inbox:
@@ -132,15 +132,15 @@ async def _sample(broker: Broker, policy: Policy, finds_home: bool) -> None:
                 by_home.setdefault(where, []).append(said(item, policy(item)))
             for where, steps in by_home.items():
                 if finds_home:
-                    await _send_home(courier, where, steps)
+                    await _send_home(batch_publisher, where, steps)
                 else:
-                    await courier.send_all(where.fallback, steps)
+                    await batch_publisher.send_all(where.fallback, steps)
             for claim in claims:
                 claim.done()
 
 
-async def _send_home(courier: Courier, where: Home, steps: Sequence[Step]) -> None:
+async def _send_home(batch_publisher: BatchPublisher, where: Home, steps: Sequence[Step]) -> None:
     try:
-        await courier.send_all(where, steps)
+        await batch_publisher.send_all(where, steps)
     except Unroutable:
-        await courier.send_all(where.fallback, steps)
+        await batch_publisher.send_all(where.fallback, steps)

@@ -21,7 +21,7 @@ from warren_gateway.settings import GatewaySettings
 from warren_gpu_worker.base_models import resolve_base_models
 from warren_gpu_worker.service import serve_gpu_worker
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer.service import serve_trainer
+from warren_gpu_worker.trainer.supervisor.service import serve_trainer
 
 Program = Callable[[Broker], Coroutine[Any, Any, None]]
 OpenPlace = Callable[[], AbstractAsyncContextManager[Callable[[str], Awaitable[Broker]]]]

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import torch
 
 from warren_gpu_worker.losses.value import LossValue
-from warren_gpu_worker.trainer import child, gradient
+from warren_gpu_worker.trainer.child import main
+from warren_gpu_worker.trainer.training import gradient
 from warren_schemas.config import DroLoss
 
 POISON = DroLoss(beta=666.0)
@@ -29,4 +30,4 @@ def losing_device(real: Callable[..., LossValue]) -> Callable[..., LossValue]:
 
 if __name__ == "__main__":
     gradient.compute_objective = losing_device(gradient.compute_objective)
-    child.main()
+    main.main()

@@ -10,11 +10,11 @@ from warren_broker.port import Broker, Consumer, DeadLetter, StreamStart
 from warren_broker.remote import RemoteBroker, open_remote
 from warren_broker.remote.frames import HEARTBEAT_S, MAX_FRAME_BYTES, PATH, Hello, Welcome, pack
 from warren_broker.topology import Address, Home, Stream, Topic, WorkQueue
-from warren_gateway.remote.room import (
+from warren_gateway.remote.session import (
     MAX_BYTES,
     MAX_CALLS,
     Misconduct,
-    Room,
+    RemoteSession,
     read_frame,
     receive,
 )
@@ -26,7 +26,7 @@ class EverythingGranted:
     def declare(self, address: Address) -> None: ...
     def consume(self, source: WorkQueue | Home | Topic) -> None: ...
     async def publish(self, address: Address, body: bytes) -> None: ...
-    async def bury(self, origin: WorkQueue | Home, body: bytes) -> None: ...
+    async def give_up(self, origin: WorkQueue | Home, body: bytes) -> None: ...
     async def show(self, source: WorkQueue | Home | Topic, body: bytes) -> Collection[bytes]:
         return (body,)
 
@@ -46,7 +46,7 @@ async def rooms_for_all(broker: Broker) -> AsyncGenerator[str]:
             assert isinstance(hello, Hello)
             welcome = Welcome(owner="ann", max_calls=MAX_CALLS, max_bytes=MAX_BYTES)
             await socket.send_bytes(pack(welcome))
-            await Room(socket, broker, EverythingGranted()).run()
+            await RemoteSession(socket, broker, EverythingGranted()).run()
         except Misconduct as misconduct:
             code, reason = misconduct.code, str(misconduct)
         await socket.close(code=code, message=reason.encode()[:120])

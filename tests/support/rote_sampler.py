@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.support.gateway import Gateway, heartbeat
 
-from warren_broker.courier import Courier
+from warren_broker.batch_publisher import BatchPublisher
 from warren_broker.inbox import receive
 from warren_broker.port import Broker
 from warren_broker.topology import generate, home
@@ -50,7 +50,7 @@ async def asking(gateway: Gateway, ignored: asyncio.Queue[Generate]) -> AsyncGen
 
 async def answer_by_rote(broker: Broker, ignored: asyncio.Queue[Generate]) -> None:
     """Do what the last message says, or say `a b`."""
-    courier = Courier(broker)
+    batch_publisher = BatchPublisher(broker)
     async with receive(broker, generate(BASE), Generate, prefetch=8) as inbox:
         async for claims in inbox:
             for claim in claims:
@@ -58,7 +58,7 @@ async def answer_by_rote(broker: Broker, ignored: asyncio.Queue[Generate]) -> No
                     ignored.put_nowait(claim.item)
                 else:
                     address = home(claim.item.home, claim.item.spec.environment)
-                    await courier.send(address, answer)
+                    await batch_publisher.send(address, answer)
                 claim.done()
 
 

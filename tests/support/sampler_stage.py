@@ -14,13 +14,13 @@ from tests.support.episodes import EnvironmentSide, environment_side
 
 from warren_broker.memory import MemoryHub, open_hub
 from warren_broker.topology import CANCELLATIONS, POLICIES, RUNS
-from warren_gpu_worker.sampler.frames import FinishedTurn, TurnRequest
-from warren_gpu_worker.sampler.service import serve_sampler
+from warren_gpu_worker.sampler.messages import FinishedTurn, TurnRequest
+from warren_gpu_worker.sampler.supervisor.service import serve_sampler
 from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_schemas.codec.wire import encode
 from warren_schemas.config import Sampling
 from warren_schemas.control import EpisodeCancelled, PolicyPublished, RunEnded
 from warren_schemas.episode import FinishReason
-from warren_schemas.wire import encode
 
 BASE, BASE_LORA = "warren/tiny", "warren/tiny-lora"
 LONG = Sampling(max_tokens=450)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import PreTrainedModel
 
-from warren_gpu_worker.sampler.endings import Endings
-from warren_gpu_worker.sampler.engine import Completion, PolicyKey, Refusal, Request
-from warren_gpu_worker.sampler.transformers_engine import EngineLimits, TransformersEngine
+from warren_gpu_worker.sampler.engines.port import Completion, PolicyKey, Refusal, Request
+from warren_gpu_worker.sampler.engines.transformers.engine import EngineLimits, TransformersEngine
+from warren_gpu_worker.sampler.engines.turn_ends import Endings
 from warren_gpu_worker.weights import PolicyFiles, view_policy
 from warren_schemas.config import Sampling
 

@@ -23,8 +23,8 @@ from transformers import (
 )
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
-from warren_gpu_worker.base_models.sight import Placed
-from warren_gpu_worker.sampler.engine import Request
+from warren_gpu_worker.base_models.vision_inputs import Placed
+from warren_gpu_worker.sampler.engines.port import Request
 
 SPECIAL = ("<pad>", "<eos>", "<bos>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<v>")
 PAD, EOS, BOS, BEGIN, END, IMAGE, _VIDEO = range(len(SPECIAL))

@@ -8,7 +8,7 @@ from typing import cast
 
 from pydantic import BaseModel
 
-from warren_gpu_worker.trainer.child import main
+from warren_gpu_worker.trainer.child.main import main
 
 VARIABLE = "WARREN_TEST_DISK"
 

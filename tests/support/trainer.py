@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.base_models.tiny import ensure_tiny
-from warren_gpu_worker.local_copies import LocalCopies
-from warren_gpu_worker.trainer.engine import Engine
-from warren_gpu_worker.trainer.workshop import EngineConfig
+from warren_gpu_worker.policy_copies import LocalCopies
+from warren_gpu_worker.trainer.child.engine import Engine
+from warren_gpu_worker.trainer.child.model_factory import EngineConfig
 from warren_schemas.config import FullUpdate, LoraUpdate, Loss, PpoLoss
 from warren_schemas.ids import ModelId
 from warren_schemas.training import (

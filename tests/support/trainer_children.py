@@ -34,7 +34,7 @@ def child_pid(rank: int = 0) -> int:
 def _rank_of(pid: int) -> int | None:
     """None for what is no training child: -m MODULE SETTINGS RANK MEETING."""
     arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    module = b"warren_gpu_worker.trainer.child"
+    module = b"warren_gpu_worker.trainer.child.main"
     return int(arguments[arguments.index(module) + 2]) if module in arguments else None
 
 

@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 
 from tests.support.trainer import MODEL, done
 
-from warren_broker.courier import Courier
+from warren_broker.batch_publisher import BatchPublisher
 from warren_broker.inbox import listen, receive
 from warren_broker.port import Broker
 from warren_broker.topology import POLICIES, WORKERS, results, train, trainer
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer.service import serve_trainer
+from warren_gpu_worker.trainer.supervisor.service import serve_trainer
 from warren_schemas.control import Heartbeat, HeldModel, PolicyPublished
 from warren_schemas.envelope import Envelope
 from warren_schemas.ids import ModelId, WorkerId
@@ -38,7 +38,7 @@ class Owner:
         self.broker = broker
         self.model = model
         self.worker = worker
-        self.courier = Courier(broker)
+        self.batch_publisher = BatchPublisher(broker)
         self.heartbeats: list[Heartbeat] = []
         self.policies: list[PolicyPublished] = []
         self.results: list[OpResult] = []
@@ -51,7 +51,7 @@ class Owner:
     async def grant(
         self, spec: ModelSpec, epoch: int, *, next_op: int = 1, checkpoint_url: str | None = None
     ) -> None:
-        await self.courier.send(
+        await self.batch_publisher.send(
             trainer(self.worker),
             OpenModel(
                 envelope=Envelope(),
@@ -73,7 +73,7 @@ class Owner:
         await self.until(lambda: held in (self.held() or ()))
 
     async def close(self, epoch: int) -> None:
-        await self.courier.send(
+        await self.batch_publisher.send(
             trainer(self.worker), CloseModel(envelope=Envelope(), model=self.model, epoch=epoch)
         )
 
@@ -83,7 +83,7 @@ class Owner:
             for number, body in ops
         ]
         await self.broker.declare(train(self.model, epoch))
-        await self.courier.send(train(self.model, epoch), *items)
+        await self.batch_publisher.send(train(self.model, epoch), *items)
 
     def outcomes(self, epoch: int) -> dict[int, OpOutcome]:
         return {r.number: r.outcome for r in self.results if r.epoch == epoch}

@@ -5,8 +5,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer.frames import Answer, Apply, Open, Order
-from warren_gpu_worker.trainer.process import TrainerProcess
+from warren_gpu_worker.trainer.messages import Answer, Apply, Open, Order
+from warren_gpu_worker.trainer.supervisor.child_process import TrainerProcess
 from warren_schemas.ids import ModelId
 from warren_schemas.training import ModelSpec, OpBody, OpOutcome
 

@@ -21,8 +21,8 @@ from types import FrameType
 import peft
 import transformers
 
-from warren_gpu_worker.trainer import child
-from warren_gpu_worker.trainer.engine import Engine
+from warren_gpu_worker.trainer.child import main as child_main
+from warren_gpu_worker.trainer.child.engine import Engine
 from warren_schemas.ids import ModelId
 from warren_schemas.training import OpBody, OpOutcome
 
@@ -57,7 +57,7 @@ def _fork(listener: socket.socket, connection: socket.socket) -> None:
         sys.argv = ["child", *json.loads(message)]
         try:
             _doom(Path(json.loads(sys.argv[1])["checkpoint_url"]))
-            child.main()
+            child_main.main()
         finally:
             os._exit(0)
 

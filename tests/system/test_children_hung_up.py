@@ -16,10 +16,10 @@ SETTINGS = GpuWorkerSettings(base_models={"mine": "/nowhere"}, device="cpu").mod
 @pytest.mark.parametrize(
     ("module", "arguments"),
     [
-        ("warren_gpu_worker.trainer.child", [SETTINGS]),
-        ("warren_gpu_worker.sampler.child", [SETTINGS, "mine"]),
-        ("warren_env_worker.host.child", ["warren_env_worker.environments.guess:Guess", ""]),
-        ("warren_env_worker.host.child", ["no_such_module:Guess", ""]),
+        ("warren_gpu_worker.trainer.child.main", [SETTINGS]),
+        ("warren_gpu_worker.sampler.child.main", [SETTINGS, "mine"]),
+        ("warren_env_worker.host.child.main", ["warren_env_worker.environments.guess:Guess", ""]),
+        ("warren_env_worker.host.child.main", ["no_such_module:Guess", ""]),
         ("warren_env_worker.verifier.worker", []),
     ],
 )

@@ -27,11 +27,11 @@ from warren_broker.port import Broker
 from warren_broker.topology import RUNS, WORKERS
 from warren_env_worker.service import serve_env_worker
 from warren_env_worker.settings import EnvWorkerSettings
+from warren_schemas.codec.wire import encode
 from warren_schemas.control import Heartbeat, RunEnded
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import Completed, EpisodeEnded, Failed, FailureKind, Generate
 from warren_schemas.ids import ModelId, WorkerId, new_id, new_run_id
-from warren_schemas.wire import encode
 
 PATIENCE_S = 300.0
 STOP_S = 60.0

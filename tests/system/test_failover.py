@@ -30,7 +30,7 @@ from tests.support.trainer_owner import owner_of, serving
 
 from warren_broker.connect import open_broker
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer import crew
+from warren_gpu_worker.trainer.supervisor import rank_processes
 from warren_schemas.ids import ModelId, WorkerId
 from warren_schemas.training import ModelSpec, OpBody, OpDone, SaveState
 
@@ -60,7 +60,7 @@ def zygote(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
 @pytest.fixture
 def forked_children(zygote: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ZYGOTE_VARIABLE, str(zygote))
-    monkeypatch.setattr(crew, "_MODULE", "tests.support.forked_child")
+    monkeypatch.setattr(rank_processes, "_MODULE", "tests.support.forked_child")
 
 
 def the_ops() -> list[OpBody]:

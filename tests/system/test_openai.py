@@ -23,7 +23,7 @@ from warren_broker.memory import open_hub
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Model, Run
 from warren_gpu_worker.base_models import load_base
-from warren_gpu_worker.sampler.service import serve_sampler
+from warren_gpu_worker.sampler.supervisor.service import serve_sampler
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.weights import save_policy
 from warren_schemas.control import WorkerRole

@@ -12,7 +12,8 @@ from tests.support.private_rabbit import PrivateRabbit
 
 from warren_broker.errors import Unroutable
 from warren_broker.port import Broker
-from warren_broker.rabbitmq import broken_queues, open_rabbitmq, tickets
+from warren_broker.rabbitmq import open_rabbitmq
+from warren_broker.rabbitmq.entities import broken_queues, queue_repair
 from warren_broker.topology import Home, WorkQueue, results, train
 
 pytestmark = pytest.mark.timeout(300)  # a busy machine takes its time to boot a node twice
@@ -38,7 +39,7 @@ GONE_QUEUE, MUTE_QUEUE, WHOLE_QUEUE = results("model"), train("model", 2), train
 def rabbit(doomed_rabbit: PrivateRabbit) -> Iterator[PrivateRabbit]:
     """A node with queues and homes that are whole, have no process, and are mute."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tickets, "VISIT_S", VISIT_S)
+        patch.setattr(queue_repair, "VISIT_S", VISIT_S)
         patch.setattr(broken_queues, "ANSWER_S", ANSWER_S)
         asyncio.run(make_and_break(doomed_rabbit))
         yield doomed_rabbit

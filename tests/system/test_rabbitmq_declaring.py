@@ -8,9 +8,10 @@ from aio_pika.abc import AbstractChannel
 from tests.support.brokers import take
 from tests.support.private_rabbit import PrivateRabbit
 
-from warren_broker.rabbitmq import open_rabbitmq, topology
-from warren_broker.rabbitmq.entities import Entity, QueueEntity
-from warren_broker.rabbitmq.failures import Lost
+from warren_broker.rabbitmq import open_rabbitmq
+from warren_broker.rabbitmq.connection.failures import Lost
+from warren_broker.rabbitmq.entities import declaring
+from warren_broker.rabbitmq.entities.entities import Entity, QueueEntity
 from warren_broker.topology import Home, WorkQueue
 
 LONGER_THAN_DELETING_S = 1.0
@@ -20,7 +21,7 @@ def cut_short(
     monkeypatch: pytest.MonkeyPatch, name: str, arguments: dict[str, str | int], body: bytes | None
 ) -> None:
     """Let the first making of this queue end half way: with these arguments, and a message or none."""
-    whole = topology.declare
+    whole = declaring.declare
     names: list[str] = []
 
     async def half(channel: AbstractChannel, entity: Entity) -> None:
@@ -33,7 +34,7 @@ def cut_short(
         await (await channel.get_underlay_channel()).connection.close()
         raise Lost("the server was killed")
 
-    monkeypatch.setattr(topology, "declare", half)
+    monkeypatch.setattr(declaring, "declare", half)
 
 
 async def test_it_is_made_anew(
@@ -79,7 +80,7 @@ async def test_what_a_slow_server_has_made_stays(
 ) -> None:
     """Many queues take a busy server longer than an attempt may take; the next one gets further."""
     first, second = WorkQueue("slow-first"), WorkQueue("slow-second")
-    whole, names = topology.declare, list[str]()
+    whole, names = declaring.declare, list[str]()
 
     async def slow(channel: AbstractChannel, entity: Entity) -> None:
         if entity.name.endswith(second.name) and entity.name not in names:
@@ -90,7 +91,7 @@ async def test_what_a_slow_server_has_made_stays(
             names.append(entity.name)
             await (await channel.get_underlay_channel()).queue_bind(entity.name, "amq.fanout")
 
-    monkeypatch.setattr(topology, "declare", slow)
+    monkeypatch.setattr(declaring, "declare", slow)
     async with open_rabbitmq(private_rabbit.url, name="test") as broker:
         await broker.declare(first, second)
         async with await connect(private_rabbit.url) as connection:
@@ -104,7 +105,7 @@ async def test_what_is_deleted_while_it_is_declared_again_does_not_come_back(
     private_rabbit: PrivateRabbit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when the connection is lost in the moment in which a run's queues go."""
-    queue, other, whole = WorkQueue("comes-back"), WorkQueue("loses-connection"), topology.declare
+    queue, other, whole = WorkQueue("comes-back"), WorkQueue("loses-connection"), declaring.declare
     begun, restored, names = asyncio.Event(), asyncio.Event(), list[str]()
 
     async def late(channel: AbstractChannel, entity: Entity) -> None:
@@ -125,7 +126,7 @@ async def test_what_is_deleted_while_it_is_declared_again_does_not_come_back(
 
     async with open_rabbitmq(private_rabbit.url, name="test") as broker:
         await broker.declare(queue)
-        monkeypatch.setattr(topology, "declare", late)
+        monkeypatch.setattr(declaring, "declare", late)
         deleting = asyncio.create_task(delete())
         await broker.declare(other)
         await asyncio.gather(deleting, restored.wait())

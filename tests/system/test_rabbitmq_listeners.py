@@ -11,10 +11,11 @@ from tests.support.private_rabbit import PrivateRabbit
 from yarl import URL
 
 from warren_broker.port import Broker
-from warren_broker.rabbitmq import open_rabbitmq, topic_subscriber
-from warren_broker.rabbitmq.connection import Link
-from warren_broker.rabbitmq.entities import Entities
-from warren_broker.rabbitmq.topic_subscriber import TopicSubscriber
+from warren_broker.rabbitmq import open_rabbitmq
+from warren_broker.rabbitmq.connection.connection import Link
+from warren_broker.rabbitmq.consuming import topic_subscriber
+from warren_broker.rabbitmq.consuming.topic_subscriber import TopicSubscriber
+from warren_broker.rabbitmq.entities.entities import Entities
 from warren_broker.topology import Topic
 
 PREFIX = f"{secrets.token_hex(4)}."

@@ -14,6 +14,7 @@ from tests.support.items import heartbeat
 from tests.support.private_rabbit import PrivateRabbit, running_rabbit
 
 from warren import Client, Run, RunCancelled
+from warren_schemas.codec.wire import encode
 from warren_schemas.config import TrainConfig
 from warren_schemas.events import (
     Phase,
@@ -23,13 +24,12 @@ from warren_schemas.events import (
     StepCompleted,
     WaitingStarted,
 )
-from warren_schemas.wire import encode
 
 Sign = Callable[[RunEventBody], bool]
 
 ENDLESS = 1_000_000
 PREFIX = "warren."
-WORK = ("interact.", "generate.", "home.", "trainer.", "train.", "results.", "trainer-chores")
+WORK = ("interact.", "generate.", "home.", "trainer.", "train.", "results.", "file-cleanup")
 """Queues from which what can't be read must go to `dead`; streams and topics pass it over."""
 
 

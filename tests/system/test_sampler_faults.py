@@ -25,8 +25,8 @@ from tests.support.sampler_stage import (
 from warren_broker.inbox import Inbox, listen, receive
 from warren_broker.memory import open_hub
 from warren_broker.topology import WORKERS, home, interact
-from warren_gpu_worker.sampler.process import SamplerBroken
-from warren_gpu_worker.sampler.service import serve_sampler
+from warren_gpu_worker.sampler.supervisor.child_process import SamplerBroken
+from warren_gpu_worker.sampler.supervisor.service import serve_sampler
 from warren_schemas.config import Sampling
 from warren_schemas.control import EpisodeCancelled, Heartbeat, RunEnded, WorkerRole
 from warren_schemas.envelope import Envelope
@@ -182,8 +182,8 @@ async def test_when_the_home_is_gone_the_step_goes_to_the_shared_queue(stage: St
 async def test_twins_are_harmless(stage: Stage) -> None:
     turn = first_turn(policy())
     await stage.side.send([turn, turn])
-    twins = await stage.side.steps(2)
-    assert {(t.envelope.episode, t.turn) for t in twins} == {(turn.envelope.episode, 1)}
+    duplicates = await stage.side.steps(2)
+    assert {(t.envelope.episode, t.turn) for t in duplicates} == {(turn.envelope.episode, 1)}
 
 
 @shared

@@ -19,7 +19,7 @@ from tests.support.private_rabbit import PrivateRabbit
 from warren_broker.connect import open_broker
 from warren_broker.inbox import Inbox, listen
 from warren_broker.topology import WORKERS, generate
-from warren_gpu_worker.sampler.service import serve_sampler
+from warren_gpu_worker.sampler.supervisor.service import serve_sampler
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_schemas.config import Sampling
 from warren_schemas.control import Heartbeat

@@ -30,17 +30,17 @@ from transformers import PreTrainedModel
 from warren_broker.memory import MemoryHub, open_hub
 from warren_broker.topology import POLICIES
 from warren_gpu_worker.base_models import load_base
-from warren_gpu_worker.room import Room, Terms
-from warren_gpu_worker.sampler.service import serve_sampler
+from warren_gpu_worker.sampler.supervisor.service import serve_sampler
 from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.time_share import Terms, TimeShare
 from warren_gpu_worker.weights import save_policy
+from warren_schemas.codec.wire import encode
 from warren_schemas.config import Sampling
 from warren_schemas.control import PolicyPublished
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import Failed, FailureKind, PolicyRef, Step
 from warren_schemas.training import Policy
 from warren_schemas.transcript import Transcript
-from warren_schemas.wire import encode
 
 __all__ = ["even_model", "tiny_models"]
 
@@ -52,9 +52,11 @@ pytestmark = [needs_vllm, pytest.mark.timeout(600), pytest.mark.asyncio(loop_sco
 
 
 class Stage:
-    def __init__(self, hub: MemoryHub, side: EnvironmentSide, folder: str, room: Room) -> None:
+    def __init__(
+        self, hub: MemoryHub, side: EnvironmentSide, folder: str, time_share: TimeShare
+    ) -> None:
         self.hub = hub
-        self.room = room
+        self.time_share = time_share
         self.side = side
         self.base = load_base(folder)
 
@@ -85,12 +87,12 @@ async def stage(even_model: str, tmp_path_factory: pytest.TempPathFactory) -> As
     )
     with children_import_from_here():
         async with open_hub(folder / "broker") as hub, environment_side(hub) as side:
-            broker, room = hub.client("sampler"), Room(Terms(keep_s=0.01))
-            task = asyncio.create_task(serve_sampler(broker, settings, room=room))
+            broker, time_share = hub.client("sampler"), TimeShare(Terms(keep_s=0.01))
+            task = asyncio.create_task(serve_sampler(broker, settings, time_share=time_share))
             try:
                 await side.send([first_turn(policy(BASE))])
                 await side.steps(1, timeout_s=300.0)
-                yield Stage(hub, side, even_model, room)
+                yield Stage(hub, side, even_model, time_share)
             finally:
                 task.cancel()
                 await asyncio.wait([task])
@@ -168,10 +170,10 @@ async def test_turns_under_way_go_on_exactly_after_a_trainer_had_the_room(
     await stage.side.send(turns)
     steps = await stage.side.steps(1)
     for _ in range(2):
-        await asyncio.wait_for(stage.room.take(), 100)
+        await asyncio.wait_for(stage.time_share.take(), 100)
         turns.append(first_turn(acting, sampling=LONG))
         await stage.side.send(turns[-1:])
-        stage.room.give_back()
+        stage.time_share.give_back()
         steps += await stage.side.steps(1)
     steps += await stage.side.steps(len(turns) - len(steps))
     assert {s.envelope.episode for s in steps} == {t.envelope.episode for t in turns}

@@ -85,7 +85,7 @@ class MemoryBroker:
         self, queue: WorkQueue | Home, *, prefetch: int
     ) -> AsyncGenerator[QueueConsumer]:
         self._check_open()
-        consumer = QueueConsumer(self._hub.declare(queue), prefetch, self._hub.bury)
+        consumer = QueueConsumer(self._hub.declare(queue), prefetch, self._hub.give_up)
         async with self._owned(consumer):
             yield consumer
 
@@ -119,7 +119,7 @@ class MemoryBroker:
     ) -> None:
         self._check_open()
         name = origin.fallback.name if isinstance(origin, Home) else origin.name
-        self._hub.bury(Message(message_id, body, time.time()), name, reason)
+        self._hub.give_up(Message(message_id, body, time.time()), name, reason)
 
     async def requeue_dead_letter(self, letter_id: str) -> bool:
         self._check_open()

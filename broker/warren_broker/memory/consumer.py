@@ -6,8 +6,8 @@ goes back to the queue; a delivery that was settled, or whose consumer left, can
 
 from collections import deque
 
-from warren_broker.memory.mailbox import Mailbox
-from warren_broker.memory.work_queue import Bury, Message, Queue
+from warren_broker.memory.work_queue import GiveUp, Message, Queue
+from warren_broker.waiting_consumer import Mailbox
 
 
 class QueueDelivery:
@@ -46,11 +46,11 @@ class QueueDelivery:
 class QueueConsumer(Mailbox):
     """One consumer of one queue."""
 
-    def __init__(self, queue: Queue, prefetch: int, bury: Bury) -> None:
+    def __init__(self, queue: Queue, prefetch: int, give_up: GiveUp) -> None:
         super().__init__()
         self._queue = queue
         self._prefetch = prefetch
-        self._bury = bury
+        self._give_up = give_up
         self._box: deque[Message] = deque()
         self._held: dict[QueueDelivery, None] = {}
         queue.attach(self)
@@ -91,7 +91,7 @@ class QueueConsumer(Mailbox):
 
     def dead_letter(self, delivery: QueueDelivery, reason: str) -> None:
         if self._let_go(delivery):
-            self._bury(delivery.message, self._queue.origin, reason)
+            self._give_up(delivery.message, self._queue.origin, reason)
             self._queue.feed(self)
 
     def _let_go(self, delivery: QueueDelivery) -> bool:

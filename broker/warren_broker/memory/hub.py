@@ -61,7 +61,7 @@ class MemoryHub:
             raise Unroutable(f"nobody is behind {name}")
         return queue.offer(message)
 
-    def bury(self, message: Message, origin: str, reason: str) -> None:
+    def give_up(self, message: Message, origin: str, reason: str) -> None:
         """Move a message to `dead`."""
         message.origin = origin
         message.reason = reason[:MAX_REASON_CHARS]
@@ -107,9 +107,9 @@ class MemoryHub:
 
     def _create(self, address: WorkQueue | Home) -> Queue:
         if isinstance(address, WorkQueue):
-            return Queue(address.name, address.max_messages, self.bury)
+            return Queue(address.name, address.max_messages, self.give_up)
         self.declare(address.fallback)
-        return HomeQueue(address, self.bury, fall_back=self._fall_back)
+        return HomeQueue(address, self.give_up, fall_back=self._fall_back)
 
     def _fall_back(self, home: HomeQueue) -> None:
         self._queues.pop(home.name)

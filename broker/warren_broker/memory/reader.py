@@ -7,9 +7,9 @@ is kept in memory is read from there, everything older from disk, in the reader'
 from collections import deque
 
 from warren_broker.errors import BrokerError
-from warren_broker.memory.mailbox import Mailbox
 from warren_broker.memory.stream_store import Record
 from warren_broker.memory.streams import StreamLog, Streams
+from warren_broker.waiting_consumer import Mailbox
 
 _READ_AT_ONCE = 64
 

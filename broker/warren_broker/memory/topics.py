@@ -8,7 +8,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass
 
 from warren_broker.errors import BrokerError
-from warren_broker.memory.mailbox import Mailbox
+from warren_broker.waiting_consumer import Mailbox
 
 MAX_UNSEEN = 1000
 """Events that are kept for one listener."""

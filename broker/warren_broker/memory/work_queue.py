@@ -28,7 +28,7 @@ class Message:
     reason: str = ""
 
 
-Bury = Callable[[Message, str, str], None]
+GiveUp = Callable[[Message, str, str], None]
 """Move a message to `dead`: the message, its origin, the reason."""
 
 
@@ -44,11 +44,11 @@ class Taker(Protocol):
 class Queue:
     """First in, first out, to the consumers that have credit, in turns."""
 
-    def __init__(self, name: str, max_messages: int, bury: Bury) -> None:
+    def __init__(self, name: str, max_messages: int, give_up: GiveUp) -> None:
         self.name = name
         self.max_messages = max_messages
         self.ready: deque[Message] = deque()
-        self._bury = bury
+        self._give_up = give_up
         self._takers: list[Taker] = []
         self._hungry: deque[Taker] = deque()
         self._delayed: dict[Message, asyncio.TimerHandle] = {}
@@ -81,7 +81,7 @@ class Queue:
         """A consumer returns what it did not ack."""
         if message.n_deliveries >= DELIVERY_LIMIT:
             reason = f"handed out {message.n_deliveries} times without an acknowledgement"
-            self._bury(message, self.origin, reason)
+            self._give_up(message, self.origin, reason)
         elif delay_s > 0.0:
             loop = asyncio.get_running_loop()
             self._delayed[message] = loop.call_later(delay_s, self._delay_is_over, message)
@@ -178,9 +178,9 @@ class HomeQueue(Queue):
     """A queue that moves in with its fallback when no consumer came for `grace_s`."""
 
     def __init__(
-        self, address: Home, bury: Bury, *, fall_back: "Callable[[HomeQueue], None]"
+        self, address: Home, give_up: GiveUp, *, fall_back: "Callable[[HomeQueue], None]"
     ) -> None:
-        super().__init__(address.name, address.max_messages, bury)
+        super().__init__(address.name, address.max_messages, give_up)
         self.address = address
         self._fall_back = fall_back
         self._timer = self._start_timer()

@@ -20,22 +20,22 @@ from warren_broker.errors import (
     Unroutable,
 )
 from warren_broker.port import DeadLetter, StreamStart
-from warren_broker.rabbitmq.connection import Link
-from warren_broker.rabbitmq.dead_letters import DeadLetters
-from warren_broker.rabbitmq.entities import TICKETS, Entities, Entity
-from warren_broker.rabbitmq.home_consumer import HomeConsumer
-from warren_broker.rabbitmq.home_leases import HomeLeases
-from warren_broker.rabbitmq.messages import Parcel, new_headers
-from warren_broker.rabbitmq.publisher import CONFIRM_S
-from warren_broker.rabbitmq.publishers import Publishers
-from warren_broker.rabbitmq.queue_consumer import Place, QueueConsumer
-from warren_broker.rabbitmq.republisher import Republisher
-from warren_broker.rabbitmq.stream_reader import StreamReader
-from warren_broker.rabbitmq.tickets import VISITED_AT_ONCE, Tickets
-from warren_broker.rabbitmq.topic_subscriber import TopicSubscriber
-from warren_broker.rabbitmq.topology import SETTLE_S, Topology, settle_in
-from warren_broker.rabbitmq.url import checked, named
-from warren_broker.rabbitmq.windows import SMALL, Windows
+from warren_broker.rabbitmq.connection.connection import Link
+from warren_broker.rabbitmq.connection.url import checked, named
+from warren_broker.rabbitmq.consuming.home_consumer import HomeConsumer
+from warren_broker.rabbitmq.consuming.queue_consumer import Place, QueueConsumer
+from warren_broker.rabbitmq.consuming.stream_reader import StreamReader
+from warren_broker.rabbitmq.consuming.topic_subscriber import TopicSubscriber
+from warren_broker.rabbitmq.entities.dead_letters import DeadLetters
+from warren_broker.rabbitmq.entities.declaring import SETTLE_S, Topology, settle_in
+from warren_broker.rabbitmq.entities.entities import REPAIR_TICKETS, Entities, Entity
+from warren_broker.rabbitmq.entities.home_leases import HomeLeases
+from warren_broker.rabbitmq.entities.queue_repair import VISITED_AT_ONCE, QueueRepair
+from warren_broker.rabbitmq.publishing.messages import OutgoingMessage, new_headers
+from warren_broker.rabbitmq.publishing.publisher import CONFIRM_S
+from warren_broker.rabbitmq.publishing.publishers import Publishers
+from warren_broker.rabbitmq.publishing.republisher import Republisher
+from warren_broker.rabbitmq.publishing.send_limits import SMALL, SendLimits
 from warren_broker.topology import Address, Home, Stream, Topic, WorkQueue
 
 HEARTBEAT_S = 60
@@ -94,9 +94,9 @@ class RabbitBroker:
         self._publishers = Publishers(self._sending, confirm_s=confirm_s)
         exchanges = self._publishers.for_exchanges
         self._republisher = Republisher(exchanges, self._topology, self._entities)
-        self._tickets = Tickets(self._receiving, self._republisher, self._entities)
+        self._queue_repair = QueueRepair(self._receiving, self._republisher, self._entities)
         self._letters = DeadLetters(self._receiving, exchanges, self._entities)
-        self._windows = Windows()
+        self._send_limits = SendLimits()
         self._leases = HomeLeases(self._receiving, self._entities)
         self._consumers: set[QueueConsumer | StreamReader | TopicSubscriber] = set()
         self._keeper: asyncio.Task[None] | None = None
@@ -113,7 +113,7 @@ class RabbitBroker:
     async def declare(self, *addresses: Address) -> None:
         self._check_open()
         homes = [address for address in addresses if isinstance(address, Home)]
-        await self._tickets.prepare(*addresses)
+        await self._queue_repair.prepare(*addresses)
         await self._topology.declare(*addresses)
         for home in homes:
             self._topology.forget(home)  # whoever consumes from it declares it again
@@ -135,7 +135,7 @@ class RabbitBroker:
         deadline = asyncio.get_running_loop().time() + timeout_s
         match address:
             case WorkQueue() if address.max_messages < SMALL:
-                async with self._windows.enter(address, timeout_s=timeout_s):
+                async with self._send_limits.enter(address, timeout_s=timeout_s):
                     await self._publish(address, body, message_id, deadline)
             case Home():
                 await self._publish_home(address, body, message_id, deadline)
@@ -152,9 +152,9 @@ class RabbitBroker:
     ) -> AsyncGenerator[QueueConsumer]:
         place = Place.of(queue, self._entities)
         parts = (self._receiving, place, prefetch, self._republisher)
-        await self._tickets.prepare(queue)
+        await self._queue_repair.prepare(queue)
         if isinstance(queue, Home):
-            consumer = HomeConsumer(*parts, partial(self._tickets.prepare, queue))
+            consumer = HomeConsumer(*parts, partial(self._queue_repair.prepare, queue))
         else:
             consumer = QueueConsumer(*parts)
         await self._settle_in(place.entities)
@@ -195,7 +195,7 @@ class RabbitBroker:
         queue = origin.fallback if isinstance(origin, Home) else origin
         name = self._entities.name(queue)
         headers = new_headers(message_id)
-        await self._republisher.bury(body, queue=name, reason=reason, headers=headers)
+        await self._republisher.give_up(body, queue=name, reason=reason, headers=headers)
 
     async def requeue_dead_letter(self, letter_id: str) -> bool:
         self._check_open()
@@ -207,8 +207,8 @@ class RabbitBroker:
 
     async def tidy(self) -> None:
         while True:
-            async with self.consume(TICKETS, prefetch=VISITED_AT_ONCE) as tickets:
-                await self._tickets.tidy(tickets)
+            async with self.consume(REPAIR_TICKETS, prefetch=VISITED_AT_ONCE) as tickets:
+                await self._queue_repair.tidy(tickets)
 
     async def close(self) -> None:
         """Takes a few seconds at most, whatever state the server is in."""
@@ -254,7 +254,7 @@ class RabbitBroker:
         self._check_open()
         name = self._entities.name(address)
         is_event = isinstance(address, Topic)
-        parcel = Parcel(
+        outgoing = OutgoingMessage(
             exchange=name if is_event else "",
             routing_key="" if is_event else name,
             body=body,
@@ -264,7 +264,7 @@ class RabbitBroker:
         )
         publishers = self._publishers
         publisher = publishers.for_exchanges if is_event else publishers.to(name)
-        await publisher.publish(parcel, deadline=deadline)
+        await publisher.publish(outgoing, deadline=deadline)
 
     async def _publish_home(
         self, home: Home, body: bytes, message_id: str, deadline: float

@@ -10,16 +10,16 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
+from warren_broker.backoff import pauses
 from warren_broker.errors import BrokerUnavailable, NotAllowed
-from warren_broker.pauses import pauses
 from warren_broker.port import MAX_REASON_CHARS
 from warren_broker.remote.consumer import RemoteConsumer
 from warren_broker.remote.conversation import Conversation, Lost, Refused
 from warren_broker.remote.frames import (
     MAX_PREFETCH,
     AnyCall,
-    Bury,
     Declare,
+    GiveUp,
     HomeRef,
     Publish,
     QueueRef,
@@ -29,7 +29,7 @@ from warren_broker.remote.frames import (
 )
 from warren_broker.remote.link import Link
 from warren_broker.topology import Address, Home, Topic, WorkQueue
-from warren_schemas.frame import MAX_MESSAGE_BYTES
+from warren_schemas.codec.frame import MAX_MESSAGE_BYTES
 
 OPEN_S = 10.0
 CALL_S = 60.0
@@ -100,7 +100,7 @@ class RemoteBroker:
     async def dead_letter(
         self, body: bytes, *, origin: WorkQueue | Home, reason: str, message_id: str
     ) -> None:
-        make = partial(_bury, origin, reason, message_id)
+        make = partial(_give_up, origin, reason, message_id)
         await self._patiently(make, body, what=f"giving up a part of {origin.name}")
 
     async def close(self) -> None:
@@ -166,8 +166,10 @@ def _publish(address: Address, message_id: str, number: int, left_s: float) -> P
     return Publish(call=number, address=ref_of(address), message_id=message_id, timeout_s=left_s)
 
 
-def _bury(origin: WorkQueue | Home, reason: str, message_id: str, number: int, _: float) -> Bury:
-    return Bury(
+def _give_up(
+    origin: WorkQueue | Home, reason: str, message_id: str, number: int, _: float
+) -> GiveUp:
+    return GiveUp(
         call=number,
         origin=place_ref(origin),
         reason=reason[:MAX_REASON_CHARS],

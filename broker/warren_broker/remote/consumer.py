@@ -11,10 +11,9 @@ from collections import deque
 from itertools import count
 from typing import Literal
 
+from warren_broker.backoff import pauses
 from warren_broker.errors import BrokerError
-from warren_broker.memory.mailbox import Mailbox
 from warren_broker.memory.topics import MAX_UNSEEN, Event
-from warren_broker.pauses import pauses
 from warren_broker.port import MAX_REASON_CHARS, Delivery
 from warren_broker.remote.conversation import Conversation, Lost, Refused
 from warren_broker.remote.frames import (
@@ -28,6 +27,7 @@ from warren_broker.remote.frames import (
     TopicRef,
 )
 from warren_broker.remote.link import Link
+from warren_broker.waiting_consumer import Mailbox
 
 SETTLE_S = 5.0
 """How long an ack may take to get onto the wire, and a consumer to be left."""
@@ -135,7 +135,7 @@ class RemoteConsumer(Mailbox):
         self._is_stopped = True
         conversation = self._conversation
         if conversation is not None:
-            await _say_goodbye(conversation, Stop(call=conversation.number(), consumer=self._id))
+            await _close_politely(conversation, Stop(call=conversation.number(), consumer=self._id))
         self.end()
         while self._box:
             delivery = self._box.pop()
@@ -147,7 +147,9 @@ class RemoteConsumer(Mailbox):
         self._is_stopped = True
         conversation = self._conversation
         if conversation is not None:
-            await _say_goodbye(conversation, Leave(call=conversation.number(), consumer=self._id))
+            await _close_politely(
+                conversation, Leave(call=conversation.number(), consumer=self._id)
+            )
         self.end()
         self._link.takers.pop(self._id, None)
 
@@ -187,7 +189,7 @@ class RemoteConsumer(Mailbox):
         self.end(error)
 
 
-async def _say_goodbye(conversation: Conversation, call: Stop | Leave) -> None:
+async def _close_politely(conversation: Conversation, call: Stop | Leave) -> None:
     """A conversation that ends first has the same effect: the gateway hands everything back."""
     try:
         async with asyncio.timeout(SETTLE_S):

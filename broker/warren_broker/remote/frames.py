@@ -2,7 +2,7 @@
 
     4 bytes   length of the header, u32 little-endian
     header    JSON, one of the frames below
-    body      a message as the broker carries it; only behind `publish`, `bury` and `delivered`
+    body      a message as the broker carries it; only behind `publish`, `give_up` and `delivered`
 
 A worker begins with `hello` and is answered `welcome`. Calls carry a number of the caller's and are
 answered by `done` or `failed` with the same number. `settle` is not answered, as an ack in AMQP is
@@ -16,8 +16,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from warren_broker.topology import Address, Home, Stream, Topic, WorkQueue
 from warren_schemas.base import Frozen
-from warren_schemas.explain import explain
-from warren_schemas.frame import MAX_MESSAGE_BYTES
+from warren_schemas.codec.frame import MAX_MESSAGE_BYTES
+from warren_schemas.text.explain import explain
 
 PROTOCOL = 1
 PATH = "/v1/env-workers/connect"
@@ -112,10 +112,10 @@ class Publish(Call):
     timeout_s: Seconds
 
 
-class Bury(Call):
+class GiveUp(Call):
     """Put the body into `dead`."""
 
-    kind: Literal["bury"] = "bury"
+    kind: Literal["give_up"] = "give_up"
     origin: Place
     message_id: EntityName
     reason: Text
@@ -184,7 +184,7 @@ class Ended(Frozen):
     error: str | None = None
 
 
-AnyCall = Declare | Publish | Bury | Consume | Stop | Leave
+AnyCall = Declare | Publish | GiveUp | Consume | Stop | Leave
 FromWorker = Hello | AnyCall | Settle
 FromGateway = Welcome | Done | Failed | Delivered | Ended
 FrameT = TypeVar("FrameT", bound=FromWorker | FromGateway)
@@ -215,7 +215,7 @@ def unpack(data: bytes, kinds: TypeAdapter[FrameT]) -> tuple[FrameT, bytes]:
     except ValidationError as error:
         raise FrameError("; ".join(explain(error))) from error
     body = data[end:]
-    if body and not isinstance(frame, (Publish, Bury, Delivered)):
+    if body and not isinstance(frame, (Publish, GiveUp, Delivered)):
         raise FrameError(f"a {frame.kind} frame has no body")
     return frame, body
 

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from warren_broker.backoff import pauses
 from warren_broker.errors import BrokerClosed, BrokerError, BrokerUnavailable, NotAllowed
-from warren_broker.pauses import pauses
 from warren_broker.remote.conversation import Conversation, Farewell, Lost, Refused, hang_up
 from warren_broker.remote.frames import (
     FROM_GATEWAY,

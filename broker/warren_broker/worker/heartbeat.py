@@ -7,8 +7,8 @@ from collections.abc import Callable
 from warren_broker.errors import BrokerUnavailable
 from warren_broker.port import WorkBroker
 from warren_broker.topology import WORKERS
+from warren_schemas.codec.wire import encode
 from warren_schemas.control import Heartbeat
-from warren_schemas.wire import encode
 
 INTERVAL_S = 2.0
 MISSED_UNTIL_GONE = 3

@@ -12,8 +12,8 @@ from typing import Any
 
 from warren.environment import Context, Env, NoDemonstrations
 from warren_env_worker.check.limits import CallLimits, TookTooLong
-from warren_env_worker.host import contract
-from warren_env_worker.host.catalogue import Catalogue
+from warren_env_worker.host.child import contract
+from warren_env_worker.host.child.task_cache import TaskCache
 from warren_env_worker.host.protocol import Config, Message, Start
 from warren_env_worker.host.refusal import Refusal, blame, error_refusal
 from warren_env_worker.output.stack import own_root
@@ -61,7 +61,7 @@ class Probe:
         self._known: dict[tuple[int, str | None], Played] = {}
         self._config = config
         self._split = split
-        self._catalogue = Catalogue(environment)
+        self._task_cache = TaskCache(environment)
 
     def start(self, index: int, member: int = 0) -> Start:
         return Start(
@@ -103,15 +103,15 @@ class Probe:
     async def _play(self, start: Start, policy: Policy, max_turns: int, until_s: float) -> Played:
         calls = CallLimits(self.root, self._watch)
         limits, played = self.environment.limits, Played(longest_s=calls.longest_s)
-        if not self._catalogue.has_loaded(start):
+        if not self._task_cache.has_loaded(start):
             with calls.limited("tasks()", limits.load_s):
-                self._catalogue.load(start)
+                self._task_cache.load(start)
         with calls.limited("the constructor", limits.reset_s):
-            environment = self._catalogue.make(start.config)
+            environment = self._task_cache.make(start.config)
         ctx = Context.derive(start.seed, start.split, start.index, start.member)
         environment.context = ctx
         with calls.limited("reset()", limits.reset_s):
-            shown = await _result(environment.reset(self._catalogue.task(start), ctx))
+            shown = await _result(environment.reset(self._task_cache.task(start), ctx))
         messages = contract.messages(shown, "reset()", limits.observation_chars)
         with calls.limited("system_prompt()", limits.reset_s):
             prompt = contract.prompt(environment.system_message())

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cache
 
 from warren.environment import ChatMessage, ConfigError, Context, Limits, StepResult
-from warren_env_worker.backstage import backstage
+from warren_env_worker.background_loop import background_loop
 from warren_env_worker.environments.math import Math
 from warren_env_worker.environments.questions import Question
 from warren_env_worker.rewards.settings import Reward
@@ -104,14 +104,14 @@ class MathPython(Math):
         """Also in the middle of a step, if nobody needs the episode any more."""
         self.is_closed = True
         if self.sandbox is not None:
-            await backstage().call(self.sandbox.close())
+            await background_loop().call(self.sandbox.close())
 
     async def _output(self, code: str) -> str:
         sandboxes = sandboxes_of(os.getpid(), self.settings.model_dump_json())
         try:
             if self.sandbox is None:
-                self.sandbox = await backstage().call(sandboxes.open())
-            result = await backstage().call(sandboxes.run(self.sandbox, code))
+                self.sandbox = await background_loop().call(sandboxes.open())
+            result = await background_loop().call(sandboxes.run(self.sandbox, code))
         finally:
             if self.is_closed:  # a cell whose turn came later has started the session anew
                 await self.close()

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any
 
 from warren.environment import ConfigError, Context, Env, Limits, StepResult
-from warren_schemas.speech import spoken
+from warren_schemas.answer_text import spoken
 
 UNFIT = {
     "boxnet": "it has no answer that scores 1",

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from warren.environment import Env
 from warren_env_worker.host.protocol import Config
 from warren_env_worker.host.refusal import config_refusal
-from warren_schemas.explain import explain, nearest
+from warren_schemas.text.explain import explain, nearest
 
 _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 

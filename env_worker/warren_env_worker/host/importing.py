@@ -6,7 +6,7 @@ from typing import Any, cast
 from warren.environment import Env, Limits
 from warren.games import environment_of, is_game
 from warren_env_worker.host.refusal import one_line, place
-from warren_schemas.explain import nearest
+from warren_schemas.text.explain import nearest
 
 
 class ImportFailed(Exception):

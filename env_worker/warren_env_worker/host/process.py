@@ -8,9 +8,9 @@ import asyncio
 import logging
 
 from warren_env_worker.host.backlog import Backlog, Entry
-from warren_env_worker.host.opening import EnvironmentUnusable, opened
 from warren_env_worker.host.protocol import IDLE, Description, Refused
 from warren_env_worker.host.session import Death
+from warren_env_worker.host.startup import EnvironmentUnusable, opened
 from warren_env_worker.output.log import OutputLog
 from warren_schemas.episode import FailureKind
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from warren_broker.worker.child import Child, ChildDied
 from warren_env_worker.host.backlog import Backlog, Entry
-from warren_env_worker.host.cell import SharedCell
+from warren_env_worker.host.call_status import SharedCallStatus
 from warren_env_worker.host.protocol import (
     IDLE,
     Answer,
@@ -50,14 +50,14 @@ class Session:
     def __init__(
         self,
         child: Child,
-        cell: SharedCell,
+        status: SharedCallStatus,
         description: Description,
         printed: KeptOutput | None = None,
     ) -> None:
         self.description = description
         self._printed = printed
         self._child = child
-        self._cell = cell
+        self._status = status
         self._backlog = Backlog()
         self._n_calls = 0
         self._in_flight: dict[int, Request] = {}
@@ -145,17 +145,17 @@ class Session:
 
     async def _watch(self) -> None:
         """Condemn the child when a call is past its deadline, or when nothing moves at all."""
-        loop, cell = asyncio.get_running_loop(), self._cell
+        loop, status = asyncio.get_running_loop(), self._status
         pause_s = max(self.description.shortest_s, MIN_PAUSE_S)
         patience_s = self.description.longest_s + STUCK_S
         vitals, moved_s = None, loop.time()
         while True:
             await self._is_busy.wait()
-            call, remaining_s = cell.call, cell.remaining_s
+            call, remaining_s = status.call, status.remaining_s
             if vitals != self._vitals():
                 vitals, moved_s = self._vitals(), loop.time()
             if call != IDLE and remaining_s <= 0:
-                limit_s, where = cell.limit_s, await self._where()
+                limit_s, where = status.limit_s, await self._where()
                 return self._condemn(call, f"a call took longer than {limit_s:g} s{where}")
             if call == IDLE and loop.time() - moved_s > patience_s:
                 return self._condemn(IDLE, f"it was silent for {patience_s:g} s")
@@ -163,7 +163,7 @@ class Session:
             await asyncio.sleep(pause_s if call == IDLE else min(pause_s, remaining_s))
 
     def _vitals(self) -> tuple[int, int, int]:
-        return self._cell.progress, self._n_calls, len(self._in_flight)
+        return self._status.progress, self._n_calls, len(self._in_flight)
 
     async def _where(self) -> str:
         """Where the child waits, as the end of a sentence."""
@@ -178,7 +178,7 @@ class Session:
         self._child.kill()
 
     def _death(self, reason: str) -> Death:
-        culprit = self._cell.call if self._sentence is None else self._culprit
+        culprit = self._status.call if self._sentence is None else self._culprit
         unfinished = list(self._in_flight.values())
         guilty = self._in_flight.get(culprit)
         if culprit == IDLE and len(unfinished) == 1:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 
-from warren_env_worker.backstage import backstage
+from warren_env_worker.background_loop import background_loop
 from warren_env_worker.rewards.function import RewardFunction
 from warren_env_worker.rewards.scored import Scored
 from warren_env_worker.rewards.service import RewardService
@@ -52,7 +52,7 @@ def _score_of(part: Reward) -> Score:
     settings = part.model_dump_json()
 
     async def ask(scored: Scored) -> float:
-        return await backstage().call(_asked(os.getpid(), settings, scored))
+        return await background_loop().call(_asked(os.getpid(), settings, scored))
 
     return ask
 

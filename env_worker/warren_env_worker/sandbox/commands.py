@@ -69,7 +69,7 @@ async def _serve(host: str, port: int, given: dict[str, object]) -> None:
     from warren_env_worker.sandbox.port import SandboxFailed
     from warren_env_worker.sandbox.server import make_app
     from warren_env_worker.sandbox.settings import SandboxSettings
-    from warren_schemas.explain import explain
+    from warren_schemas.text.explain import explain
 
     try:
         settings = SandboxSettings.model_validate(given)

@@ -18,7 +18,7 @@ from warren_env_worker.sandbox.opening import Sandboxes
 from warren_env_worker.sandbox.port import CellResult, CellStatus, SandboxFailed
 from warren_env_worker.sandbox.settings import SandboxLimits
 from warren_schemas.base import Frozen
-from warren_schemas.explain import explain
+from warren_schemas.text.explain import explain
 
 MAX_WAITING = 256
 RETRY_AFTER_S = 2

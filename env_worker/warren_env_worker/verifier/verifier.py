@@ -7,7 +7,7 @@ in the caller's process.
 import os
 from functools import cache
 
-from warren_env_worker.backstage import backstage
+from warren_env_worker.background_loop import background_loop
 from warren_env_worker.verifier.exact import same
 from warren_env_worker.verifier.extraction import AnswerForm, extract
 from warren_env_worker.verifier.hazard import is_hazardous, is_too_long
@@ -28,7 +28,7 @@ async def verify(gold: str, text: str, form: AnswerForm = AnswerForm.AUTO) -> Ve
 async def compare(gold: str, answer: str) -> Verdict:
     """Hold one answer against the right one. Raises `VerificationFailed`."""
     verdict = _quick(gold, answer)
-    return verdict or await backstage().call(pool_of(os.getpid()).compare(gold, answer))
+    return verdict or await background_loop().call(pool_of(os.getpid()).compare(gold, answer))
 
 
 def _quick(gold: str, answer: str) -> Verdict | None:

@@ -17,8 +17,8 @@ from warren_gateway.api.route import Call, Nothing, reply
 from warren_gateway.auth import LOCAL_OWNER
 from warren_gateway.probe import within
 from warren_schemas.base import Frozen
+from warren_schemas.codec.wire import Glimpse, glimpse
 from warren_schemas.http import DeadLetterDetails, DeadLetterList, DeadLetterView, Problem
-from warren_schemas.wire import Glimpse, glimpse
 
 ANSWER_S = 30.0
 MOST_LOOKED_AT = 1000

@@ -13,8 +13,8 @@ from warren_gateway.api.bearer import bearer_key
 from warren_gateway.api.events import until_first
 from warren_gateway.api.problems import RETRY_AFTER_S, Refusal
 from warren_gateway.api.route import Call, Nothing
-from warren_gateway.remote.room import Misconduct
-from warren_gateway.remote.rooms import Full
+from warren_gateway.remote.session import Misconduct
+from warren_gateway.remote.sessions import Full
 from warren_schemas.http import Problem
 
 GOODBYE_S = 2.0

@@ -24,7 +24,7 @@ from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Nothing
 from warren_gateway.position import Position
 from warren_gateway.recent import Recent
-from warren_gateway.runs import Runs
+from warren_gateway.runs.service import Runs
 from warren_gateway.store.store import StoreUnavailable
 from warren_schemas.events import RunEvent, StateChanged
 from warren_schemas.http import Problem

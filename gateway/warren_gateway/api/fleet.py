@@ -9,8 +9,8 @@ from warren_broker.topology import DEAD, WorkQueue, generate, interact, results,
 from warren_gateway.api.route import Call, Nothing, reply
 from warren_gateway.probe import within
 from warren_gateway.registry import Registry
-from warren_gateway.runs import LiveModel
-from warren_gateway.views import worker_view
+from warren_gateway.runs.service import LiveModel
+from warren_gateway.runs.views import worker_view
 from warren_schemas.control import WorkerRole
 from warren_schemas.http import QueueList, QueueView, WorkerList
 

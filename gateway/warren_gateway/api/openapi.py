@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from warren_gateway.api.health import installed_version
-from warren_gateway.api.openai_errors import speaks_openai
+from warren_gateway.api.openai.errors import speaks_openai
 from warren_gateway.api.route import Nothing
 from warren_gateway.api.table import ROUTES, AnyRoute
 from warren_schemas.http import Problem

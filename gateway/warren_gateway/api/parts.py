@@ -9,10 +9,10 @@ from warren_gateway.inference.questions import Questions
 from warren_gateway.inference.served import Served
 from warren_gateway.metrics.reports import Reports
 from warren_gateway.probe import Probe
-from warren_gateway.recordings import Recordings
 from warren_gateway.registry import Registry
-from warren_gateway.remote.rooms import Rooms
-from warren_gateway.runs import Runs
+from warren_gateway.remote.sessions import RemoteSessions
+from warren_gateway.runs.recordings import Recordings
+from warren_gateway.runs.service import Runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Parts:
     keys: ApiKeys
     recordings: Recordings
     reports: Reports
-    rooms: Rooms
+    rooms: RemoteSessions
     served: Served
     questions: Questions
     store_probe: Probe

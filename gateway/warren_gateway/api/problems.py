@@ -11,11 +11,11 @@ from http import HTTPStatus
 from aiohttp import web
 
 from warren_broker.errors import BrokerError
-from warren_gateway.api.openai_errors import as_openai, speaks_openai
-from warren_gateway.checkpoints import UnusableCheckpoint
-from warren_gateway.deleting import RunInUse
-from warren_gateway.runs import KeyReused, NoSuchRun, RunHasEnded
-from warren_gateway.sources import UnusableSource
+from warren_gateway.api.openai.errors import as_openai, speaks_openai
+from warren_gateway.runs.checkpoints import UnusableCheckpoint
+from warren_gateway.runs.deleting import RunInUse
+from warren_gateway.runs.service import KeyReused, NoSuchRun, RunHasEnded
+from warren_gateway.runs.sources import UnusableSource
 from warren_gateway.store.store import StoreUnavailable
 from warren_schemas.http import Problem
 from warren_schemas.ids import new_id

@@ -13,8 +13,8 @@ from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
 from warren_gateway.api.problems import Refusal
-from warren_schemas.explain import Mistakes, mistakes
 from warren_schemas.http import Problem
+from warren_schemas.text.explain import Mistakes, mistakes
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 

@@ -15,7 +15,7 @@ from warren_gateway.api.events import run_events_live
 from warren_gateway.api.files import ListFiles, ReadFile, run_file, run_files
 from warren_gateway.api.fleet import list_queues, list_workers
 from warren_gateway.api.health import show_health
-from warren_gateway.api.openai import (
+from warren_gateway.api.openai.routes import (
     complete_chat,
     complete_text,
     generate_tokens,

@@ -24,9 +24,9 @@ from warren_gateway.api.events import is_last, until_first
 from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call
 from warren_gateway.position import Position
-from warren_gateway.recordings import Recordings, trajectory_view
+from warren_gateway.runs.recordings import Recordings, trajectory_view
+from warren_gateway.runs.streams import recording
 from warren_gateway.store.store import StoreUnavailable
-from warren_gateway.streams import recording
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeFloat, NonNegativeInt, PositiveInt
 from warren_schemas.episode import EpisodeEnded

@@ -17,10 +17,10 @@ from warren_broker.port import Broker
 from warren_broker.topology import run_events
 from warren_gateway.archive.folder import Folder
 from warren_gateway.archive.gaps import lost
-from warren_gateway.archive.keeper import Keeper
-from warren_gateway.recordings import Recordings
+from warren_gateway.archive.writer import ArchiveWriter
+from warren_gateway.runs.recordings import Recordings
+from warren_gateway.runs.streams import recording
 from warren_gateway.store.store import StoreUnavailable
-from warren_gateway.streams import recording
 from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import RunEvent
 from warren_schemas.ids import RunId, new_id
@@ -80,7 +80,7 @@ class Archive:
             follow(self._broker, stream, EpisodeEnded, start=first, prefetch=PREFETCH) as endings,
         ):
             lost_here = partial(lost, self._broker, stream)
-            await Keeper(self._recordings, run, folder, news, endings, lost_here).keep(first)
+            await ArchiveWriter(self._recordings, run, folder, news, endings, lost_here).keep(first)
 
     async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
         """Tried again until store, broker and disk are there."""

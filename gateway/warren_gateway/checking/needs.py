@@ -7,11 +7,11 @@ mistake. What the workers that are there don't know is one: it is far more often
 from collections.abc import Iterator, Sequence
 
 from warren_gateway.advice import Advice
-from warren_gateway.coordinator.ownership import played_by
+from warren_gateway.coordinator.rollouts.ownership import played_by
 from warren_gateway.coordinator.waiting import Alive, missing_environment, nobody_offers
 from warren_schemas.config import EnvironmentConfig, RecordedSource, TrainConfig
 from warren_schemas.control import EnvironmentShape, Heartbeat, WorkerRole
-from warren_schemas.explain import nearest
+from warren_schemas.text.explain import nearest
 
 
 def mistakes_and_notes(

@@ -3,7 +3,7 @@
 Invariants
 - One task decides and commits, one decision at a time; readers only hand over.
 - Claims are settled after the change that they led to is committed, so a crash repeats and never
-  loses; twins are recognised by `logic`.
+  loses; duplicates are recognised by `logic`.
 - A store that is away stops the run where it is; it goes on when the store is back.
 """
 
@@ -19,18 +19,19 @@ from warren_broker.errors import BrokerUnavailable
 from warren_broker.inbox import follow, receive
 from warren_broker.port import Broker
 from warren_broker.topology import Address, WorkQueue, results, run_events, train
-from warren_gateway.coordinator import busy, ending, episodes, leases, logic, records
+from warren_gateway.coordinator import busy, decisions, ending, records, trainer_lease
 from warren_gateway.coordinator.mailbox import Mail, Mailbox, hand_over
-from warren_gateway.coordinator.memory import Memory
-from warren_gateway.coordinator.ownership import interact_queues
-from warren_gateway.coordinator.player import play
-from warren_gateway.coordinator.queues import watch_queues
-from warren_gateway.coordinator.shares import Shares
-from warren_gateway.coordinator.source import Recorded
+from warren_gateway.coordinator.queue_depths import watch_queues
+from warren_gateway.coordinator.rollouts import episodes
+from warren_gateway.coordinator.rollouts.fair_shares import Shares
+from warren_gateway.coordinator.rollouts.ownership import interact_queues
+from warren_gateway.coordinator.rollouts.replay_reader import play
+from warren_gateway.coordinator.rollouts.source import Recorded
+from warren_gateway.coordinator.state import Memory
 from warren_gateway.registry import Registry
+from warren_gateway.runs.streams import recording
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
-from warren_gateway.streams import recording
 from warren_schemas.control import WorkerRole
 from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import RunState
@@ -141,7 +142,7 @@ class RunActor:
     async def _drive(self) -> None:
         while not self._memory.is_over:
             self._memory.now_s = time.time()
-            if logic.wants_trainer(self._memory, self._registry.alive):
+            if decisions.wants_trainer(self._memory, self._registry.alive):
                 await self._seek_trainer()
             self._decide()
             await self._commit()
@@ -150,12 +151,12 @@ class RunActor:
 
     def _decide(self) -> None:
         self._memory.shares = self._shares.of(self._memory.run)
-        self._memory.parcels = self._shares.parcels_of(self._memory.run)
-        logic.decide(self._memory, self._registry.alive)
+        self._memory.message_sizes = self._shares.message_sizes_of(self._memory.run)
+        decisions.decide(self._memory, self._registry.alive)
 
     async def _take_mail(self) -> None:
         self._ask_for_recorded()
-        nap_s = min(logic.next_deadline_s(self._memory) - time.time(), LONGEST_NAP_S)
+        nap_s = min(decisions.next_deadline_s(self._memory) - time.time(), LONGEST_NAP_S)
         mail = await self._mailbox.take(nap_s)
         self._notice_sleep()
         if mail.is_control_changed:
@@ -180,13 +181,13 @@ class RunActor:
         for ended in mail.endings:
             assert ended.offset is not None
             if ended.item.envelope.run == memory.run:
-                logic.absorb_ending(memory, ended.item, ended.offset)
+                decisions.absorb_ending(memory, ended.item, ended.offset)
             memory.stream_offset = max(memory.stream_offset, ended.offset + 1)
         for answer in mail.answers:
-            logic.absorb_answer(memory, answer.item)
+            decisions.absorb_answer(memory, answer.item)
         if mail.recorded:
             items = [claim.item for claim in mail.recorded]
-            logic.absorb_recorded(memory, items, mail.recorded[0].offset or 0)
+            decisions.absorb_recorded(memory, items, mail.recorded[0].offset or 0)
 
     def _ask_for_recorded(self) -> None:
         source = self._memory.source
@@ -209,14 +210,14 @@ class RunActor:
 
     async def _seek_trainer(self) -> None:
         memory = self._memory
-        if leases.is_hopeless(memory):
+        if trainer_lease.is_hopeless(memory):
             return
         trainers = self._registry.alive(WorkerRole.TRAINER)
-        worker = leases.choose(memory, trainers)
+        worker = trainer_lease.choose(memory, trainers)
         if worker is None:
             return await self._look_who_trains(busy.holding(memory, trainers))
         await self._declare(train(memory.model, memory.lease.epoch + 1))
-        leases.grant(memory, worker)
+        trainer_lease.grant(memory, worker)
         change = memory.take_change()
         await self._patiently(lambda session: records.save_grant(session, memory, change))
         self._relay.notify()

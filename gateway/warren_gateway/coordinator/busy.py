@@ -5,7 +5,7 @@ Invariant: a run of another owner is not named.
 
 from collections.abc import Sequence
 
-from warren_gateway.coordinator.memory import Memory, TrainedRun
+from warren_gateway.coordinator.state import Memory, TrainedRun
 from warren_schemas.control import Heartbeat
 from warren_schemas.ids import ModelId
 from warren_schemas.training import is_full

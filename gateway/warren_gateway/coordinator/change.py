@@ -11,13 +11,13 @@ from sqlalchemy import delete, insert, update
 from sqlmodel import Session, col
 
 from warren_broker.topology import Stream, Topic, WorkQueue
-from warren_gateway.coordinator.groups import Group
+from warren_gateway.coordinator.rollouts.groups import Group
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import Checkpoint, GroupRow, MetricsRow, Model, OpRow, Run
+from warren_schemas.codec.wire import MAX_ITEMS, encode
 from warren_schemas.envelope import Item
 from warren_schemas.http import MetricsView
 from warren_schemas.ids import GroupId
-from warren_schemas.wire import MAX_ITEMS, encode
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class Change:
     posts: dict[WorkQueue | Stream | Topic, list[Item]] = field(
         default_factory=lambda: defaultdict[WorkQueue | Stream | Topic, list[Item]](list)
     )
-    parcels: dict[WorkQueue | Stream | Topic, int] = field(
+    message_sizes: dict[WorkQueue | Stream | Topic, int] = field(
         default_factory=dict[WorkQueue | Stream | Topic, int]
     )
     """Most items in one message, for addresses that should get small ones."""
@@ -81,7 +81,7 @@ class Change:
         if self.reports:
             session.exec(insert(MetricsRow), params=[_report(run_id, r) for r in self.reports])
         for address, items in self.posts.items():
-            most = self.parcels.get(address, MAX_ITEMS)
+            most = self.message_sizes.get(address, MAX_ITEMS)
             for same_kind in _by_kind(items):
                 post(session, address, *same_kind, most=most)
 

@@ -1,9 +1,10 @@
 """The end of a run: completed, failed or cancelled; every worker may let go of what it holds."""
 
 from warren_broker.topology import RUNS
-from warren_gateway.coordinator import episodes, leases
-from warren_gateway.coordinator.memory import Memory
+from warren_gateway.coordinator import trainer_lease
 from warren_gateway.coordinator.notices.outcome import conclude
+from warren_gateway.coordinator.rollouts import episodes
+from warren_gateway.coordinator.state import Memory
 from warren_schemas.control import RunEnded
 from warren_schemas.envelope import Envelope
 from warren_schemas.events import RunOutcome, RunState, StateChanged
@@ -28,7 +29,7 @@ def end(
     memory.source.leave(memory)
     for group in list(memory.groups.values()):
         episodes.close(memory, group, "abandoned")
-    leases.give_up(memory)
+    trainer_lease.give_up(memory)
     memory.change.send(
         RUNS,
         RunEnded(envelope=Envelope(run=memory.run), ended_run=memory.run, model=memory.model),

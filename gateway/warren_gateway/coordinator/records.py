@@ -8,20 +8,20 @@ from sqlmodel import Session, col, select
 from warren_broker.port import FromTime
 from warren_broker.topology import train
 from warren_gateway.coordinator.change import Change, recorded_id
-from warren_gateway.coordinator.memory import Memory, TrainedRun, remember
 from warren_gateway.coordinator.progress import Progress
-from warren_gateway.coordinator.recording import Recording, Terms
+from warren_gateway.coordinator.rollouts.recording import Recording, Terms
+from warren_gateway.coordinator.rollouts.source import Live, Recorded, Source
 from warren_gateway.coordinator.run_leases import fence
-from warren_gateway.coordinator.source import Live, Recorded, Source
+from warren_gateway.coordinator.state import Memory, TrainedRun, remember
 from warren_gateway.position import Position
+from warren_gateway.runs.streams import recording
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import GroupRow, Model, OpRow, Run
-from warren_gateway.streams import recording
+from warren_schemas.codec.wire import decode
 from warren_schemas.config import RecordedSource, TrainConfig
 from warren_schemas.events import RunState
 from warren_schemas.ids import GroupId, ModelId, RunId
 from warren_schemas.training import Op
-from warren_schemas.wire import decode
 
 
 def load(session: Session, run_id: RunId, now_s: float) -> Memory:

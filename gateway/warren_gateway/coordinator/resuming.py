@@ -9,8 +9,8 @@ two runs train on what one run would have trained on.
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from warren_gateway.coordinator.memory import Memory
-from warren_gateway.coordinator.oplog import append
+from warren_gateway.coordinator.learning.op_log import append
+from warren_gateway.coordinator.state import Memory
 from warren_schemas.config import LoraUpdate
 from warren_schemas.events import Phase
 from warren_schemas.training import OpDone, PublishPolicy

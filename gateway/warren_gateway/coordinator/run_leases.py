@@ -83,7 +83,7 @@ def claim(
 def _adopt_posts(session: Session, gateway: str, before: Collection[str], now_s: float) -> None:
     """Send what those posted who drove runs before and drive none any more.
 
-    One that was only frozen may send it as well: twins.
+    One that was only frozen may send it as well: duplicates.
     """
     session.flush()
     driving = select(Run.coordinator).where(col(Run.leased_until_s) >= now_s)

@@ -17,14 +17,15 @@ from sqlmodel import Session
 from warren_broker.errors import BrokerClosed, BrokerError
 from warren_broker.port import Broker
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
-from warren_gateway.coordinator import records, run_leases, shares
+from warren_gateway.coordinator import records, run_leases
 from warren_gateway.coordinator.actor import RETRY_S, RunActor
+from warren_gateway.coordinator.rollouts import fair_shares
 from warren_gateway.coordinator.run_leases import LOOK_AGAIN_S, RENEW_S, LeaseLost
 from warren_gateway.registry import Registry
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
-from warren_schemas.explain import explain
 from warren_schemas.ids import RunId, new_id
+from warren_schemas.text.explain import explain
 
 LAPSED_S = 0.02
 """A lease that is looked at so long after its end has run out, by any rounding."""
@@ -64,7 +65,7 @@ class Coordinators:
         self._registry = registry
         self._relay = relay
         self._gateway = store.gateway
-        self._shares = shares.Shares(registry)
+        self._shares = fair_shares.Shares(registry)
         self._holdings: dict[RunId, _Holding] = {}
         self._unreadable: set[RunId] = set()
         self._look = asyncio.Event()
@@ -124,7 +125,9 @@ class Coordinators:
     async def _look_at_wants(self) -> None:
         """What the runs of all gateways want, for their shares."""
         known = self._shares.wants
-        self._shares.wants = await self._store.transact(lambda session: shares.look(session, known))
+        self._shares.wants = await self._store.transact(
+            lambda session: fair_shares.look(session, known)
+        )
 
     async def _claim(self, tasks: asyncio.TaskGroup, *, is_alone: bool) -> float:
         """Take up what is free; in how many seconds something else may be."""

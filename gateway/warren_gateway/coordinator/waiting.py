@@ -4,14 +4,14 @@ the run stands still."""
 from collections.abc import Callable, Sequence
 
 from warren_gateway.advice import Advice
-from warren_gateway.coordinator import busy, leases
-from warren_gateway.coordinator.memory import Memory
+from warren_gateway.coordinator import busy, trainer_lease
 from warren_gateway.coordinator.notices import stalled
-from warren_gateway.coordinator.ownership import played_by
+from warren_gateway.coordinator.rollouts.ownership import played_by
+from warren_gateway.coordinator.state import Memory
 from warren_schemas.config import EnvironmentConfig
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.events import WaitingEnded, WaitingStarted
-from warren_schemas.explain import nearest
+from warren_schemas.text.explain import nearest
 
 PATIENCE_S = 3.0
 """Workers may come up a moment after the run; only what is missing for longer is reported."""
@@ -63,7 +63,10 @@ def missing(memory: Memory, alive: Alive) -> str | None:
             return nobody_offers(memory.advice, role, base, workers)
     if memory.plays_episodes and (reason := _missing_environment(memory, alive)):
         return reason
-    if memory.lease.holder is None and leases.choose(memory, alive(WorkerRole.TRAINER)) is None:
+    if (
+        memory.lease.holder is None
+        and trainer_lease.choose(memory, alive(WorkerRole.TRAINER)) is None
+    ):
         return busy.reason(memory, alive(WorkerRole.TRAINER))
     return memory.source.missing(memory)
 

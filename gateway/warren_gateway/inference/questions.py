@@ -7,7 +7,7 @@ the broker for a moment. If it has died, whoever asked is gone with the connecti
 dropped.
 
 Invariants: every question is answered, fails with `AnswersLost`, or is given up by its asker, and
-then samplers are told to stop; an answer that nobody waits for (a twin, or one that came too late)
+then samplers are told to stop; an answer that nobody waits for (a duplicate, or one that came too late)
 is dropped; at most `MAX_WAITING` answers are waited for.
 """
 
@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from warren_broker.courier import Courier
+from warren_broker.batch_publisher import BatchPublisher
 from warren_broker.errors import BrokerClosed, BrokerUnavailable, Unroutable
 from warren_broker.inbox import receive
 from warren_broker.port import Broker
@@ -81,7 +81,7 @@ class Question:
 class Questions:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._courier = Courier(broker)
+        self._batch_publisher = BatchPublisher(broker)
         self._name = new_worker_id("gateway")
         self._waiting: dict[EpisodeId, asyncio.Future[Answer]] = {}
         self._unwanted: list[EpisodeCancelled] = []
@@ -135,10 +135,10 @@ class Questions:
         """A sampler has declared its queue; where that was deleted it is made again."""
         queue = generate(turns[0].spec.policy.base_model)
         try:
-            await self._courier.send_all(queue, turns)
+            await self._batch_publisher.send_all(queue, turns)
         except Unroutable:
             await self._broker.declare(queue)
-            await self._courier.send_all(queue, turns)
+            await self._batch_publisher.send_all(queue, turns)
 
     def _give_up(self, futures: dict[EpisodeId, "asyncio.Future[Answer]"]) -> None:
         for episode, future in futures.items():
@@ -179,7 +179,7 @@ class Questions:
             self._has_unwanted.clear()
             items, self._unwanted = self._unwanted, []
             try:
-                await self._courier.send_all(CANCELLATIONS, items)
+                await self._batch_publisher.send_all(CANCELLATIONS, items)
             except BrokerUnavailable as error:
                 log.warning("%d questions were not called back: %s", len(items), error)
 

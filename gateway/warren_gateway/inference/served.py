@@ -8,9 +8,9 @@ from functools import partial
 from sqlmodel import Session, col, select
 
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
-from warren_gateway.checkpoints import policies_of
-from warren_gateway.owned import owned_run
 from warren_gateway.registry import Registry
+from warren_gateway.runs.checkpoints import policies_of
+from warren_gateway.runs.owned import owned_run
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Model, Run
 from warren_schemas.control import WorkerRole

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from sqlmodel import Session
 
 from warren_gateway.metrics.journal import JOURNAL, is_complete
-from warren_gateway.newer import readable_config
+from warren_gateway.runs.newer_versions import readable_config
 from warren_gateway.store.tables import Run
 from warren_schemas.ids import RunId
 from warren_schemas.tensorboard.about import About

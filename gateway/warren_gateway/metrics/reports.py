@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from sqlmodel import Session, col, select
 
-from warren_gateway.owned import owned_run
-from warren_gateway.runs import NoSuchRun
+from warren_gateway.runs.owned import owned_run
+from warren_gateway.runs.service import NoSuchRun
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import MetricsRow
 from warren_schemas.events import RunState

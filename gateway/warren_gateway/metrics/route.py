@@ -20,7 +20,7 @@ from warren_broker.inbox import Inbox, follow
 from warren_broker.topology import run_events
 from warren_gateway.api.events import until_first
 from warren_gateway.api.route import Call
-from warren_gateway.runs import NoSuchRun
+from warren_gateway.runs.service import NoSuchRun
 from warren_gateway.store.store import StoreUnavailable
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt

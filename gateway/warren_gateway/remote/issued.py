@@ -26,7 +26,7 @@ def of_episode(item: Item) -> OfEpisode | None:
 
 
 class Issued:
-    """Shared by all rooms of a gateway."""
+    """Shared by all sessions of a gateway."""
 
     def __init__(self, *, max_issued: int = MAX_ISSUED) -> None:
         self._max_issued = max_issued

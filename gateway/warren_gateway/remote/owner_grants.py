@@ -31,12 +31,12 @@ from warren_broker.topology import (
 )
 from warren_gateway.remote.issued import Issued, OfEpisode, of_episode
 from warren_gateway.store.store import StoreUnavailable
+from warren_schemas.codec.frame import WireError
+from warren_schemas.codec.wire import MAX_BATCH_BYTES, Decoded, decode, encode
 from warren_schemas.control import EpisodeCancelled, Heartbeat, RunEnded, WorkerRole
 from warren_schemas.envelope import Item
 from warren_schemas.episode import EpisodeEnded, Generate
-from warren_schemas.frame import WireError
 from warren_schemas.ids import RunId
-from warren_schemas.wire import MAX_BATCH_BYTES, Decoded, decode, encode
 
 MAX_INTERVAL_S = 60.0
 MAX_OFFERS = 64
@@ -78,7 +78,7 @@ class OwnerGrants:
             else:
                 self._check_successor(address, item)
 
-    async def bury(self, origin: WorkQueue | Home, body: bytes) -> None:
+    async def give_up(self, origin: WorkQueue | Home, body: bytes) -> None:
         """A dead letter may be sent home again, so it must be as good as what came from there.
 
         What can't be read is as bad as what came from there: not a byte of it is the worker's own.

@@ -21,9 +21,9 @@ from warren_broker.port import Broker
 from warren_broker.topology import Address, Stream, Topic, WorkQueue
 from warren_gateway.store.store import GATEWAY, Store, StoreUnavailable
 from warren_gateway.store.tables import OutboxRow
+from warren_schemas.codec.wire import MAX_BATCH_BYTES, MAX_ITEMS, encode
 from warren_schemas.envelope import Item
 from warren_schemas.ids import new_message_id
-from warren_schemas.wire import MAX_BATCH_BYTES, MAX_ITEMS, encode
 
 PAGE = 256
 """Messages that the relay takes from the table at a time."""
@@ -95,7 +95,7 @@ def _halved(items: Sequence[Item]) -> Iterable[bytes]:
 class Relay:
     """Publishes what this gateway posted, and what others left behind, oldest first.
 
-    Two gateways may take the same message for left behind, say while the broker is away: twins.
+    Two gateways may take the same message for left behind, say while the broker is away: duplicates.
     """
 
     def __init__(self, store: Store, broker: Broker) -> None:

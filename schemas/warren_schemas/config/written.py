@@ -11,15 +11,15 @@ from pydantic import ValidationError
 
 from warren_schemas.base import Frozen
 from warren_schemas.errors import ConfigurationError
-from warren_schemas.explain import explain
-from warren_schemas.spelling import spelled_out
+from warren_schemas.text.explain import explain
+from warren_schemas.text.shorthand import expanded
 
 
 class Config(Frozen):
     def __init__(self, /, **data: object) -> None:
         model = type(self)
         if any(isinstance(value, str | Mapping) for value in data.values()):
-            data = spelled_out(data, model)
+            data = expanded(data, model)
         try:
             super().__init__(**data)
         except ValidationError as error:

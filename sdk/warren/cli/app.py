@@ -75,19 +75,19 @@ def build() -> App:
         print_error=False,
         exit_on_error=False,
     )
-    _add(app, "train", "warren.cli.train:train", _RUNS)
+    _add(app, "train", "warren.cli.commands.train:train", _RUNS)
     app.command(_runs())
     app.command(_checkpoints())
     _add(app, "export", "warren_up.export:export", _RUNS)
     _add(app, "metrics", "warren.metrics.command:metrics", _RUNS)
     _add(app, "tensorboard", "warren.metrics.tensorboard:tensorboard", _RUNS)
-    _add(app, "trajectories", "warren.cli.replay:trajectories", _RUNS)
-    _add(app, "replay", "warren.cli.replay:replay", _RUNS)
-    _add(app, "workers", "warren.cli.cluster:workers", _SYSTEM)
-    _add(app, "queues", "warren.cli.cluster:queues", _SYSTEM)
+    _add(app, "trajectories", "warren.cli.commands.replay:trajectories", _RUNS)
+    _add(app, "replay", "warren.cli.commands.replay:replay", _RUNS)
+    _add(app, "workers", "warren.cli.commands.cluster:workers", _SYSTEM)
+    _add(app, "queues", "warren.cli.commands.cluster:queues", _SYSTEM)
     app.command(_dead_letters())
-    _add(app, "schema", "warren.cli.schema:schema", _SYSTEM)
-    _add(app, "doctor", "warren.cli.doctor:doctor", _SYSTEM)
+    _add(app, "schema", "warren.cli.commands.schema:schema", _SYSTEM)
+    _add(app, "doctor", "warren.cli.commands.doctor:doctor", _SYSTEM)
     app.command(_environments())
     app.command(_data())
     for name, plugin in plugins().items():
@@ -115,7 +115,7 @@ def run(tokens: Sequence[str]) -> object:
 def _runs() -> App:
     runs = App(name="runs", help=_RUNS_HELP, help_format="plaintext", group=_RUNS)
     for name in ("ls", "show", "cancel", "delete"):
-        _add(runs, name, f"warren.cli.runs:{name}", _RUNS)
+        _add(runs, name, f"warren.cli.commands.runs:{name}", _RUNS)
     return runs
 
 
@@ -124,7 +124,7 @@ def _checkpoints() -> App:
         name="checkpoints", help=_CHECKPOINTS_HELP, help_format="plaintext", group=_RUNS
     )
     for name in ("ls", "download"):
-        _add(checkpoints, name, f"warren.cli.checkpoints:{name}", _RUNS)
+        _add(checkpoints, name, f"warren.cli.commands.checkpoints:{name}", _RUNS)
     return checkpoints
 
 
@@ -133,7 +133,7 @@ def _dead_letters() -> App:
         name="dead-letters", help=_DEAD_LETTERS_HELP, help_format="plaintext", group=_SYSTEM
     )
     for name in ("ls", "show", "republish", "drop"):
-        _add(letters, name, f"warren.cli.dead_letters:{name}", _SYSTEM)
+        _add(letters, name, f"warren.cli.commands.dead_letters:{name}", _SYSTEM)
     return letters
 
 

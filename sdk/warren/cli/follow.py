@@ -10,11 +10,11 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from warren.cli import codes
-from warren.cli.notebook import NotebookView, in_notebook
-from warren.cli.output import Output, is_terminal, make_output
-from warren.cli.progress import Progress, started, with_queues
-from warren.cli.summary import print_summary
-from warren.cli.views import JsonView, PlainView, View
+from warren.cli.display.notebook import NotebookView, in_notebook
+from warren.cli.display.output import Output, is_terminal, make_output
+from warren.cli.display.progress import Progress, started, with_queues
+from warren.cli.display.summary import print_summary
+from warren.cli.display.views import JsonView, PlainView, View
 from warren.client import Client
 from warren.errors import GatewayError, GatewayUnreachable
 from warren.run import Run
@@ -80,8 +80,8 @@ def make_view(output: Output, as_json: bool) -> View:
         return NotebookView()
     if not is_terminal():
         return PlainView(output)
-    from warren.cli.live import LiveView
-    from warren.cli.pretty import PrettyOutput
+    from warren.cli.display.live import LiveView
+    from warren.cli.display.pretty import PrettyOutput
 
     assert isinstance(output, PrettyOutput)
     return LiveView(output.console)

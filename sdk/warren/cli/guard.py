@@ -77,7 +77,7 @@ def _refused(error: CycloptsError) -> ConfigurationError:
         return ConfigurationError(str(error).strip(), hint=hint)
     from pydantic import ValidationError
 
-    from warren_schemas.explain import explain
+    from warren_schemas.text.explain import explain
 
     assert isinstance(error.__cause__, ValidationError)
     return ConfigurationError("These options won't do", details=explain(error.__cause__), hint=hint)

@@ -10,9 +10,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from warren.cli import codes
+from warren.cli.commands.runs import RunName
+from warren.cli.display.output import Output, make_output, print_json
 from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
-from warren.cli.output import Output, make_output, print_json
-from warren.cli.runs import RunName
 from warren.client import connect
 from warren.errors import ConfigurationError
 from warren.metrics.newest import Newest, figure

@@ -13,9 +13,9 @@ from urllib.parse import quote, urlencode
 
 from pydantic import ValidationError
 
-from warren.backoff import delays
+from warren.connection.backoff import delays
+from warren.connection.transport import Transport
 from warren.errors import GatewayBusy, GatewayError, GatewayUnreachable
-from warren.transport import Transport
 from warren_schemas.http import MetricsView
 from warren_schemas.ids import RunId
 

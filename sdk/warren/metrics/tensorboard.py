@@ -19,8 +19,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from warren.cli import codes
+from warren.cli.display.output import make_output
 from warren.cli.options import HERE, RETRY_S, Gateway, GatewayOptions
-from warren.cli.output import make_output
 from warren.cli.plugins import install_command
 from warren.client import connect
 from warren.errors import ConfigurationError, WarrenError

@@ -28,7 +28,7 @@ from tests.support.trainer_owner import Owner, owner_of, serving
 from warren_broker.memory.hub import MemoryHub
 from warren_broker.topology import train
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer import crew
+from warren_gpu_worker.trainer.supervisor import rank_processes
 from warren_schemas.ids import ModelId, WorkerId
 from warren_schemas.training import (
     CriticTerm,
@@ -93,7 +93,7 @@ async def test_a_child_that_loses_its_device_is_replaced(
     hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody is told that the op has failed: with the next child, or elsewhere, it need not."""
-    monkeypatch.setattr(crew, "_MODULE", "tests.support.poisoned_trainer_child")
+    monkeypatch.setattr(rank_processes, "_MODULE", "tests.support.poisoned_trainer_child")
     async with serving(hub.client("worker"), settings):
         await owner.open(LORA, epoch=1)
         await owner.send(1, [(1, forward_backward(random_batch(1), POISON))])

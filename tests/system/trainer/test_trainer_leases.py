@@ -24,8 +24,8 @@ from warren_broker.memory.hub import MemoryHub
 from warren_broker.port import Consumer
 from warren_broker.topology import Home, WorkQueue, train, trainer
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer import lease, service
-from warren_gpu_worker.trainer.process import TrainerProcess
+from warren_gpu_worker.trainer.supervisor import model_lease, service
+from warren_gpu_worker.trainer.supervisor.child_process import TrainerProcess
 from warren_schemas.control import WorkerRole
 from warren_schemas.ids import ModelId
 from warren_schemas.training import (
@@ -132,7 +132,7 @@ async def test_a_gap_that_does_not_close_ends_the_lease_with_a_word(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(lease, "GAP_S", 0.2)
+    monkeypatch.setattr(model_lease, "GAP_S", 0.2)
     window = [forward_backward(random_batch(1)), optim_step()]
     async with serving(hub.client("worker"), settings):
         await owner.open(LORA, epoch=1)

@@ -1,4 +1,4 @@
-"""Ops through a worker: twins, disorder, many models, policies, files, dead letters."""
+"""Ops through a worker: duplicates, disorder, many models, policies, files, dead letters."""
 
 import asyncio
 import random
@@ -29,11 +29,11 @@ from tests.support.trainer_children import (
 from tests.support.trainer_owner import PATIENCE_S, WORKER, Owner, owner_of, serving
 
 from warren_broker.memory.hub import MemoryHub
-from warren_broker.topology import CHORES, train, trainer
-from warren_gpu_worker.sealed_folder import delete_folder
+from warren_broker.topology import FILE_CLEANUP, train, trainer
+from warren_gpu_worker.atomic_folder import delete_folder
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer import chores
-from warren_gpu_worker.trainer.publishing import KEEP_POLICIES
+from warren_gpu_worker.trainer.child.policy_publishing import KEEP_POLICIES
+from warren_gpu_worker.trainer.supervisor import file_cleanup
 from warren_gpu_worker.weights import fetch_policy
 from warren_schemas.config import CrossEntropyLoss
 from warren_schemas.envelope import Envelope
@@ -106,7 +106,7 @@ async def test_what_is_malformed_goes_to_the_dead_and_holds_nobody_up(
             await broker.declare(queue)
             await broker.publish(queue, b"nonsense", message_id=f"nonsense for {queue.name}")
         stray = Op(envelope=Envelope(), model=MODEL, epoch=7, number=1, body=optim_step())
-        await owner.courier.send(train(MODEL, 1), stray)
+        await owner.batch_publisher.send(train(MODEL, 1), stray)
         fine = await owner.apply(1, [forward_backward(random_batch(1)), optim_step()])
     assert done(fine[1]).version == 1
     letters = {letter.origin: letter.reason for letter in await broker.dead_letters()}
@@ -144,7 +144,7 @@ async def test_a_deleted_model_s_files_go(
 ) -> None:
     loop, n_done = asyncio.get_running_loop(), asyncio.Semaphore(0)
     troubles = [RuntimeError("a store has errors of its own")]
-    monkeypatch.setattr(chores, "_AGAIN_S", 0.1)
+    monkeypatch.setattr(file_cleanup, "_AGAIN_S", 0.1)
 
     def delete(url: str) -> None:
         if troubles:
@@ -152,7 +152,7 @@ async def test_a_deleted_model_s_files_go(
         delete_folder(url)
         loop.call_soon_threadsafe(n_done.release)
 
-    monkeypatch.setattr(chores, "delete_folder", delete)
+    monkeypatch.setattr(file_cleanup, "delete_folder", delete)
     folder = Path(settings.checkpoint_url) / MODEL
     async with serving(hub.client("worker"), settings):
         await owner.open(LORA, epoch=1)
@@ -161,7 +161,9 @@ async def test_a_deleted_model_s_files_go(
         await owner.close(epoch=1)
         await owner.until_held()
         for _ in range(2):  # orders come twice
-            await owner.courier.send(CHORES, DeleteModel(envelope=Envelope(), model=MODEL))
+            await owner.batch_publisher.send(
+                FILE_CLEANUP, DeleteModel(envelope=Envelope(), model=MODEL)
+            )
         async with asyncio.timeout(PATIENCE_S):
             for _ in range(2):
                 await n_done.acquire()

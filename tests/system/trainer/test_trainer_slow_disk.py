@@ -9,9 +9,9 @@ from tests.support.trainer import FULL, done
 from tests.support.trainer_owner import Owner, serving
 
 from warren_broker.memory.hub import MemoryHub
-from warren_gpu_worker import progress
+from warren_gpu_worker import file_progress
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer import crew
+from warren_gpu_worker.trainer.supervisor import rank_processes
 from warren_schemas.training import SaveState
 
 HANG_S = 10.0
@@ -29,7 +29,7 @@ def settings(settings: GpuWorkerSettings) -> GpuWorkerSettings:
 def use(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", ".", prepend=os.pathsep)
     monkeypatch.setenv(VARIABLE, disk.model_dump_json())
-    monkeypatch.setattr(crew, "_MODULE", "tests.support.slow_disk")
+    monkeypatch.setattr(rank_processes, "_MODULE", "tests.support.slow_disk")
 
 
 async def save_in_one_go(hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings) -> None:
@@ -62,7 +62,7 @@ async def test_one_step_may_take_as_long_as_its_bytes_do_on_a_slow_disk(
 ) -> None:
     disk = Disk(stopped=tmp_path / "never", sync_s=ONE_STEP_S, slow_from_bytes=LARGE_BYTES)
     use(disk, monkeypatch)
-    monkeypatch.setattr(progress, "SLOWEST_BYTES_PER_S", LARGE_BYTES / PATIENT_S)
+    monkeypatch.setattr(file_progress, "SLOWEST_BYTES_PER_S", LARGE_BYTES / PATIENT_S)
     await save_in_one_go(hub, owner, settings)
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren_broker.rabbitmq.acks import packed
+from warren_broker.rabbitmq.consuming.acks import packed
 
 TAGS = st.sets(st.integers(1, 40))
 

@@ -30,7 +30,7 @@ from warren_broker.remote.frames import (
 )
 from warren_broker.remote.window import Window
 from warren_broker.topology import Address, Home, Stream, Topic, WorkQueue
-from warren_schemas.frame import MAX_MESSAGE_BYTES
+from warren_schemas.codec.frame import MAX_MESSAGE_BYTES
 
 QUEUE = WorkQueue("work")
 HOME = Home("home", WorkQueue("fallback"), grace_s=30.0)

@@ -15,22 +15,23 @@ from tests.unit.coordinator.world import RUN, World, config
 
 from warren_broker.port import Broker
 from warren_gateway.coordinator import actor as actors
-from warren_gateway.coordinator import futility, logic, records, service
+from warren_gateway.coordinator import decisions, records, service
 from warren_gateway.coordinator.actor import RunActor
 from warren_gateway.coordinator.change import Change
 from warren_gateway.coordinator.mailbox import Mail, Mailbox
-from warren_gateway.coordinator.memory import Memory
+from warren_gateway.coordinator.rollouts import failure_limits
+from warren_gateway.coordinator.rollouts.fair_shares import Shares
 from warren_gateway.coordinator.service import Coordinators
-from warren_gateway.coordinator.shares import Shares
+from warren_gateway.coordinator.state import Memory
 from warren_gateway.coordinator.waiting import Alive
 from warren_gateway.registry import Registry
+from warren_gateway.runs.streams import recording
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
 from warren_gateway.store.tables import Run
-from warren_gateway.streams import recording
+from warren_schemas.codec.wire import encode
 from warren_schemas.events import RunState
 from warren_schemas.ids import new_message_id
-from warren_schemas.wire import encode
 
 T = TypeVar("T")
 AGO_S = 100.0
@@ -93,7 +94,7 @@ async def test_episodes_that_ended_while_no_gateway_was_there_are_not_played_aga
 
     await until_trained_on(memory, an_actor(world, memory, store, broker))
 
-    assert futility.n_failed(memory) == 0
+    assert failure_limits.n_failed(memory) == 0
 
 
 class OnceAway(Store):
@@ -125,7 +126,7 @@ async def test_episodes_that_ended_while_the_store_was_away_are_not_played_again
     await until_trained_on(memory, actor)
 
     assert store.memory is None
-    assert futility.n_failed(memory) == 0
+    assert failure_limits.n_failed(memory) == 0
     await store.close()
 
 
@@ -154,7 +155,7 @@ async def test_episodes_that_ended_while_the_machine_slept_are_not_played_again(
 
     await until_trained_on(memory, an_actor(world, memory, store, broker))
 
-    assert futility.n_failed(memory) == 0
+    assert failure_limits.n_failed(memory) == 0
 
 
 async def test_an_end_that_was_never_committed_is_written_after_all(
@@ -178,7 +179,7 @@ async def test_a_run_fails_although_what_it_had_begun_is_void(
     memory = await load(store)
     memory.groups.clear()
     memory.progress.n_admitted = 0
-    logic.decide(memory, world.alive)
+    decisions.decide(memory, world.alive)
     assert memory.change.admitted
 
     await an_actor(world, memory, store, broker).fail("it broke")
@@ -191,7 +192,7 @@ async def test_a_run_whose_failure_can_t_be_written_ends_no_other(
 ) -> None:
     monkeypatch.setattr(service, "RETRY_S", 0.0)
     is_tried_again = asyncio.Event()
-    loop, decide, save = asyncio.get_running_loop(), logic.decide, records.save
+    loop, decide, save = asyncio.get_running_loop(), decisions.decide, records.save
     to_fail = ["the decision", "the end of the run"]
 
     def failing_decide(memory: Memory, alive: Alive) -> None:
@@ -205,7 +206,7 @@ async def test_a_run_whose_failure_can_t_be_written_ends_no_other(
         save(session, memory, change)
         loop.call_soon_threadsafe(is_tried_again.set)
 
-    monkeypatch.setattr(logic, "decide", failing_decide)
+    monkeypatch.setattr(decisions, "decide", failing_decide)
     monkeypatch.setattr(records, "save", failing_save)
     await store.transact(lambda session: session.exec(update(Run).values(is_cancel_requested=True)))
     coordinators = Coordinators(

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.coordinator.world import World, config
 
-from warren_gateway.coordinator import episodes, logic
-from warren_gateway.coordinator.groups import Group
+from warren_gateway.coordinator import decisions
+from warren_gateway.coordinator.rollouts import episodes
+from warren_gateway.coordinator.rollouts.groups import Group
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import Completed, EpisodeEnded, Failed, FailureKind, StartEpisode
 from warren_schemas.events import RunState
@@ -41,7 +42,7 @@ def end(world: World, item: StartEpisode, outcome: Completed | Failed) -> None:
         started_s=1.0,
         ended_s=2.0,
     )
-    logic.absorb_ending(world.memory, ended, world.memory.stream_offset)
+    decisions.absorb_ending(world.memory, ended, world.memory.stream_offset)
     world.memory.stream_offset += 1
     world.decide()
 
@@ -163,10 +164,10 @@ def test_many_episodes_are_started_in_parts_with_room_for_others_between_them() 
         here.read_mail()
     for _ in range(2):
         assert len(taken(here)) == episodes.MOST_AT_ONCE
-        assert logic.next_deadline_s(here.memory) <= here.now_s
+        assert decisions.next_deadline_s(here.memory) <= here.now_s
         here.decide()
     assert len(taken(here)) == SIZE
-    assert logic.next_deadline_s(here.memory) > here.now_s
+    assert decisions.next_deadline_s(here.memory) > here.now_s
 
 
 def test_an_environment_that_restarts_moves_no_house() -> None:

@@ -11,11 +11,12 @@ from tests.support.factories import make_heartbeat
 from tests.unit.coordinator.world import World, config
 
 from warren_broker.topology import interact
-from warren_gateway.coordinator import episodes, leases, logic, waiting
-from warren_gateway.coordinator.admission import n_groups_wanted
-from warren_gateway.coordinator.batches import MICRO_BATCH_BYTES, Datum, token_batches
-from warren_gateway.coordinator.memory import TrainedRun
+from warren_gateway.coordinator import decisions, trainer_lease, waiting
+from warren_gateway.coordinator.learning.batches import MICRO_BATCH_BYTES, Datum, token_batches
 from warren_gateway.coordinator.plan import plan
+from warren_gateway.coordinator.rollouts import episodes
+from warren_gateway.coordinator.rollouts.admission import n_groups_wanted
+from warren_gateway.coordinator.state import TrainedRun
 from warren_schemas.control import Heartbeat, HeldModel, WorkerRole
 from warren_schemas.episode import EpisodePurpose, StartEpisode
 from warren_schemas.events import Phase
@@ -94,7 +95,7 @@ def test_a_trainer_that_no_longer_names_the_lease_loses_it_at_once() -> None:
     world.decide()
     beat = world.alive(WorkerRole.TRAINER)[0]
 
-    lost = leases.watch(world.memory, [beat.model_copy(update={"models": ()})])
+    lost = trainer_lease.watch(world.memory, [beat.model_copy(update={"models": ()})])
 
     assert lost
     assert world.memory.lease.holder is None
@@ -106,14 +107,14 @@ def test_a_live_trainer_that_takes_no_grant_is_asked_again_only_if_nobody_else_i
     world.decide()
     deaf = world.alive(WorkerRole.TRAINER)[0].model_copy(update={"models": ()})
     other = deaf.model_copy(update={"worker": WorkerId("trainer-9"), "in_flight": 3, "capacity": 4})
-    leases.grant(world.memory, deaf.worker)
+    trainer_lease.grant(world.memory, deaf.worker)
 
-    assert not leases.watch(world.memory, [deaf, other])
-    world.memory.now_s += leases.TAKING_S + 1
+    assert not trainer_lease.watch(world.memory, [deaf, other])
+    world.memory.now_s += trainer_lease.TAKING_S + 1
 
-    assert leases.watch(world.memory, [deaf, other])
-    assert leases.choose(world.memory, [deaf, other]) == other.worker
-    assert leases.choose(world.memory, [deaf]) == deaf.worker
+    assert trainer_lease.watch(world.memory, [deaf, other])
+    assert trainer_lease.choose(world.memory, [deaf, other]) == other.worker
+    assert trainer_lease.choose(world.memory, [deaf]) == deaf.worker
 
 
 @pytest.mark.parametrize("is_broker_away", [False, True])
@@ -121,9 +122,9 @@ def test_a_lease_ends_when_nobody_is_heard_unless_nobody_can_be(is_broker_away: 
     world = World(config(), random.Random(0))
     world.decide()
     world.memory.is_broker_away = is_broker_away
-    world.memory.now_s += 2 * leases.SILENCE_S
+    world.memory.now_s += 2 * trainer_lease.SILENCE_S
 
-    wanted = logic.wants_trainer(world.memory, lambda role: [])
+    wanted = decisions.wants_trainer(world.memory, lambda role: [])
 
     assert wanted is not is_broker_away
 

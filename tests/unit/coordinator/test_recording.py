@@ -1,6 +1,6 @@
 """Replays through the coordinator's logic: the same stream gives the same ops, whatever happens.
 
-A world plays a run, with failures, twins and lost episodes; other worlds replay what it wrote.
+A world plays a run, with failures, duplicates and lost episodes; other worlds replay what it wrote.
 """
 
 import random
@@ -14,7 +14,7 @@ from sqlmodel import Session, select
 from tests.unit.coordinator.world import RUN, ReplayWorld, World, config
 
 from warren_broker.topology import trajectories
-from warren_gateway.coordinator.recording import Recording, Terms
+from warren_gateway.coordinator.rollouts.recording import Recording, Terms
 from warren_gateway.position import Position
 from warren_gateway.store.tables import GroupRow
 from warren_schemas.config import TrainConfig

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from tests.unit.coordinator.world import World, config
 
-from warren_gateway.coordinator import logic
+from warren_gateway.coordinator import decisions
 from warren_schemas.config import TrainConfig
 from warren_schemas.events import WaitingEnded, WaitingStarted
 
@@ -24,7 +24,7 @@ def pass_time(world: World, seconds: float) -> None:
     end_s = world.now_s + seconds
     world.decide()
     for _ in range(100):
-        due_s = max(logic.next_deadline_s(world.memory), world.now_s + 0.1)
+        due_s = max(decisions.next_deadline_s(world.memory), world.now_s + 0.1)
         if due_s > end_s:
             break
         world.now_s = due_s

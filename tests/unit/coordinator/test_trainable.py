@@ -8,7 +8,7 @@ from tests.support.factories import (
     make_transcript,
 )
 
-from warren_gateway.coordinator.trainable import as_trainable
+from warren_gateway.coordinator.rollouts.trainable import as_trainable
 from warren_schemas.episode import EpisodePurpose, Failed, FailureKind
 from warren_schemas.transcript import ChatMessage, Image
 

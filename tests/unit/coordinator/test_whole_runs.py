@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.unit.coordinator.world import World, config
 
-from warren_gateway.coordinator import leases
+from warren_gateway.coordinator import trainer_lease
 from warren_schemas.episode import EpisodePurpose
 from warren_schemas.events import (
     EvaluationCompleted,
@@ -46,7 +46,7 @@ def test_a_run_ends_whatever_happens(seed: int, chaos: float) -> None:
 
     memory = world.drive(chaos)
     # Where chance kills one trainer after another at the same op, giving up is the right end.
-    assume(memory.progress.n_losses_in_vain < leases.LOSSES_IN_VAIN)
+    assume(memory.progress.n_losses_in_vain < trainer_lease.LOSSES_IN_VAIN)
 
     assert memory.state is RunState.COMPLETED, memory.progress
     assert set(world.trained_episodes.values()) <= {1}
@@ -169,7 +169,8 @@ def test_a_cancelled_run_tells_everybody_and_asks_for_nothing_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_worker_lost", "limit"), [(False, leases.GRANTS_IN_VAIN), (True, leases.LOSSES_IN_VAIN)]
+    ("is_worker_lost", "limit"),
+    [(False, trainer_lease.GRANTS_IN_VAIN), (True, trainer_lease.LOSSES_IN_VAIN)],
 )
 def test_a_model_that_kills_every_trainer_ends_the_run(is_worker_lost: bool, limit: int) -> None:
     """Sooner where its worker lives on than where whole workers vanish, as machines do."""

@@ -15,10 +15,11 @@ from pydantic import JsonValue
 from sqlalchemy import Engine
 from sqlmodel import Session, SQLModel, create_engine, select
 
-from warren_gateway.coordinator import leases, logic, records
-from warren_gateway.coordinator.memory import Memory
-from warren_gateway.coordinator.source import Recorded
+from warren_gateway.coordinator import decisions, records, trainer_lease
+from warren_gateway.coordinator.rollouts.source import Recorded
+from warren_gateway.coordinator.state import Memory
 from warren_gateway.store.tables import Checkpoint, Model, OutboxRow, Run
+from warren_schemas.codec.wire import decode
 from warren_schemas.config import TrainConfig
 from warren_schemas.control import EpisodeCancelled, Heartbeat, HeldModel, RunEnded, WorkerRole
 from warren_schemas.envelope import Envelope, Item
@@ -49,7 +50,6 @@ from warren_schemas.training import (
     checkpoint_order,
 )  # fmt: skip
 from warren_schemas.transcript import ChatMessage, Tokens, Transcript, Turn
-from warren_schemas.wire import decode
 
 RUN, MODEL = RunId("run_1"), ModelId("model_1")
 REPLAY, NEW_MODEL = RunId("run_2"), ModelId("model_2")
@@ -156,21 +156,21 @@ class World:
     def decide(self) -> None:
         """What the actor does after each piece of mail."""
         self.memory.now_s = self.now_s
-        if logic.wants_trainer(self.memory, self.alive):
+        if decisions.wants_trainer(self.memory, self.alive):
             self._grant()
-        logic.decide(self.memory, self.alive)
+        decisions.decide(self.memory, self.alive)
         change = self.memory.take_change()
         with Session(self.engine) as session, session.begin():
             records.save(session, self.memory, change)
         self._deliver()
 
     def _grant(self) -> None:
-        if leases.is_hopeless(self.memory):
+        if trainer_lease.is_hopeless(self.memory):
             return
-        worker = leases.choose(self.memory, self.alive(WorkerRole.TRAINER))
+        worker = trainer_lease.choose(self.memory, self.alive(WorkerRole.TRAINER))
         if worker is None:
             return
-        leases.grant(self.memory, worker)
+        trainer_lease.grant(self.memory, worker)
         change = self.memory.take_change()
         with Session(self.engine) as session, session.begin():
             records.save_grant(session, self.memory, change)
@@ -279,10 +279,10 @@ class World:
     def kill_trainer(self) -> None:
         self.trainer = None
         self.n_generations += 1
-        self.now_s += 2 * leases.SILENCE_S
+        self.now_s += 2 * trainer_lease.SILENCE_S
 
     def finish_episode(self) -> None:
-        """Some episode in the air ends, sometimes with a twin."""
+        """Some episode in the air ends, sometimes with a duplicate."""
         if not self.episodes:
             return
         item = self.episodes.pop(self.rng.randrange(len(self.episodes)))
@@ -304,11 +304,11 @@ class World:
         """The coordinator reads some of what has come."""
         n = self.rng.randint(0, 5)
         for offset in range(self.n_read, min(self.n_read + n, len(self.stream))):
-            logic.absorb_ending(self.memory, self.stream[offset], offset)
+            decisions.absorb_ending(self.memory, self.stream[offset], offset)
             self.memory.stream_offset = offset + 1
             self.n_read = offset + 1
         for _ in range(min(n, len(self.answers))):
-            logic.absorb_answer(self.memory, self.answers.pop(0))
+            decisions.absorb_answer(self.memory, self.answers.pop(0))
         self.decide()
 
     def move(self) -> None:
@@ -375,7 +375,7 @@ class ReplayWorld(World):
         start = recording.read_from
         assert isinstance(start, int)
         if self.source.wants_more(self.memory) and start < self.n_visible:
-            logic.absorb_recorded(self.memory, [self.recorded[start]], start)
+            decisions.absorb_recorded(self.memory, [self.recorded[start]], start)
         super().read_mail()
 
     def _end(self) -> int | None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from warren.environment import ChatMessage, Image, StepResult
-from warren_env_worker.host import contract
+from warren_env_worker.host.child import contract
 from warren_env_worker.host.refusal import Refusal
 from warren_schemas.episode import FailureKind
 

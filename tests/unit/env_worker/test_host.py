@@ -13,8 +13,8 @@ from tests.support.hosting import Player, child_pids, hosting, observed, playing
 from tests.support.interacting import demonstration, spec
 
 from warren.environment import Context
-from warren_env_worker.host.opening import EnvironmentUnusable
 from warren_env_worker.host.protocol import Observed, Refused
+from warren_env_worker.host.startup import EnvironmentUnusable
 from warren_schemas.episode import FailureKind, TaskRef
 
 ERROR = FailureKind.ENVIRONMENT_ERROR

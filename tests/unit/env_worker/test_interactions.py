@@ -1,4 +1,4 @@
-"""What each item does to the episodes that a worker knows: twins, gaps, attempts, deadlines, runs."""
+"""What each item does to the episodes that a worker knows: duplicates, gaps, attempts, deadlines, runs."""
 
 import asyncio
 import random
@@ -174,9 +174,9 @@ async def test_a_twin_gets_the_same_successor() -> None:
         begun = start()
         worker.take(begun)
         first = await worker.generated()
-        twin = worker.take(begun)
+        duplicate = worker.take(begun)
         assert (await worker.generated()) is first
-        assert twin.fate == "done"
+        assert duplicate.fate == "done"
         step = said(first, "a")
         worker.take(step)
         second = await worker.generated()
@@ -260,7 +260,7 @@ async def test_an_episode_that_went_away_and_comes_back_is_rebuilt() -> None:
 
 
 async def test_a_step_with_another_history_is_not_taken_by_our_live_environment() -> None:
-    """Two samplers answered one turn; the twin's next step comes to us after its home died."""
+    """Two samplers answered one turn; the duplicate's next step comes to us after its home died."""
     async with working() as worker, working() as other:
         config = {"n_turns": 3}
         worker.take(start(of=spec(environment_config=config)))
@@ -449,7 +449,7 @@ async def test_what_makes_no_sense_goes_to_the_dead() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 async def test_however_items_come_each_episode_ends_as_if_each_had_come_once(seed: int) -> None:
-    """Twins of any age at two workers, in any order; every claim is settled in the end."""
+    """Duplicates of any age at two workers, in any order; every claim is settled in the end."""
     rng = random.Random(seed)
     async with working() as first, working() as second:
         workers = (first, second)

@@ -16,14 +16,14 @@ from tests.support.gateway import CONFIG, Gateway, ended, step
 
 from warren_broker.topology import trajectories
 from warren_gateway.archive import folder as folder_module
-from warren_gateway.archive import keeper as keeper_module
 from warren_gateway.archive import service as service_module
+from warren_gateway.archive import writer as keeper_module
 from warren_gateway.archive.folder import COMPLETE, INCOMPLETE
 from warren_gateway.archive.service import Archive
 from warren_gateway.store.tables import Run
+from warren_schemas.codec.wire import encode
 from warren_schemas.exports.files import ParquetFile
 from warren_schemas.ids import RunId, new_message_id
-from warren_schemas.wire import encode
 
 PATIENCE_S = 60.0
 

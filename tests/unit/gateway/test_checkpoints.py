@@ -4,7 +4,7 @@ import pytest
 from sqlmodel import Session, SQLModel, create_engine
 from tests.unit.coordinator.world import config
 
-from warren_gateway.checkpoints import UnusableCheckpoint, require_checkpoint
+from warren_gateway.runs.checkpoints import UnusableCheckpoint, require_checkpoint
 from warren_gateway.store.tables import Checkpoint, Model, Run
 
 

@@ -30,12 +30,12 @@ from warren_broker.topology import (
 from warren_gateway.remote.issued import Issued
 from warren_gateway.remote.owner_grants import OwnerGrants
 from warren_gateway.store.store import StoreUnavailable
+from warren_schemas.codec.wire import decode, encode
 from warren_schemas.control import EpisodeCancelled, Heartbeat, RunEnded, WorkerRole
 from warren_schemas.envelope import Envelope, Item
 from warren_schemas.episode import EpisodeEnded, Failed, FailureKind, Generate, StartEpisode
 from warren_schemas.ids import EpisodeId, ModelId, RunId, WorkerId
 from warren_schemas.transcript import ChatMessage, Transcript
-from warren_schemas.wire import decode, encode
 
 Make = Callable[[StartEpisode], Item]
 
@@ -220,7 +220,7 @@ async def test_nobody_answers_for_an_episode_that_he_was_not_given() -> None:
         with pytest.raises(NotAllowed):
             await ann.publish(generate("tiny"), encode([turn_of_policy(item)]))
         with pytest.raises(NotAllowed):
-            await ann.bury(OURS, encode([item]))
+            await ann.give_up(OURS, encode([item]))
 
 
 async def test_an_episode_that_moved_house_is_still_the_same() -> None:
@@ -245,12 +245,12 @@ async def test_what_can_not_be_read_is_refused_and_may_be_given_up() -> None:
     with pytest.raises(NotAllowed, match="can't be read"):
         await grants().publish(generate("tiny"), b"garbage")
     with pytest.raises(NotAllowed, match="can't be read"):
-        await grants().bury(OURS, b"garbage")
+        await grants().give_up(OURS, b"garbage")
     issued = Issued()
     assert await grants(issued).show(OURS, b"garbage") == (b"garbage",)
-    await grants(issued).bury(OURS, b"garbage")
+    await grants(issued).give_up(OURS, b"garbage")
     with pytest.raises(NotAllowed, match="can't be read"):
-        await grants(issued, owner="bob").bury(interact("letters", "bob"), b"garbage")
+        await grants(issued, owner="bob").give_up(interact("letters", "bob"), b"garbage")
 
 
 async def test_a_bad_item_is_given_up_as_it_came_and_none_is_made_up() -> None:
@@ -260,11 +260,11 @@ async def test_a_bad_item_is_given_up_as_it_came_and_none_is_made_up() -> None:
     ann = grants()
     assert await ann.show(OURS, body) == (body,)
     (rejected,) = decode(body).rejected
-    await ann.bury(OURS, rejected.body)
+    await ann.give_up(OURS, rejected.body)
     other = Envelope.model_construct(run=RunId("run_of_bob"), attempt=0)
     made_up = decode(encode([bad.model_copy(update={"envelope": other})])).rejected[0].body
     with pytest.raises(NotAllowed, match="not valid"):
-        await ann.bury(OURS, made_up)
+        await ann.give_up(OURS, made_up)
 
 
 async def test_what_nobody_could_read_long_ago_is_forgotten_until_it_is_shown_again() -> None:
@@ -272,8 +272,8 @@ async def test_what_nobody_could_read_long_ago_is_forgotten_until_it_is_shown_ag
     for body in (b"one", b"two"):
         await ann.show(OURS, body)
     with pytest.raises(NotAllowed):
-        await ann.bury(OURS, b"one")
-    await ann.bury(OURS, b"two")
+        await ann.give_up(OURS, b"one")
+    await ann.give_up(OURS, b"two")
 
 
 async def test_only_the_ends_of_own_runs_are_told() -> None:

@@ -5,9 +5,9 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from warren_broker.rabbitmq.broken_queues import ask
-from warren_broker.rabbitmq.connection import Link
-from warren_broker.rabbitmq.failures import Lost
+from warren_broker.rabbitmq.connection.connection import Link
+from warren_broker.rabbitmq.connection.failures import Lost
+from warren_broker.rabbitmq.entities.broken_queues import ask
 
 T = TypeVar("T")
 

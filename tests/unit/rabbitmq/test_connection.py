@@ -12,9 +12,9 @@ from pamqp.commands import Channel, Connection, Queue
 from tests.support.fake_rabbit import FakeRabbit, fake_rabbit
 from yarl import URL
 
-from warren_broker.rabbitmq import goodbyes
-from warren_broker.rabbitmq.connection import Link
-from warren_broker.rabbitmq.topology import inspect
+from warren_broker.rabbitmq.connection import closing
+from warren_broker.rabbitmq.connection.connection import Link
+from warren_broker.rabbitmq.entities.declaring import inspect
 
 PATIENCE_S = 100.0
 MORE_THAN_SOCKETS_HOLD = 16 * 1024 * 1024
@@ -78,7 +78,7 @@ async def test_a_look_that_is_given_up_as_its_answer_comes_costs_no_connection()
 async def test_a_channel_that_is_long_in_closing_costs_no_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(goodbyes, "CLOSE_S", 0.05)
+    monkeypatch.setattr(closing, "CLOSE_S", 0.05)
     async with fake_rabbit() as fake, linked(fake) as link:
         channel = await link.open_channel()
         fake.delay_s = 0.2

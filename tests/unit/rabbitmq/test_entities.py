@@ -2,7 +2,7 @@
 
 import pytest
 
-from warren_broker.rabbitmq.entities import (
+from warren_broker.rabbitmq.entities.entities import (
     RETRY_DELAYS_S,
     Entities,
     Entity,

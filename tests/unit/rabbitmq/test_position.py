@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warren_broker.port import FromTime
-from warren_broker.rabbitmq.stream_reader import Position
+from warren_broker.rabbitmq.consuming.stream_reader import Position
 
 
 def test_it_goes_on_behind_what_it_has_taken() -> None:

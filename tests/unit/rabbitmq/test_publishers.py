@@ -7,9 +7,9 @@ from pamqp.commands import Channel
 from tests.support.fake_rabbit import fake_rabbit
 from yarl import URL
 
-from warren_broker.rabbitmq.connection import Link
-from warren_broker.rabbitmq.messages import Parcel
-from warren_broker.rabbitmq.publishers import MAX_CHANNELS, Publishers
+from warren_broker.rabbitmq.connection.connection import Link
+from warren_broker.rabbitmq.publishing.messages import OutgoingMessage
+from warren_broker.rabbitmq.publishing.publishers import MAX_CHANNELS, Publishers
 
 
 def publishers() -> Publishers:
@@ -50,9 +50,11 @@ async def test_what_was_under_way_as_a_publisher_retired_leaves_no_channel_behin
         await link.start(timeout_s=100.0)
         all_of_them = Publishers(link, confirm_s=10.0)
         deadline = asyncio.get_running_loop().time() + 30.0
-        parcel = Parcel("", "queue", b"body", {})
+        outgoing = OutgoingMessage("", "queue", b"body", {})
         fake.is_confirming = False
-        publishing = asyncio.create_task(all_of_them.to("queue").publish(parcel, deadline=deadline))
+        publishing = asyncio.create_task(
+            all_of_them.to("queue").publish(outgoing, deadline=deadline)
+        )
         await fake.until(lambda came: isinstance(came[1], ContentBody))
         fake.is_confirming = True
         all_of_them.forget("queue")

@@ -10,10 +10,10 @@ from tests.support.brokers import PATIENCE_S
 from tests.support.fake_rabbit import fake_rabbit
 from yarl import URL
 
-from warren_broker.rabbitmq.connection import Link
-from warren_broker.rabbitmq.entities import Entities
-from warren_broker.rabbitmq.messages import OFFSET
-from warren_broker.rabbitmq.stream_reader import StreamReader
+from warren_broker.rabbitmq.connection.connection import Link
+from warren_broker.rabbitmq.consuming.stream_reader import StreamReader
+from warren_broker.rabbitmq.entities.entities import Entities
+from warren_broker.rabbitmq.publishing.messages import OFFSET
 from warren_broker.topology import Stream
 
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
-from warren_gpu_worker.sampler import adapter_files
-from warren_gpu_worker.sampler.adapter_files import roomy_parent, write_adapter
-from warren_gpu_worker.sampler.engine import PolicyUnusable
-from warren_gpu_worker.scratch import default_parent
+from warren_gpu_worker.memory_folder import default_parent
+from warren_gpu_worker.sampler.engines.port import PolicyUnusable
+from warren_gpu_worker.sampler.engines.vllm import adapter_files
+from warren_gpu_worker.sampler.engines.vllm.adapter_files import roomy_parent, write_adapter
 from warren_gpu_worker.weights import PolicyFiles, read_policy_files
 
 MIB = 1 << 20

@@ -23,7 +23,7 @@ from tests.support.sampling import (
 )
 from transformers import PreTrainedModel
 
-from warren_gpu_worker.sampler.engine import Completion, PolicyKey, Refusal, Request
+from warren_gpu_worker.sampler.engines.port import Completion, PolicyKey, Refusal, Request
 from warren_schemas.config import Sampling
 from warren_schemas.episode import FailureKind, FinishReason
 

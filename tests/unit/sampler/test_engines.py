@@ -4,7 +4,7 @@ import numpy as np
 from tests.support.engines import opened
 from tests.support.sampling import LIVE
 
-from warren_gpu_worker.sampler.engine import Completion, Request
+from warren_gpu_worker.sampler.engines.port import Completion, Request
 from warren_schemas.config import Sampling
 
 

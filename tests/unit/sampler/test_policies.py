@@ -19,7 +19,7 @@ from tests.support.sampling import (
 )
 from transformers import PreTrainedModel
 
-from warren_gpu_worker.sampler.engine import PolicyKey, PolicyUnusable, Request
+from warren_gpu_worker.sampler.engines.port import PolicyKey, PolicyUnusable, Request
 from warren_gpu_worker.weights import PolicyFiles
 from warren_schemas.config import Sampling
 

@@ -10,9 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warren_gpu_worker.sampler.engine import PolicyKey, Refusal
-from warren_gpu_worker.sampler.frames import FinishedTurn, PolicySource, TurnRequest
-from warren_gpu_worker.sampler.process import MAX_ATTEMPTS, Answers, SamplerBroken, SamplerProcess
+from warren_gpu_worker.sampler.engines.port import PolicyKey, Refusal
+from warren_gpu_worker.sampler.messages import FinishedTurn, PolicySource, TurnRequest
+from warren_gpu_worker.sampler.supervisor.child_process import (
+    MAX_ATTEMPTS,
+    Answers,
+    SamplerBroken,
+    SamplerProcess,
+)
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_schemas.config import Sampling
 from warren_schemas.episode import FailureKind

@@ -9,8 +9,8 @@ import torch
 from tests.support.sampling import LIVE, completions, prompt, tiny_engine
 from transformers import PreTrainedModel
 
-from warren_gpu_worker.sampler.drawing import Knobs, draw
-from warren_gpu_worker.sampler.engine import Request
+from warren_gpu_worker.sampler.engines.port import Request
+from warren_gpu_worker.sampler.engines.transformers.token_sampling import RowSettings, draw
 from warren_schemas.config import Sampling
 
 PROBS_V = torch.tensor([0.5, 0.3, 0.15, 0.05])
@@ -32,9 +32,9 @@ def test_row_25_what_may_be_drawn_and_with_which_logprob(
     settings: Sampling, kept: set[int]
 ) -> None:
     rows = 400
-    knobs = Knobs.of([settings] * rows, torch.device("cpu"))
+    settings_B = RowSettings.of([settings] * rows, torch.device("cpu"))
     logits_BV = PROBS_V.log().repeat(rows, 1)
-    ids, logprobs = draw(logits_BV, knobs, torch.Generator().manual_seed(0))
+    ids, logprobs = draw(logits_BV, settings_B, torch.Generator().manual_seed(0))
     assert set(ids) == kept
     total = 1.0 if settings.temperature == 0 else sum(float(PROBS_V[i]) for i in kept)
     for token, logprob in zip(ids, logprobs, strict=True):

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from warren_broker.worker.child import Channel
-from warren_gpu_worker.sampler import child as program
-from warren_gpu_worker.sampler import transformers_engine
-from warren_gpu_worker.sampler.child import SamplerChild
-from warren_gpu_worker.sampler.engine import Completion, PolicyKey, Refusal, Request
-from warren_gpu_worker.sampler.frames import (
+from warren_gpu_worker.sampler.child import main as program
+from warren_gpu_worker.sampler.child.main import SamplerChild
+from warren_gpu_worker.sampler.engines.port import Completion, PolicyKey, Refusal, Request
+from warren_gpu_worker.sampler.engines.transformers import engine
+from warren_gpu_worker.sampler.engines.transformers.engine import TransformersEngine
+from warren_gpu_worker.sampler.messages import (
     Orders,
     PolicySource,
     Ready,
@@ -22,7 +23,6 @@ from warren_gpu_worker.sampler.frames import (
     pack,
     unpack_answer,
 )
-from warren_gpu_worker.sampler.transformers_engine import TransformersEngine
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_schemas.config import Sampling
 
@@ -76,7 +76,7 @@ class Supervisor:
 def serving(folder: str, monkeypatch: pytest.MonkeyPatch) -> Generator[Supervisor]:
     """A child on a thread of this process, which has ended in the end."""
     monkeypatch.setattr(program, "PULSE_S", PULSE_S)
-    monkeypatch.setattr(transformers_engine, "TransformersEngine", Sleepy)
+    monkeypatch.setattr(engine, "TransformersEngine", Sleepy)
     settings = GpuWorkerSettings(base_models={"tiny": folder}, device="cpu", engine="transformers")
     ours, theirs = socket.socketpair()
     ours.settimeout(PATIENCE_S)

@@ -8,7 +8,8 @@ from tests.support.factories import make_config, make_spec
 
 from warren_schemas.config import TrainConfig
 from warren_schemas.config.train import MAX_ENVIRONMENTS
-from warren_schemas.explain import (
+from warren_schemas.openai import ChatRequest
+from warren_schemas.text.explain import (
     MOST_LOOKED_AT,
     MOST_TOLD,
     Mistakes,
@@ -16,7 +17,6 @@ from warren_schemas.explain import (
     mistakes,
     nearest,
 )
-from warren_schemas.openai import ChatRequest
 
 
 def lines(**changes: Any) -> list[str]:

@@ -19,12 +19,12 @@ from tests.support.factories import (
     to_plain,
 )
 
-from warren_schemas.columns import ColumnWriter
+from warren_schemas.codec.columns import ColumnWriter
+from warren_schemas.codec.frame import MAX_MESSAGE_BYTES, WireError, write
+from warren_schemas.codec.spec_texts import MAX_REMEMBERED
+from warren_schemas.codec.wire import Decoded, decode, encode
 from warren_schemas.episode import Step
-from warren_schemas.frame import MAX_MESSAGE_BYTES, WireError, write
-from warren_schemas.spec_texts import MAX_REMEMBERED
 from warren_schemas.training import OpDone
-from warren_schemas.wire import Decoded, decode, encode
 
 
 def take_apart(body: bytes) -> tuple[dict[str, Any], list[Any], bytes, bytes]:

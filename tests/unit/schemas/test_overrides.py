@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from warren_schemas.config import AlgorithmConfig, CispoLoss, FullUpdate
-from warren_schemas.overrides import ConfigError, OverrideError, apply_overrides, load_config
-from warren_schemas.yaml_text import YamlError, parse_yaml
+from warren_schemas.text.overrides import ConfigError, OverrideError, apply_overrides, load_config
+from warren_schemas.text.yaml_text import YamlError, parse_yaml
 
 TEXT = """
 name: first try

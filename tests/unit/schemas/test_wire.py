@@ -26,14 +26,14 @@ from tests.support.factories import (
     to_plain,
 )
 
+from warren_schemas.codec.frame import MAX_MESSAGE_BYTES, WireError
+from warren_schemas.codec.wire import KINDS, MAX_ITEMS, decode, encode
 from warren_schemas.config import ImportanceSamplingLoss
 from warren_schemas.envelope import Item
 from warren_schemas.episode import Completed, EpisodeEnded
 from warren_schemas.events import StepCompleted, WarningRaised
-from warren_schemas.frame import MAX_MESSAGE_BYTES, WireError
 from warren_schemas.training import ForwardBackward, OpDone
 from warren_schemas.transcript import ChatMessage, Tokens, Turn
-from warren_schemas.wire import KINDS, MAX_ITEMS, decode, encode
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 numbers = st.floats(allow_nan=False, allow_infinity=False)

@@ -37,8 +37,8 @@ async def read_all(
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warren.backoff.FIRST_S", 0.001)
-    monkeypatch.setattr("warren.backoff.CEILING_S", 0.01)
+    monkeypatch.setattr("warren.connection.backoff.FIRST_S", 0.001)
+    monkeypatch.setattr("warren.connection.backoff.CEILING_S", 0.01)
 
 
 @settings(

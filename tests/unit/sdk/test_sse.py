@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.sse import ServerEvent, SseParser
+from warren.connection.sse import ServerEvent, SseParser
 
 
 def parse(*chunks: bytes) -> list[ServerEvent]:

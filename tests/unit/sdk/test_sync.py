@@ -18,7 +18,7 @@ from tests.support.fake_gateway import (
 )
 
 import warren
-from warren.loop_thread import LoopThread
+from warren.connection.loop_thread import LoopThread
 from warren_schemas.http import RunResult
 
 

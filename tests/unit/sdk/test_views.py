@@ -10,15 +10,15 @@ from rich.console import Console
 from tests.support.fake_gateway import COMPLETED, RUNNING, evaluation, step
 from tests.unit.sdk.test_progress import VIEW, after
 
-from warren.cli.checkpoints import print_checkpoints
-from warren.cli.live import LiveView, draw
-from warren.cli.notebook import as_html, in_notebook
-from warren.cli.output import PlainOutput
-from warren.cli.pretty import PrettyOutput
-from warren.cli.progress import started, with_queues
-from warren.cli.summary import print_summary
-from warren.cli.tables import print_queues, print_run, print_runs, print_workers
-from warren.cli.views import JsonView, PlainView, View
+from warren.cli.commands.checkpoints import print_checkpoints
+from warren.cli.display.live import LiveView, draw
+from warren.cli.display.notebook import as_html, in_notebook
+from warren.cli.display.output import PlainOutput
+from warren.cli.display.pretty import PrettyOutput
+from warren.cli.display.progress import started, with_queues
+from warren.cli.display.summary import print_summary
+from warren.cli.display.tables import print_queues, print_run, print_runs, print_workers
+from warren.cli.display.views import JsonView, PlainView, View
 from warren.reading import Event
 from warren_schemas.config import WarmupConfig
 from warren_schemas.events import (

@@ -33,11 +33,11 @@ from tests.support.trainer import (
 )
 from transformers import AutoModelForCausalLM
 
+from warren_gpu_worker.atomic_folder import list_folders
 from warren_gpu_worker.base_models import load_base
-from warren_gpu_worker.sealed_folder import list_folders
-from warren_gpu_worker.trainer import publishing
-from warren_gpu_worker.trainer.checkpoint import policies_url, states_url
-from warren_gpu_worker.trainer.engine import Engine
+from warren_gpu_worker.trainer.child import policy_publishing
+from warren_gpu_worker.trainer.child.checkpoint import policies_url, states_url
+from warren_gpu_worker.trainer.child.engine import Engine
 from warren_gpu_worker.trainer.errors import reason_of
 from warren_schemas.config import LoraUpdate
 from warren_schemas.ids import ModelId
@@ -201,14 +201,14 @@ KILLED_WHILE_SAVING = textwrap.dedent(
     import os, signal, sys
     from pathlib import Path
     from tests.support.trainer import *
-    from warren_gpu_worker import sealed_folder
+    from warren_gpu_worker import atomic_folder
     from warren_schemas.training import SaveState
 
     base, checkpoints, victim = sys.argv[1:]
     engine = opened(engine_for(Path(base), checkpoints), LORA)
     done(engine.apply(MODEL, 1, SaveState(name="it")))
     apply_all(engine, some_ops(3), first=2)
-    module, name = (os, "rename") if victim == "rename" else (sealed_folder, victim)
+    module, name = (os, "rename") if victim == "rename" else (atomic_folder, victim)
     setattr(module, name, lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL))
     engine.apply(MODEL, 5, SaveState(name="it"))
     """
@@ -252,7 +252,7 @@ def test_what_cannot_be_deleted_now_fails_nothing(
     def busy(*_: object, **__: object) -> None:
         raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
 
-    monkeypatch.setattr(publishing, "KEEP_POLICIES", 1)
+    monkeypatch.setattr(policy_publishing, "KEEP_POLICIES", 1)
     engine = opened(engine_for(base_folder, tmp_path), LORA)
     window = [forward_backward(random_batch(1)), optim_step()]
     apply_all(engine, [PublishPolicy(), SaveState(name="a"), *window])

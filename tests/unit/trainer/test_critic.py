@@ -35,8 +35,8 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
 from warren_gpu_worker.losses.gae import generalized_advantages
-from warren_gpu_worker.trainer.engine import Engine
-from warren_gpu_worker.trainer.model import TrainableModel
+from warren_gpu_worker.trainer.child.engine import Engine
+from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
 from warren_gpu_worker.weights import fetch_policy
 from warren_schemas.config import PpoLoss
 from warren_schemas.training import (

@@ -23,9 +23,9 @@ from tests.support.trainer import (
     some_ops,
 )
 
-from warren_gpu_worker.trainer.engine import Engine
-from warren_gpu_worker.trainer.model import TrainableModel
-from warren_gpu_worker.trainer.workshop import EngineConfig
+from warren_gpu_worker.trainer.child.engine import Engine
+from warren_gpu_worker.trainer.child.model_factory import EngineConfig
+from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
 from warren_schemas.config import CrossEntropyLoss, LoraUpdate
 from warren_schemas.training import Forward, ModelSpec, PublishPolicy, TokenBatch
 

@@ -22,7 +22,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.export import CannotExport, export_policy
-from warren_gpu_worker.trainer.engine import Engine
+from warren_gpu_worker.trainer.child.engine import Engine
 from warren_schemas.files import folder_url
 from warren_schemas.http import CheckpointList, CheckpointView, PolicyView
 from warren_schemas.training import ModelSpec, PublishPolicy

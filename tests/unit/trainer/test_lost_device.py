@@ -20,10 +20,11 @@ from tests.support.trainer import (
     random_batch,
 )
 
-from warren_gpu_worker.trainer import engine as engine_module
-from warren_gpu_worker.trainer import gradient, workshop
+from warren_gpu_worker.trainer.child import engine as engine_module
+from warren_gpu_worker.trainer.child import model_factory
+from warren_gpu_worker.trainer.child.ranks import Ranks
 from warren_gpu_worker.trainer.errors import is_device_lost
-from warren_gpu_worker.trainer.ranks import Ranks
+from warren_gpu_worker.trainer.training import gradient
 from warren_schemas.ids import ModelId
 
 OTHER = ModelId("model_other")
@@ -57,12 +58,12 @@ def test_a_lost_device_ends_the_process(
     with monkeypatch.context() as patch:
         patch.setattr(engine_module, "apply_company", raising(error))
         with pytest.raises(type(error)):
-            engine.apply_together([(MODEL, 1, OP), (OTHER, 1, OP)])
+            engine.apply_batched([(MODEL, 1, OP), (OTHER, 1, OP)])
     with monkeypatch.context() as patch:
         patch.setattr(gradient, "compute_objective", raising(error))
         with pytest.raises(type(error)):
             engine.apply(MODEL, 1, OP)
-    monkeypatch.setattr(workshop, "build_lora", raising(error))
+    monkeypatch.setattr(model_factory, "build_lora", raising(error))
     with pytest.raises(type(error)):
         engine.open(MODEL, LORA, checkpoint_url=None, next_op=1)
 
@@ -77,7 +78,7 @@ def test_no_memory_fails_the_op_and_ends_nothing(
         assert "smaller --micro-batch-tokens" in failed(engine.apply(MODEL, 1, OP))
     with monkeypatch.context() as patch:
         patch.setattr(engine_module, "apply_company", raising(error))
-        for outcome in engine.apply_together([(MODEL, 2, OP), (OTHER, 1, OP)]):
+        for outcome in engine.apply_batched([(MODEL, 2, OP), (OTHER, 1, OP)]):
             done(outcome)
     done(engine.apply(OTHER, 2, optim_step()))
 

@@ -28,8 +28,8 @@ from tests.support.trainer import (
 )
 from torch import Tensor
 
-from warren_gpu_worker.trainer.engine import Engine
-from warren_gpu_worker.trainer.model import TrainableModel
+from warren_gpu_worker.trainer.child.engine import Engine
+from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
 from warren_schemas.config import CispoLoss, CrossEntropyLoss, KlPenalty, PpoLoss
 from warren_schemas.training import (
     Forward,

@@ -39,8 +39,8 @@ from tests.support.trainer_ranks import RankedTrainer, ranked_trainer
 from torch import Tensor, nn
 
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer.engine import Engine
-from warren_gpu_worker.trainer.model import TrainableModel
+from warren_gpu_worker.trainer.child.engine import Engine
+from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
 from warren_schemas.config import CrossEntropyLoss, KlPenalty, LoraUpdate, Loss, PpoLoss
 from warren_schemas.ids import ModelId
 from warren_schemas.training import (

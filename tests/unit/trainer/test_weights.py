@@ -22,8 +22,7 @@ from tests.support.trainer import (
 )
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
 
-from warren_gpu_worker.base_models import load_base
-from warren_gpu_worker.sealed_folder import (
+from warren_gpu_worker.atomic_folder import (
     FolderUnreadable,
     delete_folder,
     list_folders,
@@ -31,6 +30,7 @@ from warren_gpu_worker.sealed_folder import (
     sweep,
     write_folder,
 )
+from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.weights import fetch_policy, save_policy
 from warren_schemas.training import PublishPolicy
 

@@ -7,7 +7,7 @@ import socket
 import struct
 import time
 
-from warren_env_worker.host.cell import Cell
+from warren_env_worker.host.call_status import CallStatus
 from warren_env_worker.host.protocol import IDLE, Call, pack
 from warren_env_worker.output.episode import EpisodeOutput
 
@@ -22,13 +22,13 @@ _TIMEVAL = struct.Struct("ll")
 
 class EpisodeProcess:
     def __init__(
-        self, pid: int, talk: socket.socket, output: int, cell: Cell, n_loads: int
+        self, pid: int, talk: socket.socket, output: int, status: CallStatus, n_loads: int
     ) -> None:
         self.pid = pid
         self.talk = talk
         self.output = output
         self.exit = os.pidfd_open(pid)
-        self.cell = cell
+        self.status = status
         self.n_loads = n_loads
         """How often tasks had been loaded when it was forked."""
         self.slot: int | None = None
@@ -54,7 +54,7 @@ class EpisodeProcess:
     def ask(self, call: Call) -> None:
         """Raises `OSError` if it does not read."""
         self.call, self.asked_s = call, time.monotonic()
-        self._progress_before = self.cell.progress
+        self._progress_before = self.status.progress
         frame = pack([call])
         self.talk.sendall(len(frame).to_bytes(4, "little") + frame)
 
@@ -69,7 +69,7 @@ class EpisodeProcess:
 
         Of a fresh process it is assumed: if that dies at its first call, so would the next.
         """
-        return not self._is_reused or self.cell.progress != self._progress_before
+        return not self._is_reused or self.status.progress != self._progress_before
 
     def hear(self) -> list[bytes]:
         """The frames that are there. Raises `OSError` when the conversation is over."""
@@ -103,9 +103,9 @@ class EpisodeProcess:
 
         `root` is where the environment's own code lies.
         """
-        if self.cell.call == IDLE or self.cell.remaining_s > 0:
+        if self.status.call == IDLE or self.status.remaining_s > 0:
             return None
-        limit_s = self.cell.limit_s
+        limit_s = self.status.limit_s
         return f"a call took longer than {limit_s:g} s{self._printed.where(self.pid, root)}"
 
     def silence(self, step_s: float, now_s: float) -> str | None:
@@ -113,7 +113,7 @@ class EpisodeProcess:
         n_steps = 1 + len(self.call.actions) if self.call else 1
         is_stuck = now_s - self.asked_s > step_s * n_steps + STUCK_S
         return (
-            "its process was silent for too long" if is_stuck and self.cell.call == IDLE else None
+            "its process was silent for too long" if is_stuck and self.status.call == IDLE else None
         )
 
     def kill(self) -> None:
@@ -130,7 +130,7 @@ class EpisodeProcess:
         self._printed.end()
         self.close()
         os.close(self.exit)
-        self.cell.close()
+        self.status.close()
         code = os.waitstatus_to_exitcode(status)
         if code < 0:
             return f"its process was killed by {signal.Signals(-code).name}"

@@ -17,7 +17,8 @@ import time
 from typing import Any
 
 from warren.environment import Env
-from warren_env_worker.host.cell import Cell
+from warren_env_worker.host.call_status import CallStatus
+from warren_env_worker.host.child.live_episodes import is_last
 from warren_env_worker.host.forked.complaints import Complaints
 from warren_env_worker.host.forked.episode_process import EpisodeProcess
 from warren_env_worker.host.forked.forking import fork, make_room_for_files
@@ -33,7 +34,6 @@ from warren_env_worker.host.protocol import (
     Observed,
     Refused,
 )
-from warren_env_worker.host.stage import is_last
 from warren_env_worker.output.stack import own_root
 from warren_schemas.episode import FailureKind
 
@@ -47,16 +47,16 @@ MAX_FORKS = 8
 
 class ForkServer:
     def __init__(
-        self, talk: socket.socket, cell: Cell, environment: type[Env[Any]], *, reuses: bool
+        self, talk: socket.socket, status: CallStatus, environment: type[Env[Any]], *, reuses: bool
     ) -> None:
         self._supervisor = Supervisor(talk)
-        self._cell = cell
+        self._status = status
         self._environment = environment
         self._reuses = reuses
         self._began_s = time.time()
         self._package = environment.__module__.partition(".")[0]
         self._root = own_root(environment)
-        self._tasks = TaskLoader(cell, environment)
+        self._tasks = TaskLoader(status, environment)
         self._selector = selectors.DefaultSelector()
         self._selector.register(talk, selectors.EVENT_READ)
         self._processes: set[EpisodeProcess] = set()
@@ -97,7 +97,7 @@ class ForkServer:
         if now_s - self._looked_s >= LOOK_S:
             self._looked_s = now_s
             self._enforce_limits(now_s)
-        self._cell.show_life()
+        self._status.show_life()
         self._supervisor.flush()
         return True
 
@@ -152,7 +152,7 @@ class ForkServer:
                 self._template = Template(self._environment, self._began_s)
             call = self._waiting.take()
             try:
-                process = fork(self._tasks.catalogue.n_loads, self._play)
+                process = fork(self._tasks.task_cache.n_loads, self._play)
             except OSError as error:  # no process to be had
                 self._supervisor.answer(refused(call, error, self._package))
                 continue
@@ -173,14 +173,14 @@ class ForkServer:
             source = getattr(process, kind)
             self._selector.register(source, selectors.EVENT_READ, (process, kind))
 
-    def _play(self, talk: socket.socket, cell: Cell) -> None:
+    def _play(self, talk: socket.socket, status: CallStatus) -> None:
         """In the episode's process."""
         self._selector.close()
         self._supervisor.close()
         for sibling in self._processes:
             sibling.close()
             os.close(sibling.exit)
-        play(talk, cell, self._environment, self._tasks.catalogue, self._template)
+        play(talk, status, self._environment, self._tasks.task_cache, self._template)
 
     def _begin(self, process: EpisodeProcess, call: Call) -> None:
         self._live[call.slot] = process

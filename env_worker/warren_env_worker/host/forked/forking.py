@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Callable
 from typing import NoReturn
 
-from warren_env_worker.host.cell import Cell
+from warren_env_worker.host.call_status import CallStatus
 from warren_env_worker.host.forked.episode_process import EpisodeProcess
 
 MAX_FILES = 65_536
@@ -26,15 +26,15 @@ _STDOUT, _STDERR = 1, 2
 _ANONYMOUS = -1
 """Memory that is shared with forked processes alone needs no descriptor."""
 
-Play = Callable[[socket.socket, Cell], None]
+Play = Callable[[socket.socket, CallStatus], None]
 """Takes calls from the socket until it ends."""
 
 
 def fork(n_loads: int, play: Play) -> EpisodeProcess:
     """A process for episodes. Raises `OSError` when none can be had."""
     with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
-        cell = Cell(_ANONYMOUS)
-        ours.callback(cell.close)
+        status = CallStatus(_ANONYMOUS)
+        ours.callback(status.close)
         talk, their_talk = socket.socketpair()
         ours.callback(talk.close)
         theirs.callback(their_talk.close)
@@ -45,11 +45,11 @@ def fork(n_loads: int, play: Play) -> EpisodeProcess:
         if pid == 0:
             talk.close()
             os.close(output)
-            _live(their_talk, their_output, cell, play)
+            _live(their_talk, their_output, status, play)
         ours.callback(_put_down, pid)
         with contextlib.suppress(OSError):  # the child does the same; whoever comes first
             os.setpgid(pid, pid)
-        process = EpisodeProcess(pid, talk, output, cell, n_loads)
+        process = EpisodeProcess(pid, talk, output, status, n_loads)
         ours.pop_all()  # they are the process's from now on
         return process
 
@@ -66,7 +66,7 @@ def make_room_for_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(limit, allowed), most))
 
 
-def _live(talk: socket.socket, output: int, cell: Cell, play: Play) -> NoReturn:
+def _live(talk: socket.socket, output: int, status: CallStatus, play: Play) -> NoReturn:
     """The forked process, from its first line to its last."""
     code = 1
     try:
@@ -80,7 +80,7 @@ def _live(talk: socket.socket, output: int, cell: Cell, play: Play) -> NoReturn:
         os.dup2(output, _STDOUT)
         os.dup2(output, _STDERR)
         os.close(output)
-        play(talk, cell)
+        play(talk, status)
         code = 0
     except BaseException:  # noqa: BLE001 - nothing may unwind into the fork server
         traceback.print_exc()

@@ -9,25 +9,30 @@ import contextlib
 import contextvars
 import sys
 
+from warren_env_worker.host.child.live_episodes import LiveEpisodes, is_last
 from warren_env_worker.host.driven import driven
 from warren_env_worker.host.forked.leftovers import Leftovers
 from warren_env_worker.host.forked.server import Server
 from warren_env_worker.host.forked.told import Closed, pack_closed
 from warren_env_worker.host.protocol import Answer, Call, Observed, pack_answers
-from warren_env_worker.host.stage import Stage, is_last
 
 
-def play_one(server: Server, stage: Stage) -> None:
+def play_one(server: Server, episodes: LiveEpisodes) -> None:
     """One episode, from its start to its end."""
-    ended = _played(server, stage)
+    ended = _played(server, episodes)
     if ended is not None:
         call, answer, _ = ended
         server.send(pack_answers([answer]))
-        driven(stage.close(call))
+        driven(episodes.close(call))
 
 
 def play_in_turn(
-    server: Server, stage: Stage, leftovers: Leftovers, *, n_episodes: int, has_close: bool
+    server: Server,
+    episodes: LiveEpisodes,
+    leftovers: Leftovers,
+    *,
+    n_episodes: int,
+    has_close: bool,
 ) -> None:
     """So many episodes at most, one after the other, until the fork server hangs up.
 
@@ -35,7 +40,7 @@ def play_in_turn(
     which spares this process to be woken twice.
     """
     for n_left in reversed(range(n_episodes)):
-        ended = _played(server, stage)
+        ended = _played(server, episodes)
         if ended is None:
             return
         call, answer, context = ended
@@ -43,7 +48,7 @@ def play_in_turn(
         is_reusable = isinstance(answer, Observed) and n_left > 0
         if has_close or not is_reusable:
             server.send(last)
-        is_closed = context.run(driven, stage.close(call))
+        is_closed = context.run(driven, episodes.close(call))
         del ended, context
         _flush()
         if not (is_closed and is_reusable):
@@ -55,12 +60,14 @@ def play_in_turn(
             return
 
 
-def _played(server: Server, stage: Stage) -> tuple[Call, Answer, contextvars.Context] | None:
+def _played(
+    server: Server, episodes: LiveEpisodes
+) -> tuple[Call, Answer, contextvars.Context] | None:
     """One episode up to its last call and the answer, which was not sent; None if it has no end."""
     context = contextvars.copy_context()
     while (calls := server.calls()) is not None:
         for call in calls:
-            answer = context.run(driven, stage.take(call))
+            answer = context.run(driven, episodes.take(call))
             if is_last(call, answer):
                 return call, answer, context
             server.send(pack_answers([answer]))

@@ -2,7 +2,7 @@
 
 import socket
 
-from warren_env_worker.host.inward import Inward
+from warren_env_worker.host.child.call_reader import CallReader
 from warren_env_worker.host.protocol import Answer, Call, Refused, pack_answers
 from warren_env_worker.host.refusal import blame
 
@@ -10,12 +10,12 @@ from warren_env_worker.host.refusal import blame
 class Supervisor:
     def __init__(self, talk: socket.socket) -> None:
         self._talk = talk
-        self._inward = Inward(talk)
+        self._call_reader = CallReader(talk)
         self._ready: list[Answer] = []
 
     def calls(self) -> list[Call] | None:
         """All that is complete; None when it has gone. Call it when there is news."""
-        return self._inward.calls()
+        return self._call_reader.calls()
 
     def answer(self, answer: Answer) -> None:
         """With the next `flush`."""

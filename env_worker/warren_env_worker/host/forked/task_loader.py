@@ -3,9 +3,9 @@
 from typing import Any
 
 from warren.environment import Env
-from warren_env_worker.host.caller import Caller
-from warren_env_worker.host.catalogue import Catalogue
-from warren_env_worker.host.cell import Cell
+from warren_env_worker.host.call_status import CallStatus
+from warren_env_worker.host.child.caller import Caller
+from warren_env_worker.host.child.task_cache import TaskCache
 from warren_env_worker.host.driven import driven
 from warren_env_worker.host.protocol import Call
 
@@ -13,21 +13,21 @@ from warren_env_worker.host.protocol import Call
 class TaskLoader:
     """For calls that begin an episode."""
 
-    def __init__(self, cell: Cell, environment: type[Env[Any]]) -> None:
-        self.catalogue = Catalogue(environment)
+    def __init__(self, status: CallStatus, environment: type[Env[Any]]) -> None:
+        self.task_cache = TaskCache(environment)
         self._limit_s = environment.limits.load_s
-        self._caller = Caller(cell, is_async=False)
+        self._caller = Caller(status, is_async=False)
 
     def has(self, call: Call) -> bool:
         assert call.start is not None
-        return self.catalogue.has_loaded(call.start)
+        return self.task_cache.has_loaded(call.start)
 
     def load(self, call: Call) -> None:
         """Under the eyes of the supervisor. Raises what user code does."""
         assert call.start is not None
-        driven(self._caller.call(call.id, self._limit_s, self.catalogue.load, call.start))
+        driven(self._caller.call(call.id, self._limit_s, self.task_cache.load, call.start))
 
     def loaded_at(self, call: Call) -> int:
         """A process that was forked after so many loads has its tasks."""
         assert call.start is not None
-        return self.catalogue.loaded_at(call.start)
+        return self.task_cache.loaded_at(call.start)

@@ -6,22 +6,22 @@ from typing import Any
 
 from warren.environment import Env
 from warren_broker.worker.child import Channel
-from warren_env_worker.host.caller import Caller
-from warren_env_worker.host.catalogue import Catalogue
-from warren_env_worker.host.cell import Cell
+from warren_env_worker.host.call_status import CallStatus
+from warren_env_worker.host.child.caller import Caller
+from warren_env_worker.host.child.live_episodes import LiveEpisodes
+from warren_env_worker.host.child.loops import is_async, serve_concurrently
+from warren_env_worker.host.child.task_cache import TaskCache
 from warren_env_worker.host.forked.fresh import Memory
 from warren_env_worker.host.forked.in_turn import play_in_turn, play_one
 from warren_env_worker.host.forked.leftovers import Leftovers, Template
 from warren_env_worker.host.forked.server import Server
-from warren_env_worker.host.loops import is_async, serve_concurrently
-from warren_env_worker.host.stage import Stage
 
 
 def play(
     talk: socket.socket,
-    cell: Cell,
+    status: CallStatus,
     environment: type[Env[Any]],
-    catalogue: Catalogue,
+    task_cache: TaskCache,
     template: Template | None,
 ) -> None:
     """Until the fork server hangs up, or this process is to be replaced.
@@ -30,13 +30,15 @@ def play(
     """
     memory = Memory(environment.limits.memory_mb)
     awaits = is_async(environment)
-    stage = Stage(environment, Caller(cell, is_async=awaits), catalogue, memory.prepare)
+    episodes = LiveEpisodes(
+        environment, Caller(status, is_async=awaits), task_cache, memory.prepare
+    )
     if awaits:
-        asyncio.run(serve_concurrently(Channel(talk), stage))
+        asyncio.run(serve_concurrently(Channel(talk), episodes))
     elif template is None:
-        play_one(Server(talk), stage)
+        play_one(Server(talk), episodes)
     else:
         n_episodes = environment.limits.episodes_per_process
         has_close = environment.close is not Env.close
         leftovers = Leftovers(template, memory)
-        play_in_turn(Server(talk), stage, leftovers, n_episodes=n_episodes, has_close=has_close)
+        play_in_turn(Server(talk), episodes, leftovers, n_episodes=n_episodes, has_close=has_close)

@@ -4,9 +4,9 @@ Invariant: a run that took steps and made no update is never told as one that wa
 before a resumption counts for the run that did it.
 """
 
-from warren_gateway.coordinator.memory import Memory
+from warren_gateway.coordinator.learning.training import is_goal_reached
 from warren_gateway.coordinator.notices import zero_variance
-from warren_gateway.coordinator.training import is_goal_reached
+from warren_gateway.coordinator.state import Memory
 from warren_schemas.events import RunOutcome
 
 

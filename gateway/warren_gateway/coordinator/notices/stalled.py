@@ -7,8 +7,8 @@ foreseen: where none fits, its counters are told.
 
 import math
 
-from warren_gateway.coordinator import episodes
-from warren_gateway.coordinator.memory import Memory, Stillness
+from warren_gateway.coordinator.rollouts import episodes
+from warren_gateway.coordinator.state import Memory, Stillness
 
 
 def reason(memory: Memory) -> str | None:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from warren_gateway.coordinator.advantages import SAME
-from warren_gateway.coordinator.credit import is_by_turn, n_inseparable
-from warren_gateway.coordinator.groups import Group
-from warren_gateway.coordinator.memory import Memory
+from warren_gateway.coordinator.learning.advantages import SAME
+from warren_gateway.coordinator.learning.credit import is_by_turn, n_inseparable
+from warren_gateway.coordinator.rollouts.groups import Group
+from warren_gateway.coordinator.state import Memory
 from warren_schemas.config import AlgorithmConfig
 from warren_schemas.episode import Completed, EpisodeEnded
 from warren_schemas.events import WarningRaised

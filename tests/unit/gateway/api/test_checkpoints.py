@@ -10,10 +10,10 @@ from tests.support.gateway import CONFIG, Gateway
 
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Checkpoint, MetricsRow, Model, OpRow, OutboxRow, Run
+from warren_schemas.codec.wire import decode
 from warren_schemas.http import CheckpointList, Problem
 from warren_schemas.tensorboard.about import folder_name
 from warren_schemas.training import DeleteModel
-from warren_schemas.wire import decode
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ async def test_a_deleted_run_is_gone_and_its_files_are_somebody_s_chore(
     assert not folder.exists()
 
     def left(session: Session) -> tuple[int, int, list[str]]:
-        rows = session.exec(select(OutboxRow).where(col(OutboxRow.address) == "trainer-chores"))
+        rows = session.exec(select(OutboxRow).where(col(OutboxRow.address) == "file-cleanup"))
         orders = [item for row in rows for item in decode(row.body).items]
         models = [order.model for order in orders if isinstance(order, DeleteModel)]
         n_left = [len(session.exec(select(table)).all()) for table in (Checkpoint, MetricsRow)]

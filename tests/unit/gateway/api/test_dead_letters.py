@@ -10,12 +10,12 @@ from tests.support.factories import make_envelope, make_step
 from tests.support.gateway import Gateway
 
 import warren
-from warren.cli import dead_letters
+from warren.cli.commands import dead_letters
 from warren.cli.options import Gateway as GatewayOption
 from warren_broker.topology import WorkQueue
 from warren_gateway.auth import LOCAL_OWNER, Key
+from warren_schemas.codec.wire import encode
 from warren_schemas.ids import new_message_id
-from warren_schemas.wire import encode
 
 QUEUE = WorkQueue("interact.guess")
 

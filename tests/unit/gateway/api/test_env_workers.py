@@ -11,7 +11,7 @@ from tests.support.brokers import PATIENCE_S, assert_quiet, take
 from tests.support.gateway import Gateway
 from tests.support.interacting import endings, sampling, spec, start, start_all
 
-from warren_broker.courier import Courier
+from warren_broker.batch_publisher import BatchPublisher
 from warren_broker.errors import BrokerUnavailable, NotAllowed
 from warren_broker.inbox import listen
 from warren_broker.memory import MemoryHub, open_hub
@@ -38,8 +38,8 @@ from warren_broker.topology import RUNS, WORKERS, generate, home, interact, traj
 from warren_env_worker.service import serve_env_worker
 from warren_env_worker.settings import EnvWorkerSettings
 from warren_gateway.auth import Key
-from warren_gateway.remote import rooms
-from warren_gateway.remote.room import MAX_CONSUMERS
+from warren_gateway.remote import sessions
+from warren_gateway.remote.session import MAX_CONSUMERS
 from warren_schemas.control import Heartbeat
 from warren_schemas.episode import Completed
 from warren_schemas.http import Problem, WorkerList
@@ -181,7 +181,7 @@ async def test_an_oversized_frame_is_sent_away(gateway: Gateway) -> None:
 async def test_silence_instead_of_a_hello_is_sent_away(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rooms, "HELLO_S", 0.1)
+    monkeypatch.setattr(sessions, "HELLO_S", 0.1)
     async with dialled(gateway) as socket:
         assert (await sent_away(socket))[0] == OUT_OF_ORDER
 
@@ -197,7 +197,7 @@ async def test_nobody_opens_consumers_without_end(gateway: Gateway) -> None:
 
 
 async def test_a_full_gateway_says_so(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rooms, "MAX_ROOMS_OF_OWNER", 1)
+    monkeypatch.setattr(sessions, "MAX_ROOMS_OF_OWNER", 1)
     async with remote(gateway), dialled_by_bob(gateway):
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             async with dialled(gateway):
@@ -222,7 +222,7 @@ async def test_who_connects_anew_turns_his_old_conversation_out(gateway: Gateway
 async def test_a_revoked_key_ends_the_conversation_for_good(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rooms, "KEY_S", 0.05)
+    monkeypatch.setattr(sessions, "KEY_S", 0.05)
     key = await key_of(gateway, "ann")
     async with open_remote(gateway.url, api_key=str(key), worker="env_1") as broker:
         async with broker.consume(interact("letters", "ann"), prefetch=1) as consumer:
@@ -336,7 +336,7 @@ async def test_homes_of_a_worker_that_is_gone_fall_back_to_its_owner(
     direct = hub.client("test")
     where = home("env_1", "letters", "ann")
     async with remote(gateway) as ann, ann.consume(where, prefetch=5) as consumer:
-        await Courier(direct).send(where, start(of=spec(owner="ann")))
+        await BatchPublisher(direct).send(where, start(of=spec(owner="ann")))
         await take(consumer)
     async with (
         remote(gateway, worker="env_2") as heir,

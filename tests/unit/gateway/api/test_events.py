@@ -16,7 +16,7 @@ from sqlalchemy import delete, update
 from sqlmodel import Session, col
 from tests.support.gateway import Gateway, ended, event, open_gateway, publish_events, step
 
-from warren.sse import ServerEvent, SseParser
+from warren.connection.sse import ServerEvent, SseParser
 from warren_broker.inbox import Inbox, follow
 from warren_broker.port import Broker
 from warren_broker.topology import run_events

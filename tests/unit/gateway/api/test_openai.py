@@ -9,7 +9,7 @@ from tests.support.gateway import Gateway
 from tests.support.openai_asking import CHAT, TEXT, chat, said, text
 from tests.support.rote_sampler import BASE, asking, ignored
 
-from warren_gateway.api import openai_stream
+from warren_gateway.api.openai import streaming
 from warren_schemas.openai import OpenAIError
 
 __all__ = ["asking", "ignored"]
@@ -70,8 +70,8 @@ async def test_a_stream_brings_each_answer_and_ends(asking: Gateway) -> None:
 async def test_a_stream_that_waits_says_so_and_tells_what_went_wrong(
     asking: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(openai_stream, "PING_S", 0.01)
-    monkeypatch.setattr(openai_stream, "ANSWER_S", 0.5)
+    monkeypatch.setattr(streaming, "PING_S", 0.01)
+    monkeypatch.setattr(streaming, "ANSWER_S", 0.5)
     lines = await streamed(asking.ann, "/v1/chat/completions", CHAT | said("never"))
     assert lines[0] == ": waiting"
     told = OpenAIError.model_validate_json(lines[-1].removeprefix("data: "))

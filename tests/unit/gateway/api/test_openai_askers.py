@@ -9,7 +9,7 @@ from tests.support.gateway import Gateway, heartbeat
 from tests.support.openai_asking import chat, said
 from tests.support.rote_sampler import asking, ignored, step
 
-from warren_broker.courier import Courier
+from warren_broker.batch_publisher import BatchPublisher
 from warren_broker.inbox import listen, receive
 from warren_broker.topology import CANCELLATIONS, Address, generate, home, interact
 from warren_gateway.inference.questions import ELSEWHERE_S, ENVIRONMENT, Questions, is_young
@@ -65,14 +65,14 @@ async def test_what_was_begun_by_a_caller_who_left_is_finished(gateway: Gateway)
 async def test_an_answer_that_took_the_shared_queue_is_taken_and_its_twin_dropped(
     asking: Gateway,
 ) -> None:
-    courier = Courier(asking.broker)
+    batch_publisher = BatchPublisher(asking.broker)
     async with receive(asking.broker, generate("other/base"), Generate, prefetch=1) as inbox:
         registry = asking.parts.registry
         registry.hear(heartbeat("sampler_2", WorkerRole.SAMPLER, "other/base"))
         waiting = asyncio.create_task(chat(asking.ann, model="other/base"))
         (claim,) = await anext(inbox)
-        await courier.send(interact(ENVIRONMENT), step(claim.item, "by the shared queue"))
-        await courier.send(interact(ENVIRONMENT), step(claim.item, "a twin"))
+        await batch_publisher.send(interact(ENVIRONMENT), step(claim.item, "by the shared queue"))
+        await batch_publisher.send(interact(ENVIRONMENT), step(claim.item, "a duplicate"))
         claim.done()
     status, body = await waiting
     assert status == 200
@@ -83,14 +83,20 @@ async def test_an_answer_that_took_the_shared_queue_is_taken_and_its_twin_droppe
 async def test_an_answer_in_the_shared_queue_waits_for_the_gateway_that_asked(
     asking: Gateway,
 ) -> None:
-    base, courier, other = "other/base", Courier(asking.broker), Questions(asking.broker)
+    base, batch_publisher, other = (
+        "other/base",
+        BatchPublisher(asking.broker),
+        Questions(asking.broker),
+    )
     asking.parts.registry.hear(heartbeat("sampler_2", WorkerRole.SAMPLER, base))
     running = asyncio.create_task(other.run())
     async with receive(asking.broker, generate(base), Generate, prefetch=1) as inbox:
         for _ in range(4):  # whoever takes from the queue, it is sometimes the other one
             waiting = asyncio.create_task(chat(asking.ann, model=base))
             (claim,) = await anext(inbox)
-            await courier.send(interact(ENVIRONMENT), step(claim.item, "by the shared queue"))
+            await batch_publisher.send(
+                interact(ENVIRONMENT), step(claim.item, "by the shared queue")
+            )
             claim.done()
             assert (await asyncio.wait_for(waiting, 60))[0] == 200
     running.cancel()
@@ -132,6 +138,6 @@ async def test_a_question_waits_in_a_queue_that_had_to_be_made(
         async with receive(asking.broker, generate(base), Generate, prefetch=1) as inbox:
             (claim,) = await anext(inbox)
             address = home(claim.item.home, ENVIRONMENT)
-            await Courier(asking.broker).send(address, step(claim.item, "late"))
+            await BatchPublisher(asking.broker).send(address, step(claim.item, "late"))
             claim.done()
     assert (await waiting)[0] == 200

@@ -11,7 +11,7 @@ from tests.support.gateway import Gateway
 
 from warren_broker.port import Broker
 from warren_broker.remote.frames import PATH
-from warren_gateway.api.openai_errors import speaks_openai
+from warren_gateway.api.openai.errors import speaks_openai
 from warren_gateway.api.table import ROUTES, AnyRoute
 from warren_gateway.auth import Key
 from warren_gateway.store.store import StoreUnavailable

@@ -18,9 +18,9 @@ from warren_broker.topology import run_events
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Model, OutboxRow, Run
 from warren_schemas.events import RunEvent, RunState, StateChanged
-from warren_schemas.explain import MOST_TOLD
 from warren_schemas.http import Problem, RunList, RunView
 from warren_schemas.tensorboard.about import folder_name
+from warren_schemas.text.explain import MOST_TOLD
 
 KEY = "a key of mine"
 

@@ -15,17 +15,17 @@ from tests.support.factories import make_envelope, make_episode_ended, make_spec
 from tests.support.gateway import Gateway, ended
 
 import warren
-from warren.cli import replay as commands
-from warren.cli.look import look
+from warren.cli.commands import replay as commands
+from warren.cli.display.trajectory import look
 from warren.cli.options import Gateway as GatewayOption
 from warren.export import export
 from warren_broker.topology import trajectories
 from warren_gateway.api import trajectories as trajectories_module
 from warren_gateway.store.tables import GroupRow, Run
+from warren_schemas.codec.wire import MAX_ITEMS, encode
 from warren_schemas.episode import Completed, EpisodeEnded
 from warren_schemas.exports.files import ParquetFile
 from warren_schemas.ids import EpisodeId, GroupId, RunId, new_message_id
-from warren_schemas.wire import MAX_ITEMS, encode
 
 GROUP = GroupId("group_1")
 

@@ -1,0 +1,1 @@
+"""Connections to a RabbitMQ server that heal by themselves."""

@@ -1,0 +1,1 @@
+"""Deliveries from queues, homes, streams and topics."""

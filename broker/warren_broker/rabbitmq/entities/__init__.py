@@ -1,0 +1,1 @@
+"""Queues, exchanges and streams at the server: named, declared, measured, repaired."""

@@ -1,0 +1,147 @@
+"""Looking after the queue `dead`.
+
+Invariant: looking removes nothing. Letters are taken unacknowledged on a channel of their own and put
+back, or go back when it closes; only sending one home, confirmed, takes it out.
+
+A letter's origin is the routing key it arrived with: whoever gave it up left it as it was when the
+message came to the queue.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+
+from aio_pika.abc import AbstractChannel
+from aiormq.abc import AbstractChannel as Frames
+from aiormq.abc import DeliveredMessage
+from pamqp.commands import Basic
+
+from warren_broker.backoff import pauses
+from warren_broker.port import DeadLetter
+from warren_broker.rabbitmq.connection.connection import CALL_S, Link
+from warren_broker.rabbitmq.entities.declaring import inspect
+from warren_broker.rabbitmq.entities.entities import Entities
+from warren_broker.rabbitmq.publishing.messages import (
+    REQUEUED,
+    OutgoingMessage,
+    id_of,
+    kept_headers,
+    n_requeued_of,
+    published_s,
+    reason_of,
+    was_lettered,
+)
+from warren_broker.rabbitmq.publishing.publisher import Publisher
+from warren_broker.topology import DEAD
+
+REQUEUE_S = 6.0
+"""How long a full queue may take to make room for a letter."""
+PUT_BACK_S = 1.0
+
+
+class DeadLetters:
+    def __init__(self, link: Link, publisher: Publisher, entities: Entities) -> None:
+        self._link = link
+        self._publisher = publisher
+        self._entities = entities
+        self._one_at_a_time = asyncio.Lock()
+
+    async def list(self, limit: int) -> list[DeadLetter]:
+        async def run(channel: AbstractChannel) -> list[DeadLetter]:
+            frames = await channel.get_underlay_channel()
+            messages = [message async for message in self._take(frames, limit)]
+            if messages:
+                await self._put_back(channel, messages[-1], len(messages))
+            return [self._letter(message) for message in messages]
+
+        async with self._one_at_a_time:
+            letters = await self._link.call(run)
+        return sorted(letters, key=lambda letter: letter.first_seen_s)
+
+    async def requeue(self, letter_id: str) -> bool:
+        """Raises `Unroutable` when its origin is gone."""
+        return await self._take_out(letter_id, self._send_home)
+
+    async def drop(self, letter_id: str) -> bool:
+        return await self._take_out(letter_id, _forget)
+
+    async def _take_out(
+        self, letter_id: str, settle: Callable[[DeliveredMessage], Awaitable[None]]
+    ) -> bool:
+        """Settle one letter and ack it; False when it is not there."""
+
+        async def run(channel: AbstractChannel) -> bool:
+            frames = await channel.get_underlay_channel()
+            before: DeliveredMessage | None = None
+            n_before, is_found = 0, False
+            async for message in self._take(frames, DEAD.max_messages):
+                if is_found := id_of(message) == letter_id:
+                    await settle(message)
+                    await frames.basic_ack(message.delivery_tag or 0)
+                    break
+                before, n_before = message, n_before + 1
+            if before is not None:
+                await self._put_back(channel, before, n_before)
+            return is_found
+
+        async with self._one_at_a_time:
+            return await self._link.call(run, attempt_s=CALL_S)  # it may lie behind many others
+
+    async def _take(self, frames: Frames, limit: int) -> AsyncGenerator[DeliveredMessage]:
+        for _ in range(limit):
+            message = await frames.basic_get(self._entities.name(DEAD))
+            if isinstance(message.delivery, Basic.GetEmpty):
+                return
+            yield message
+
+    async def _put_back(
+        self, channel: AbstractChannel, last: DeliveredMessage, n_messages: int
+    ) -> None:
+        """Put back what was only looked at, up to `last`, and see it back: nobody counts too few.
+
+        Closing the channel would do it too, some time later.
+        """
+        frames = await channel.get_underlay_channel()
+        await frames.basic_nack(last.delivery_tag or 0, multiple=True, requeue=True)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PUT_BACK_S):
+                for pause_s in pauses(first_s=0.002):
+                    if await self._n_waiting(channel) >= n_messages:
+                        return
+                    await asyncio.sleep(pause_s)
+
+    async def _n_waiting(self, channel: AbstractChannel) -> int:
+        found = await inspect(channel, self._entities.name(DEAD))
+        return found.message_count or 0 if found else 0
+
+    async def _send_home(self, message: DeliveredMessage) -> None:
+        outgoing = OutgoingMessage(
+            exchange="",
+            routing_key=message.routing_key or "",
+            body=message.body,
+            headers=kept_headers(message) | {REQUEUED: n_requeued_of(message) + 1},
+            has_route_grace=False,
+        )
+        deadline = asyncio.get_running_loop().time() + REQUEUE_S
+        await self._publisher.publish(outgoing, deadline=deadline)
+
+    def _letter(self, message: DeliveredMessage) -> DeadLetter:
+        return DeadLetter(
+            id=id_of(message),
+            origin=self._entities.origin(message.routing_key or ""),
+            reason=reason_of(message) or _reason_of_server(message),
+            first_seen_s=published_s(message) or time.time(),
+            body=message.body,
+            n_failures=n_requeued_of(message) + 1,
+        )
+
+
+async def _forget(_: DeliveredMessage) -> None:
+    """Nothing to do before the letter is acked and gone."""
+
+
+def _reason_of_server(message: DeliveredMessage) -> str:
+    if was_lettered(message):
+        return "its queue was gone when it should have come back"
+    return "sent here by another client"

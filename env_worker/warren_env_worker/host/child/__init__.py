@@ -1,0 +1,1 @@
+"""What runs in the child process: user code, one call at a time."""

@@ -1,0 +1,101 @@
+"""Calls of user code: marked in the cell, bounded in time, sync or async.
+
+Invariant: while user code runs, the cell holds the number of its call and the deadline; an `async`
+call is marked whenever it is resumed, so that one that blocks the loop is found as well.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, ParamSpec, TypeVar, cast
+
+from warren_env_worker.host.call_status import CallStatus
+from warren_env_worker.host.refusal import Refusal
+from warren_env_worker.output.stack import own_place, places_of_coroutine
+from warren_schemas.episode import FailureKind
+
+P = ParamSpec("P")
+ResultT = TypeVar("ResultT")
+
+
+class Caller:
+    def __init__(self, status: CallStatus, *, is_async: bool) -> None:
+        self._status = status
+        self._is_async = is_async
+
+    async def call(
+        self,
+        call: int,
+        limit_s: float,
+        function: Callable[P, ResultT | Awaitable[ResultT]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> ResultT:
+        """What `function` returns. Raises what it raises, and `Refusal` for a missed deadline.
+
+        Suspends only if the class is async; a caller without an event loop may drive it by hand.
+        """
+        self._status.enter(call, limit_s)
+        try:
+            result = function(*args, **kwargs)
+        finally:
+            self._status.leave()
+        if self._is_async and inspect.isawaitable(result):
+            return await self._bounded(call, limit_s, cast("Awaitable[ResultT]", result))
+        return cast("ResultT", result)
+
+    async def _bounded(self, call: int, limit_s: float, result: Awaitable[ResultT]) -> ResultT:
+        task = asyncio.ensure_future(self._marked(call, limit_s, result))
+        await asyncio.wait({task}, timeout=limit_s)
+        if task.done():
+            return task.result()
+        where = _where(result)
+        task.cancel()  # it may refuse to end; nobody waits for it
+        raise Refusal(FailureKind.ENVIRONMENT_TIMEOUT, f"took longer than {limit_s:g} s{where}")
+
+    async def _marked(self, call: int, limit_s: float, result: Awaitable[ResultT]) -> ResultT:
+        return await _Marked(result, lambda: self._status.enter(call, limit_s), self._status.leave)
+
+
+class _Marked(Awaitable[ResultT]):
+    """An awaitable that says when it runs and when it waits."""
+
+    def __init__(
+        self, inner: Awaitable[ResultT], enter: Callable[[], None], leave: Callable[[], None]
+    ) -> None:
+        self._inner = inner
+        self._enter = enter
+        self._leave = leave
+
+    def __await__(self) -> Generator[Any, Any, ResultT]:
+        steps = self._inner.__await__()
+        resume: Callable[[], Any] = lambda: next(steps)
+        while True:
+            self._enter()
+            try:
+                waited_for = resume()
+            except StopIteration as end:
+                return end.value
+            finally:
+                self._leave()
+            try:
+                sent = yield waited_for
+            except BaseException as error:  # noqa: BLE001 - user code gets it, cancellation too
+                resume = _thrower(steps, error)
+            else:
+                resume = _sender(steps, sent)
+
+
+def _where(result: Awaitable[object]) -> str:
+    """Where a coroutine of user code waits, as the end of a sentence."""
+    awaiting = places_of_coroutine(result)
+    place = own_place(awaiting, awaiting[-1].path) if awaiting else None
+    return f"; it waits at {place}" if place else ""
+
+
+def _thrower(steps: Generator[Any, Any, Any], error: BaseException) -> Callable[[], Any]:
+    return lambda: steps.throw(error)
+
+
+def _sender(steps: Generator[Any, Any, Any], sent: object) -> Callable[[], Any]:
+    return lambda: next(steps) if sent is None else steps.send(sent)

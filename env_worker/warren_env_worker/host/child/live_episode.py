@@ -1,0 +1,85 @@
+"""A live episode in the child: one instance of the environment, taken through its turns."""
+
+from dataclasses import replace
+from typing import Any
+
+from warren.environment import Context, Env
+from warren_env_worker.host.child import contract
+from warren_env_worker.host.child.caller import Caller
+from warren_env_worker.host.protocol import Observed, Start
+from warren_env_worker.host.refusal import error_refusal
+from warren_env_worker.host.secrets import secrets_named
+
+
+class LiveEpisode:
+    """All methods raise `Refusal`, or what user code raises; the episode is of no use then."""
+
+    def __init__(self, environment: Env[Any], start: Start, caller: Caller) -> None:
+        self._environment = environment
+        self._limits = environment.limits
+        self._context = replace(
+            Context.derive(start.seed, start.split, start.index, start.member),
+            tool_format=start.tool_format,
+            secrets=secrets_named(start.secrets),
+        )
+        self._demonstrates = start.demonstrates
+        self._caller = caller
+        self._max_turns = start.max_turns
+        self._n_turns = 0
+        environment.context = self._context
+
+    async def reset(self, call: int, task: object) -> Observed:
+        environment, limit_s = self._environment, self._limits.reset_s
+        shown = await self._caller.call(call, limit_s, environment.reset, task, self._context)
+        messages = contract.messages(shown, "reset()", self._limits.observation_chars)
+        if not messages:
+            raise error_refusal("reset() returned an empty observation; show the policy something")
+        prompt = contract.prompt(await self._caller.call(call, limit_s, environment.system_message))
+        if prompt is not None:
+            messages.insert(0, ("system", prompt))
+        return Observed(call, messages, contract.digest(messages))
+
+    async def step(self, call: int, action: str) -> Observed:
+        step_s = self._limits.step_s
+        result = contract.step_result(
+            await self._caller.call(call, step_s, self._environment.step, action)
+        )
+        self._n_turns += 1
+        reward, metrics = contract.reward(result.reward), contract.metrics(result.metrics)
+        is_cut = bool(result.truncated) or (self._n_turns >= self._max_turns and not result.done)
+        if result.done or is_cut:
+            reward, metrics = await self._scored(call, reward, metrics)
+        messages = contract.messages(result.observation, "step()", self._limits.observation_chars)
+        return Observed(
+            id=call,
+            messages=messages,
+            digest=contract.digest(messages),
+            reward=reward,
+            is_over=bool(result.done) or is_cut,
+            is_truncated=is_cut,
+            metrics=metrics,
+        )
+
+    async def _scored(
+        self, call: int, reward: float | None, metrics: dict[str, float]
+    ) -> tuple[float | None, dict[str, float]]:
+        """The last turn's reward and metrics with what `score` adds."""
+        score_s = self._limits.score_s
+        scored = contract.score(await self._caller.call(call, score_s, self._environment.score))
+        if scored is None:
+            return reward, metrics
+        total, parts = scored
+        return total if reward is None else reward + total, metrics | parts
+
+    async def with_demonstration(self, observed: Observed) -> Observed:
+        """The same with a demonstrated action, if this episode is one of demonstrations."""
+        if not self._demonstrates or observed.is_over:
+            return observed
+        rng = self._context.demonstration_rng(self._n_turns)
+        action = await self._caller.call(
+            observed.id, self._limits.step_s, self._environment.demonstrate, rng
+        )
+        return replace(observed, demonstration=contract.action(action))
+
+    async def close(self, call: int) -> None:
+        await self._caller.call(call, self._limits.step_s, self._environment.close)

@@ -1,0 +1,97 @@
+"""The stage: all live episodes of one class in this process, and what is done with them.
+
+Invariants: every call is answered once, whatever user code raises; an episode that failed or is
+over is closed and forgotten; a failing `close` is logged and harms nobody.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from warren.environment import Env
+from warren_env_worker.host.child.caller import Caller
+from warren_env_worker.host.child.live_episode import LiveEpisode
+from warren_env_worker.host.child.task_cache import TaskCache
+from warren_env_worker.host.protocol import Answer, Call, Observed, Refused, Start
+from warren_env_worker.host.refusal import Refusal, blame
+from warren_schemas.episode import FailureKind
+
+log = logging.getLogger(__name__)
+
+
+class LiveEpisodes:
+    def __init__(
+        self,
+        environment: type[Env[Any]],
+        caller: Caller,
+        task_cache: TaskCache,
+        prepare: Callable[[Start], None] | None = None,
+    ) -> None:
+        """`prepare` is called before each episode, in a process that is its own."""
+        self._limits = environment.limits
+        self._package = environment.__module__.partition(".")[0]
+        self._task_cache = task_cache
+        self._caller = caller
+        self._prepare = prepare
+        self._episodes: dict[int, LiveEpisode] = {}
+
+    async def take(self, call: Call) -> Answer:
+        """Do what the call says."""
+        try:
+            return Observed(call.id) if call.closes else await self._played(call)
+        except BaseException as error:  # noqa: BLE001 - user code may raise anything; logged below
+            return self._refused(call.id, error)
+
+    async def close(self, call: Call) -> bool:
+        """Close the episode of a call that was its last; whether that went well."""
+        episode = self._episodes.pop(call.slot, None)
+        if episode is None:
+            return True
+        try:
+            await episode.close(call.id)
+        except BaseException as error:
+            log.error("close() failed: %s", blame(error, self._package).reason, exc_info=error)
+            return False
+        return True
+
+    async def _played(self, call: Call) -> Observed:
+        observed: Observed | None = None
+        expected = iter(call.digests)
+        if call.start is not None:
+            observed = _same(await self._opened(call, call.start), next(expected, None))
+        episode = self._episodes[call.slot]
+        for action in call.actions:
+            observed = _same(await episode.step(call.id, action), next(expected, None))
+        return await episode.with_demonstration(observed or Observed(call.id))
+
+    async def _opened(self, call: Call, start: Start) -> Observed:
+        task_cache, caller = self._task_cache, self._caller
+        if not task_cache.has_loaded(start):
+            await caller.call(call.id, self._limits.load_s, task_cache.load, start)
+        if self._prepare is not None:
+            self._prepare(start)
+        made = await caller.call(call.id, self._limits.reset_s, task_cache.make, start.config)
+        episode = self._episodes[call.slot] = LiveEpisode(made, start, caller)
+        return await episode.reset(call.id, task_cache.task(start))
+
+    def _refused(self, call: int, error: BaseException) -> Refused:
+        refusal = blame(error, self._package)
+        if refusal is not error:
+            log.error("call %d failed: %s", call, refusal.reason, exc_info=error)
+        return Refused(call, refusal.kind, refusal.reason, refusal.is_retryable)
+
+
+def is_last(call: Call, answer: Answer) -> bool:
+    """True if the episode is over with this answer."""
+    return call.closes or isinstance(answer, Refused) or answer.is_over
+
+
+def _same(observed: Observed, expected: str | None) -> Observed:
+    """The observation, if it is the expected one and the episode goes on as it did."""
+    if expected is None or (observed.digest == expected and not observed.is_over):
+        return observed
+    raise Refusal(
+        FailureKind.NOT_REPLAYABLE,
+        "replayed with the same seed and actions, the environment showed something else"
+        " (set `replayable = False`, or take all chance from ctx.rng)",
+    )

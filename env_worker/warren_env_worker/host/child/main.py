@@ -1,0 +1,81 @@
+"""The child process: `python -m warren_env_worker.host.child.main <module:Class> <cell>`.
+
+It imports the environment, greets the supervisor with a description (or says why there is none),
+and then takes calls until the supervisor goes. Nothing that user code prints can reach the
+supervisor's channel: standard output is joined to standard error. Values of secrets are cut out.
+"""
+
+import contextlib
+import gc
+import logging
+import os
+import sys
+from typing import Any
+
+from warren.environment import Env, Isolation
+from warren_broker.worker.child import Channel
+from warren_env_worker.host.call_status import open_status
+from warren_env_worker.host.child.loops import is_async, serve
+from warren_env_worker.host.child.task_cache import TaskCache
+from warren_env_worker.host.code import code_digest
+from warren_env_worker.host.forked.fork_server import ForkServer
+from warren_env_worker.host.importing import ImportFailed, import_environment
+from warren_env_worker.host.protocol import Description, Unusable, pack_greeting
+from warren_env_worker.host.secrets import WithoutSecrets
+from warren_env_worker.output.stack import answer_signals, own_root
+
+_STDOUT, _STDERR = 1, 2
+
+
+def main() -> None:
+    channel = Channel.inherited()
+    os.dup2(_STDERR, _STDOUT)
+    sys.stdout = sys.stderr = WithoutSecrets.before(sys.stderr)
+    answer_signals(_STDERR)  # what is forked from here answers, too
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    reference, status = sys.argv[1:]
+    with contextlib.suppress(ConnectionError):  # the supervisor has gone, maybe while we imported
+        _live(channel, reference, status)
+
+
+def _live(channel: Channel, reference: str, status: str) -> None:
+    try:
+        environment = import_environment(reference)
+    except ImportFailed as error:
+        channel.send(pack_greeting(Unusable(str(error))))
+        return
+    gc.freeze()  # what was imported stays: no need to look through it again and again
+    channel.send(pack_greeting(_description(environment)))
+    _serve(channel, status, environment)
+
+
+def _description(environment: type[Env[Any]]) -> Description:
+    limits = environment.limits
+    each_s = (limits.load_s, limits.reset_s, limits.step_s, limits.score_s)
+    return Description(
+        name=environment.name or environment.__name__.lower(),
+        version=environment.version,
+        code=code_digest(environment),
+        is_replayable=environment.replayable,
+        max_episodes=limits.max_episodes,
+        shortest_s=min(each_s),
+        longest_s=max(each_s),
+        root=own_root(environment),
+    )
+
+
+def _serve(channel: Channel, status: str, environment: type[Env[Any]]) -> None:
+    isolation = _isolation(environment)
+    if isolation == "shared":
+        serve(channel, open_status(status), environment, TaskCache(environment))
+    else:
+        reuses = isolation == "process" and not is_async(environment)
+        ForkServer(channel.detach(), open_status(status), environment, reuses=reuses).serve()
+
+
+def _isolation(environment: type[Env[Any]]) -> Isolation:
+    return environment.isolation or ("shared" if is_async(environment) else "process")
+
+
+if __name__ == "__main__":
+    main()

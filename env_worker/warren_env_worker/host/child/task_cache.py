@@ -1,0 +1,80 @@
+"""What is done once per process and not per episode: configs checked, tasks loaded."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import orjson
+
+from warren.environment import Env
+from warren_env_worker.host.config import ConfigSchema
+from warren_env_worker.host.protocol import Config, Start
+from warren_env_worker.host.refusal import config_refusal, one_line
+
+MAX_KEPT = 64
+"""Configs and task lists that are kept; the oldest goes first."""
+
+_MISFITS = (TypeError, ValueError, LookupError, FileNotFoundError, PermissionError)
+"""What a constructor or `tasks` raises for a config that won't work the next time either."""
+
+KeyT = TypeVar("KeyT")
+ValueT = TypeVar("ValueT")
+
+
+class TaskCache:
+    """Instances and tasks of one class. All methods run user code and raise `Refusal`."""
+
+    def __init__(self, environment: type[Env[Any]]) -> None:
+        self._environment = environment
+        self._schema = ConfigSchema(environment)
+        self._arguments: dict[bytes, Config] = {}
+        self._tasks: dict[tuple[bytes, str], Sequence[Any] | None] = {}
+        self._loaded_at: dict[tuple[bytes, str], int] = {}
+        self.n_loads = 0
+
+    def make(self, config: Config) -> Env[Any]:
+        """A fresh instance."""
+        key = _key(config)
+        if key not in self._arguments:
+            _keep(self._arguments, key, self._schema.check(config))
+        try:
+            return self._environment(**self._arguments[key])
+        except _MISFITS as error:
+            raise config_refusal(f"the constructor refused: {one_line(error)}") from error
+
+    def has_loaded(self, start: Start) -> bool:
+        return (_key(start.config), start.split) in self._tasks
+
+    def load(self, start: Start) -> None:
+        """Load the tasks of a split; may take long."""
+        loader = self.make(start.config)
+        try:
+            tasks: Sequence[Any] | None = loader.tasks(start.split)
+        except _MISFITS as error:
+            raise config_refusal(f"no tasks for {start.split!r}: {one_line(error)}") from error
+        if tasks is not None and len(tasks) == 0:
+            raise config_refusal(f"the split {start.split!r} has no tasks")
+        key = _key(start.config), start.split
+        self.n_loads += 1
+        self._loaded_at[key] = self.n_loads
+        _keep(self._tasks, key, tasks)
+
+    def loaded_at(self, start: Start) -> int:
+        """A process that was forked after so many loads has the tasks of this episode."""
+        return self._loaded_at[_key(start.config), start.split]
+
+    def task(self, start: Start) -> object:
+        """The task of this episode; None where the environment makes its own."""
+        tasks = self._tasks[_key(start.config), start.split]
+        if tasks is None:
+            return None
+        return tasks[start.order.position(start.index, len(tasks))]
+
+
+def _key(config: Config) -> bytes:
+    return orjson.dumps(config, option=orjson.OPT_SORT_KEYS)
+
+
+def _keep(kept: dict[KeyT, ValueT], key: KeyT, value: ValueT) -> None:
+    kept[key] = value
+    if len(kept) > MAX_KEPT:
+        kept.pop(next(iter(kept)))

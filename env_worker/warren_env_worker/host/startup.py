@@ -1,0 +1,77 @@
+"""From nothing to a session: a child is started, imports its environment and greets."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from warren.errors import ConfigurationError
+from warren_broker.worker.child import Child, ChildDied
+from warren_env_worker.host.call_status import SharedCallStatus
+from warren_env_worker.host.protocol import Description, Unusable, unpack_greeting
+from warren_env_worker.host.session import Session
+from warren_env_worker.output.kept import KeptOutput
+from warren_env_worker.output.log import OutputLog
+from warren_env_worker.output.pump import Pump, pumped
+
+CHILD_MODULE = "warren_env_worker.host.child.main"
+IMPORT_LIMIT_S = 120.0
+"""How long a child may take to import its environment."""
+CLOSE_GRACE_S = 1.0
+"""How long a child may take to leave before it is killed."""
+
+
+class EnvironmentUnusable(ConfigurationError):
+    """The environment can't be hosted; the text says why, for a person."""
+
+
+@asynccontextmanager
+async def opened(reference: str, log: OutputLog | None = None) -> AsyncGenerator[Session]:
+    """A child that has imported its environment. Raises `EnvironmentUnusable`.
+
+    What it prints goes to the log, or where our output goes.
+    """
+    status = SharedCallStatus()
+    try:
+        kept = KeptOutput(log) if log is not None else None
+        child, pump = await _printing(reference, status, kept)
+        try:
+            yield Session(child, status, await _greeted(child), kept)
+        finally:
+            await child.close(grace_s=CLOSE_GRACE_S)
+            if kept is not None and pump is not None:
+                await asyncio.to_thread(pump.drain)
+                kept.end()
+    finally:
+        status.close()
+
+
+async def _printing(
+    reference: str, status: SharedCallStatus, kept: KeptOutput | None
+) -> tuple[Child, Pump | None]:
+    if kept is None:
+        return await _spawned(reference, status, None), None
+    with pumped(reference, kept.keep) as (sink, pump):
+        return await _spawned(reference, status, sink), pump
+
+
+async def _spawned(reference: str, status: SharedCallStatus, output: int | None) -> Child:
+    try:
+        return await Child.spawn(reference, CHILD_MODULE, (reference, status.path), output=output)
+    except OSError as error:
+        raise EnvironmentUnusable(f"no process can be started for {reference}: {error}") from error
+
+
+async def _greeted(child: Child) -> Description:
+    try:
+        async with asyncio.timeout(IMPORT_LIMIT_S):
+            frame = await child.receive()
+    except TimeoutError:
+        child.kill()
+        reason = f"importing {child.name} took longer than {IMPORT_LIMIT_S:g} s"
+        raise EnvironmentUnusable(reason) from None
+    except ChildDied as death:
+        raise EnvironmentUnusable(f"while it was imported, {death}") from death
+    greeting = unpack_greeting(frame)
+    if isinstance(greeting, Unusable):
+        raise EnvironmentUnusable(greeting.reason)
+    return greeting

@@ -1,0 +1,1 @@
+"""Routes in the manner of OpenAI's API."""

@@ -1,0 +1,118 @@
+"""Models, chats and plain texts in the manner of OpenAI's API, and tokens in that of vLLM.
+
+A caller that leaves ends its request (`Route.ends_with_client`), and the samplers are told to stop.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+from warren_gateway.api.openai.refusals import (
+    no_sampler,
+    no_such_model,
+    stopping,
+    too_late,
+    too_many,
+    unwrapped,
+)
+from warren_gateway.api.openai.streaming import AnswerStream
+from warren_gateway.api.route import Call, Nothing, reply
+from warren_gateway.inference.answers import ChatTelling, Telling, TextTelling
+from warren_gateway.inference.questions import (
+    ANSWER_S,
+    Answers,
+    AnswersLost,
+    Question,
+    TooManyQuestions,
+)
+from warren_gateway.inference.requests import chat_question, text_question, tokens_question
+from warren_gateway.inference.served import NoSuchModel
+from warren_gateway.inference.token_answers import told_tokens
+from warren_schemas.episode import PolicyRef, Step
+from warren_schemas.openai import (
+    ChatRequest,
+    CompletionRequest,
+    GenerateRequest,
+    ServedModel,
+    ServedModels,
+)
+
+Completing = Call[ChatRequest] | Call[CompletionRequest]
+Asking = Completing | Call[GenerateRequest]
+
+
+async def list_models(call: Call[Nothing]) -> web.StreamResponse:
+    return reply(ServedModels(data=tuple(await call.parts.served.listed(call.owner))))
+
+
+async def show_model(call: Call[Nothing]) -> web.StreamResponse:
+    name = call.request.match_info["model"]
+    try:
+        await call.parts.served.policy(call.owner, name)
+    except NoSuchModel as error:
+        raise no_such_model(name) from error
+    return reply(ServedModel(id=name, owned_by=call.owner))
+
+
+async def complete_chat(call: Call[ChatRequest]) -> web.StreamResponse:
+    question = chat_question(call.takes, await _policy(call))
+    return await _complete(call, question, ChatTelling(call.takes))
+
+
+async def complete_text(call: Call[CompletionRequest]) -> web.StreamResponse:
+    question = text_question(call.takes, await _policy(call))
+    return await _complete(call, question, TextTelling(call.takes))
+
+
+async def generate_tokens(call: Call[GenerateRequest]) -> web.StreamResponse:
+    question = tokens_question(call.takes, await _policy(call))
+    async with _asked(call, question) as answers:
+        return reply(told_tokens(call.takes, await _all(answers)))
+
+
+async def _policy(call: Asking) -> PolicyRef:
+    """Whose weights; somebody must be there to sample from them."""
+    name, served = call.takes.model, call.parts.served
+    try:
+        policy = await served.policy(call.owner, name)
+    except NoSuchModel as error:
+        raise no_such_model(name) from error
+    if policy.base_model not in served.offered:
+        raise no_sampler(policy.base_model, served.offered, served.advice)
+    return policy
+
+
+async def _complete(call: Completing, question: Question, telling: Telling) -> web.StreamResponse:
+    async with _asked(call, question) as answers:
+        if call.takes.stream:
+            return await _streamed(call, answers, telling)
+        return reply(telling.whole(await _all(answers)))
+
+
+@asynccontextmanager
+async def _asked(call: Asking, question: Question) -> AsyncGenerator[Answers]:
+    """`Questions.ask`, with its errors as refusals."""
+    try:
+        async with call.parts.questions.ask(question) as answers:
+            yield answers
+    except TooManyQuestions as error:
+        raise too_many() from error
+    except AnswersLost as error:
+        raise stopping() from error
+
+
+async def _all(answers: Answers) -> list[Step]:
+    """Raises `Refusal` for the first that is a failure."""
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            return [unwrapped(await answer) for answer in answers]
+    except TimeoutError as error:
+        raise too_late() from error
+
+
+async def _streamed(call: Completing, answers: Answers, telling: Telling) -> web.StreamResponse:
+    options = call.takes.stream_options
+    has_usage = options is not None and options.include_usage
+    return await AnswerStream(call.request, telling, has_usage=has_usage).run(answers)

@@ -1,0 +1,102 @@
+"""Metrics of a batch, named as TensorBoard tags.
+
+Suffix legend: `_B` trajectories of the batch.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from warren_gateway.coordinator.rollouts.groups import Group
+from warren_schemas.episode import Completed, EpisodeEnded
+
+TRAINER_TAGS = {
+    "loss:sum": "policy/loss",
+    "tokens:sum": "policy/tokens",
+    "ratio:mean": "policy/ratio_mean",
+    "ratio:max": "policy/ratio_max",
+    "kl_k3:mean": "policy/kl_k3",
+    "clip_frac:mean": "policy/clip_frac",
+    "kl_reference:mean": "policy/kl_reference",
+    "tis_truncated:mean": "policy/tis_truncated_frac",
+    "ess:mean": "policy/ess_frac",
+    "entropy:mean": "policy/entropy",
+    "value:mean": "critic/value",
+    "return:mean": "critic/return",
+    "value_error:mean": "critic/squared_error",
+    "grad_norm": "policy/grad_norm",
+    "learning_rate": "policy/learning_rate",
+}
+"""What the trainer answers, and the tag that people see."""
+
+
+def batch_metrics(groups: Sequence[Group]) -> dict[str, float]:
+    """Metrics of the groups of one step."""
+    pairs = [pair for group in groups for pair in group.completed]
+    if not pairs:
+        return {}
+    return {
+        **_rewards(groups, [outcome.reward for _, outcome in pairs]),
+        **_sequences([item for item, _ in pairs]),
+    }
+
+
+def trainer_metrics(answers: Sequence[dict[str, float]]) -> dict[str, float]:
+    """One step's answers as tags: sums added up, maxima of maxima, means weighted by tokens."""
+    values: dict[str, list[float]] = defaultdict(list)
+    weights: dict[str, list[float]] = defaultdict(list)
+    for answer in answers:
+        for name, value in answer.items():
+            if name in TRAINER_TAGS:
+                values[name].append(value)
+                weights[name].append(answer.get("tokens:sum", 1.0))
+    return {TRAINER_TAGS[name]: _reduce(name, values[name], weights[name]) for name in values}
+
+
+def _reduce(name: str, values: list[float], weights: list[float]) -> float:
+    if name.endswith(":sum"):
+        return float(sum(values))
+    return max(values) if name.endswith(":max") else float(np.average(values, weights=weights))
+
+
+def _rewards(groups: Sequence[Group], rewards: list[float]) -> dict[str, float]:
+    rewards_B = np.array(rewards)
+    same = [len({outcome.reward for _, outcome in group.completed}) < 2 for group in groups]
+    return {
+        "reward/mean": float(rewards_B.mean()),
+        "reward/std": float(rewards_B.std()),
+        "reward/min": float(rewards_B.min()),
+        "reward/max": float(rewards_B.max()),
+        "group/all_same_frac": float(np.mean(same)),
+        "group/all_same": float(sum(same)),
+    }
+
+
+def _sequences(items: list[EpisodeEnded]) -> dict[str, float]:
+    sampled_B = np.array([item.transcript.tokens.n_sampled for item in items])
+    turns_B = np.array([len(item.transcript.turns) for item in items])
+    truncated = [isinstance(i.outcome, Completed) and i.outcome.truncated for i in items]
+    return {
+        "seq/response_len": float(sampled_B.mean()),
+        "seq/response_len_max": float(sampled_B.max()),
+        "seq/turns": float(turns_B.mean()),
+        "seq/truncated_frac": float(np.mean(truncated)),
+        "episode/duration_s": float(np.mean([i.ended_s - i.started_s for i in items])),
+        "time/rollout_s": max(i.ended_s for i in items) - min(i.started_s for i in items),
+    }
+
+
+def staleness(groups: Sequence[Group], version: int) -> dict[str, float]:
+    """Optimizer steps between sampling the groups and training on them at `version`."""
+    lags = [version - group.oldest_version for group in groups]
+    return {"stale/lag_mean": float(np.mean(lags)), "stale/lag_max": float(max(lags))}
+
+
+def recorded_versions(groups: Sequence[Group]) -> dict[str, float]:
+    """Versions of the recording policy that sampled the groups; of each group its oldest token's."""
+    versions = [group.oldest_version for group in groups]
+    return {
+        "replay/version_mean": float(np.mean(versions)),
+        "replay/version_min": float(min(versions)),
+    }

@@ -1,0 +1,129 @@
+"""Credit: from the rewards of a batch's episodes to a weight for every sampled token.
+
+Where there is a critic the weights are the rewards themselves, and the trainer makes advantages.
+
+Suffixes: `_T` tokens of one sequence, `_K` turns of one episode.
+
+Invariants: a token that was not sampled weighs nothing; an episode whose turns can't be told apart
+in its tokens is left out, never guessed at.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warren_gateway.coordinator.learning.advantages import Floats, advantages
+from warren_gateway.coordinator.learning.batches import Datum
+from warren_gateway.coordinator.rollouts.groups import Group
+from warren_schemas.config import AlgorithmConfig, TurnCredit
+from warren_schemas.episode import Completed, EpisodeEnded
+from warren_schemas.transcript import Tokens, Transcript
+
+Member = tuple[EpisodeEnded, Completed]
+
+
+def credited(groups: Sequence[Group], algorithm: AlgorithmConfig) -> list[Datum]:
+    """The trajectories that carry a signal, with the advantage of each token."""
+    if algorithm.critic is not None:
+        return list(_rewards(groups))
+    if isinstance(algorithm.credit, TurnCredit):
+        return list(_by_turn(groups, algorithm, algorithm.credit.discount))
+    return list(_by_episode(groups, algorithm))
+
+
+def is_by_turn(algorithm: AlgorithmConfig) -> bool:
+    """Whether turns must be told apart."""
+    return algorithm.critic is not None or isinstance(algorithm.credit, TurnCredit)
+
+
+def _rewards(groups: Sequence[Group]) -> Iterator[Datum]:
+    """For a critic: each turn's reward at the turn's last token. No episode is compared with others."""
+    for item in (item for group in groups for item, _ in group.completed):
+        transcript = item.transcript
+        if is_separable(transcript):
+            weights_T = np.zeros(len(transcript.tokens), np.float32)
+            for place, turn in zip(_stretches(transcript.tokens), transcript.turns, strict=True):
+                weights_T[place.stop - 1] = turn.reward or 0.0
+            yield Datum(transcript.tokens, weights_T, item.spec.sampling.temperature)
+
+
+def _by_episode(groups: Sequence[Group], algorithm: AlgorithmConfig) -> Iterator[Datum]:
+    members = [group.completed for group in groups]
+    rewards = [np.array([outcome.reward for _, outcome in group]) for group in members]
+    for group, found in zip(members, advantages(rewards, algorithm.advantage), strict=True):
+        if found is None:
+            continue
+        for (item, _), advantage in zip(group, found.tolist(), strict=True):
+            tokens = item.transcript.tokens
+            if tokens.n_sampled:
+                weights_T = tokens.mask_T * np.float32(advantage)
+                yield Datum(tokens, weights_T, item.spec.sampling.temperature)
+
+
+def _by_turn(
+    groups: Sequence[Group], algorithm: AlgorithmConfig, discount: float
+) -> Iterator[Datum]:
+    """Turn k of an episode is compared with turn k of the other members that got that far."""
+    kept = [[i for i, _ in g.completed if is_separable(i.transcript)] for g in groups]
+    returns = [[turn_returns(item.transcript, discount) for item in group] for group in kept]
+    # One comparison for each group and turn, all of them one batch.
+    columns = [_columns(group) for group in returns]
+    flat = [column[~np.isnan(column)] for group in columns for column in group]
+    found = iter(advantages(flat, algorithm.advantage))
+    for items, group in zip(kept, columns, strict=True):
+        by_turn = [_scatter(column, next(found)) for column in group]
+        for member, item in enumerate(items):
+            transcript = item.transcript
+            weights_K = [float(column[member]) for column in by_turn][: len(transcript.turns)]
+            if any(weights_K):
+                weights_T = _spread(transcript.tokens, weights_K)
+                yield Datum(transcript.tokens, weights_T, item.spec.sampling.temperature)
+
+
+def n_inseparable(groups: Sequence[Group]) -> int:
+    """Episodes that credit by turn leaves out."""
+    members = [item for group in groups for item, _ in group.completed]
+    return sum(not is_separable(item.transcript) for item in members)
+
+
+def turn_returns(transcript: Transcript, discount: float) -> list[float]:
+    """G_k = Σ_{j ≥ k} discount^(j - k) r_j; a turn without a reward adds nothing."""
+    returns: list[float] = []
+    following = 0.0
+    for turn in reversed(transcript.turns):
+        following = (turn.reward or 0.0) + discount * following
+        returns.append(following)
+    return returns[::-1]
+
+
+def is_separable(transcript: Transcript) -> bool:
+    """Whether each turn is one stretch of sampled tokens."""
+    return len(_stretches(transcript.tokens)) == len(transcript.turns) > 0
+
+
+def _stretches(tokens: Tokens) -> list[slice]:
+    """Where the policy spoke."""
+    edges = np.flatnonzero(np.diff(tokens.mask_T, prepend=0, append=0)).tolist()
+    return [slice(begin, end) for begin, end in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def _columns(returns: Sequence[Sequence[float]]) -> list[Floats]:
+    """By turn, the returns of all members; NaN for those that ended before."""
+    return [np.array(column) for column in zip_longest(*returns, fillvalue=np.nan)]
+
+
+def _scatter(column: Floats, found: Floats | None) -> Floats:
+    """Advantages back at their members; 0 where there is no signal."""
+    spread = np.zeros_like(column)
+    if found is not None:
+        spread[~np.isnan(column)] = found
+    return spread
+
+
+def _spread(tokens: Tokens, weights_K: Sequence[float]) -> NDArray[np.float32]:
+    weights_T = np.zeros(len(tokens), np.float32)
+    for place, weight in zip(_stretches(tokens), weights_K, strict=True):
+        weights_T[place] = weight
+    return weights_T

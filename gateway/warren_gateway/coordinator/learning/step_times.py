@@ -1,0 +1,39 @@
+"""How long a step took, and what its time went to.
+
+Its parts follow each other and add up to `time/step_s`: waiting for a batch, the update, publishing the
+policy, writing a checkpoint. What is told here changes no decision.
+"""
+
+from warren_gateway.coordinator.progress import PendingStep
+from warren_gateway.coordinator.state import Memory
+from warren_schemas.training import OpDone
+
+
+def note(pending: PendingStep, outcome: OpDone, now_s: float) -> None:
+    """An op of the step was answered."""
+    if "grad_norm" in outcome.metrics:
+        pending.updated_s = now_s
+    if outcome.policy is not None:
+        pending.policy_s = now_s
+
+
+def start_clock(memory: Memory) -> None:
+    """A stage begins: its first step is counted from here."""
+    memory.rate_mark = (memory.now_s, memory.progress.n_episodes, memory.progress.n_tokens)
+
+
+def times(memory: Memory, pending: PendingStep) -> dict[str, float]:
+    """The times of a step that is published now; nothing where the step before is not known."""
+    before_s, end_s = memory.rate_mark[0], memory.now_s
+    if before_s == 0.0:
+        return {}
+    begun_s = max(before_s, pending.batched_s)
+    updated_s = max(begun_s, pending.updated_s)
+    policy_s = max(updated_s, pending.policy_s)
+    parts = {
+        "time/step_s": end_s - before_s,
+        "time/wait_s": begun_s - before_s,
+        "time/update_s": updated_s - begun_s,
+        "time/publish_s": policy_s - updated_s,
+    }
+    return parts | ({"time/checkpoint_s": end_s - policy_s} if end_s > policy_s else {})

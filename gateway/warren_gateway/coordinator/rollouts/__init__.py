@@ -1,0 +1,1 @@
+"""Rollouts: from the right to start a group to a group that is complete, failed or dropped."""

@@ -1,0 +1,86 @@
+"""When nothing works: the first failure is told at once, and a run that is in vain ends.
+
+A run goes on after failures. It ends once `limits.failed_groups` groups in a row came to nothing.
+A call that hangs takes its whole time limit, and each member is tried several times; so, as long as
+no episode of the run has completed, every failure of an environment counts as a member that failed,
+whichever attempt it was. Workers that are missing or die are waited for and count for nothing here.
+"""
+
+from warren_gateway.coordinator.rollouts.groups import Group
+from warren_gateway.coordinator.state import Memory
+from warren_schemas.episode import Failed, FailureKind
+from warren_schemas.events import WarningRaised
+
+_OF_THE_CONFIG = (
+    FailureKind.UNKNOWN_ENVIRONMENT,
+    FailureKind.ENVIRONMENT_CONFIG,
+    FailureKind.IMAGES_UNSUPPORTED,
+)
+_OF_ENVIRONMENTS = (
+    FailureKind.ENVIRONMENT_ERROR,
+    FailureKind.ENVIRONMENT_TIMEOUT,
+    FailureKind.ENVIRONMENT_CRASHED,
+    FailureKind.INVALID_REWARD,
+    FailureKind.NO_REWARD,
+)
+
+
+def note_failures(memory: Memory, environment: int, failure: Failed, n: int = 1) -> None:
+    """So many attempts have failed in this way."""
+    progress = memory.progress
+    if not progress.is_failure_told:
+        progress.is_failure_told = True
+        _tell_first(memory, environment, failure)
+    if failure.kind in _OF_ENVIRONMENTS and not _has_completed(memory):
+        progress.n_failures_at_first += n
+        progress.last_failure_at_first = failure.reason
+
+
+def note_group(memory: Memory, group: Group) -> str | None:
+    """A group is decided; the reason to end the run if this was one too many that came to nothing."""
+    progress = memory.progress
+    if not group.failures or group.completed:
+        progress.n_failed_groups_in_a_row = 0
+        return None
+    progress.n_failed_groups_in_a_row += 1
+    last = next(reversed(group.failures.values()))
+    is_last = progress.n_failed_groups_in_a_row >= memory.config.limits.failed_groups
+    return _reason(last.reason) if is_last or _is_hopeless(last) else None
+
+
+def n_failed(memory: Memory) -> int:
+    """Episodes of the run that failed so far, each attempt by itself."""
+    in_the_air = sum(group.n_failed_attempts for group in memory.groups.values())
+    return memory.progress.n_failed_episodes + in_the_air
+
+
+def reason_to_end(memory: Memory) -> str | None:
+    """Why to end a run of which no episode has completed."""
+    progress, config = memory.progress, memory.config
+    most = config.limits.failed_groups * config.algorithm.group_size
+    if progress.n_failures_at_first < most or _has_completed(memory):
+        return None
+    return _reason(progress.last_failure_at_first)
+
+
+def _has_completed(memory: Memory) -> bool:
+    """Whether any episode of the run has; those of open groups are not in the totals yet."""
+    return memory.progress.n_episodes > 0 or any(g.ended for g in memory.groups.values())
+
+
+def _tell_first(memory: Memory, environment: int, failure: Failed) -> None:
+    name = memory.config.environments[environment].name
+    message = (
+        f"an episode of {name} failed: {failure.reason}; the run goes on, and ends if"
+        f" {memory.config.limits.failed_groups} groups in a row come to nothing"
+    )
+    memory.emit(WarningRaised(message=message))
+
+
+def _is_hopeless(failure: Failed) -> bool:
+    """A failure that every episode of the run would meet: the config is wrong, or the model does not fit."""
+    return not failure.retryable and failure.kind in _OF_THE_CONFIG
+
+
+def _reason(failure: str) -> str:
+    return f"episodes fail: {failure}"

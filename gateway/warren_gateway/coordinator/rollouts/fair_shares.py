@@ -1,0 +1,119 @@
+"""Fair shares: how many episodes of an environment a run may have in the air.
+
+The live env workers have so many places for an environment (an owner's own ones have theirs, for his
+runs alone), and each run that plays it wants at most
+as many episodes in the air as its config allows. Places are shared evenly; what a run doesn't want
+goes to the others (max-min fairness, Bertsekas and Gallager, Data Networks, section 6.5.2). A run alone
+has all of them.
+
+Invariant: no run sends more episodes than it has places, plus one group; so nobody's episodes wait
+behind thousands of another run's, however many that one asked for. And no message fills more than a
+fraction of a worker, for what waits in the hands of a full worker can't be taken by one with room; nor
+does it hold more than a fraction of what each worker would have of the run, or some would have none.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from sqlmodel import Session, col, select
+
+from warren_gateway.coordinator.rollouts.ownership import place, played_by
+from warren_gateway.coordinator.run_leases import FINAL
+from warren_gateway.registry import Registry
+from warren_gateway.runs.newer_versions import readable_config
+from warren_gateway.store.tables import Run
+from warren_schemas.config import LiveSource, TrainConfig
+from warren_schemas.control import WorkerRole
+from warren_schemas.ids import RunId
+
+PLACES_OF_NOBODY = 64
+"""Counted while no env worker offers an environment; what was sent by then waits for the first one."""
+
+MESSAGES_TO_FILL = 8
+"""Messages of new episodes that the smallest of an environment's workers takes at the least."""
+
+MESSAGES_TO_EACH = 2
+"""Messages of new episodes for every worker, at the least, when a run fills what it may have."""
+
+Wants = Mapping[str, int]
+"""Most episodes in the air, by `ownership.place`."""
+
+
+class Shares:
+    """What the runs of all gateways want, and what the workers have."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self.wants: Mapping[RunId, Wants] = {}
+
+    def of(self, run: RunId) -> dict[str, int]:
+        """Episodes that this run may have in the air, by `ownership.place`."""
+        return {name: self._share(name) for name in self.wants.get(run, ())}
+
+    def message_sizes_of(self, run: RunId) -> dict[str, int]:
+        """Most new episodes in one message of this run, by `ownership.place`."""
+        return {
+            name: self._message_size(name, want) for name, want in self.wants.get(run, {}).items()
+        }
+
+    def _message_size(self, at: str, want: int) -> int:
+        places = self._places(at)
+        of_each = min(want, self._share(at)) // len(places)
+        return max(1, min(min(places) // MESSAGES_TO_FILL, of_each // MESSAGES_TO_EACH))
+
+    def _share(self, at: str) -> int:
+        wants = [own[at] for own in self.wants.values() if at in own]
+        return even_share(sum(self._places(at)), wants)
+
+    def _places(self, at: str) -> list[int]:
+        """Of each live worker that has any."""
+        places = (
+            worker.capacity // len(worker.offers)
+            for worker in self._registry.alive(WorkerRole.ENVIRONMENT)
+            if any(place(environment, worker.owner) == at for environment in worker.offers)
+        )
+        return [n for n in places if n] or [PLACES_OF_NOBODY]
+
+
+def even_share(n_places: int, wants: Iterable[int]) -> int:
+    """What each may have at most so that all together fit; `n_places` if all wants do."""
+    n_left, ascending = n_places, sorted(wants)
+    for i, want in enumerate(ascending):
+        share = n_left // (len(ascending) - i)
+        if want > share:
+            return share
+        n_left -= want
+    return n_places
+
+
+def look(session: Session, known: Mapping[RunId, Wants]) -> dict[RunId, Wants]:
+    """What the runs want that go on and don't wait for a worker; configs never change.
+
+    Of a run that only a newer gateway can read we can't tell.
+    """
+    is_moving = col(Run.state).not_in(FINAL), col(Run.waiting_for).is_(None)
+    ids = [RunId(run) for run in session.exec(select(Run.id).where(*is_moving))]
+    new = select(Run).where(col(Run.id).in_([run for run in ids if run not in known]))
+    read = {RunId(run.id): _wanted_by(run) for run in session.exec(new)}
+    return {run: known[run] if run in known else read[run] for run in ids}
+
+
+def _wanted_by(run: Run) -> Wants:
+    config = readable_config(run)
+    return {} if config is None else wanted(config, run.owner)
+
+
+def wanted(config: TrainConfig, owner: str) -> Wants:
+    """Most episodes that the run may have in the air by its own config."""
+    if not isinstance(config.source, LiveSource):
+        return {}
+    algorithm = config.algorithm
+    n_groups = (algorithm.max_staleness + 1) * algorithm.groups_per_step
+    wants = Counter[str]()
+    for environment in config.environments:
+        wants[place(environment.name, played_by(environment, owner))] += min(
+            n_groups * (environment.group_size or algorithm.group_size),
+            config.limits.in_flight,
+            environment.max_in_flight or config.limits.in_flight,
+        )
+    return wants

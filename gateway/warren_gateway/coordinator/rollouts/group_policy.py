@@ -1,0 +1,54 @@
+"""The run's policy for groups in which episodes fail (`algorithm.groups`).
+
+A failed episode is tried again, left out, or takes its group with it. It is never a reward of 0.
+Evaluations and demonstrations have groups of one: they are always tried again. An environment's own
+`max_failed_members` and `episode_attempts` go before what the run says.
+"""
+
+from warren_gateway.coordinator.rollouts.groups import Group
+from warren_gateway.coordinator.state import Memory
+from warren_schemas.config import AllMembers, Quorum, Retry
+from warren_schemas.episode import EpisodePurpose
+
+LEAST_MEMBERS = 2
+"""An episode can only be compared with another one."""
+
+
+def max_attempts(memory: Memory, group: Group) -> int:
+    """How often a member of this group is tried."""
+    own = memory.config.environments[group.environment].episode_attempts
+    if own is not None:
+        return own
+    is_quorum = isinstance(memory.config.algorithm.groups, Quorum)
+    if is_quorum and group.purpose is EpisodePurpose.TRAIN:
+        return 1
+    return memory.config.limits.episode_attempts
+
+
+def is_decided(memory: Memory, group: Group) -> bool:
+    """Whether nothing that may still come changes what becomes of the group."""
+    return group.is_complete or _has_failed(memory, group)
+
+
+def is_usable(memory: Memory, group: Group) -> bool:
+    """Whether a group that is decided can be trained on."""
+    least = LEAST_MEMBERS if group.purpose is EpisodePurpose.TRAIN else 1
+    return len(group.completed) >= least and not _has_failed(memory, group)
+
+
+def _has_failed(memory: Memory, group: Group) -> bool:
+    is_training = group.purpose is EpisodePurpose.TRAIN
+    return is_training and len(group.failures) > _most_failures(memory, group)
+
+
+def _most_failures(memory: Memory, group: Group) -> int:
+    own = memory.config.environments[group.environment].max_failed_members
+    if own is not None:
+        return own
+    match memory.config.algorithm.groups:
+        case AllMembers():
+            return 0
+        case Quorum(max_failing_rollouts=n_allowed):
+            return n_allowed
+        case Retry():
+            return group.n_members

@@ -1,0 +1,110 @@
+"""Groups of episodes in the air: who has ended, who failed, who must be started again.
+
+Invariant: each member ends at most once. An ending counts only if it belongs to the member's
+current attempt, so a duplicate, or a late ending of an attempt that was given up, changes nothing.
+"""
+
+from dataclasses import dataclass, field
+
+from warren_schemas.episode import Completed, EpisodeEnded, EpisodePurpose, Failed, FailureKind
+from warren_schemas.ids import EpisodeId, GroupId
+
+
+@dataclass(slots=True)
+class Group:
+    id: GroupId
+    number: int
+    purpose: EpisodePurpose
+    environment: int
+    task_index: int
+    min_version: int
+    deadline_s: float
+    attempts: list[int]
+    ended: dict[int, EpisodeEnded] = field(default_factory=dict[int, EpisodeEnded])
+    failures: dict[int, Failed] = field(default_factory=dict[int, Failed])
+    first_offset: int | None = None
+    """Offset of the first stream message that holds one of its endings."""
+    _oldest_version: int | None = None
+
+    @property
+    def n_members(self) -> int:
+        return len(self.attempts)
+
+    @property
+    def is_complete(self) -> bool:
+        return self.n_missing == 0
+
+    @property
+    def n_missing(self) -> int:
+        """Members in the air."""
+        return self.n_members - len(self.ended) - len(self.failures)
+
+    @property
+    def n_failed_attempts(self) -> int:
+        """Attempts that came to nothing, those of members that are in the air again among them."""
+        return sum(self.attempts) - self.n_members + len(self.failures)
+
+    @property
+    def missing(self) -> list[int]:
+        return [m for m in range(self.n_members) if not self.has_ended(m)]
+
+    def has_ended(self, member: int) -> bool:
+        return member in self.ended or member in self.failures
+
+    def episode(self, member: int) -> EpisodeId:
+        return EpisodeId(f"{self.id}.{member}")
+
+    @property
+    def completed(self) -> list[tuple[EpisodeEnded, Completed]]:
+        """The members with an outcome, in the order of their numbers."""
+        pairs = [(self.ended[m], self.ended[m].outcome) for m in sorted(self.ended)]
+        return [(item, outcome) for item, outcome in pairs if isinstance(outcome, Completed)]
+
+    @property
+    def oldest_version(self) -> int:
+        """The oldest policy version that sampled a token of any member of a complete group."""
+        if self._oldest_version is None:
+            self._oldest_version = self._find_oldest_version()
+        return self._oldest_version
+
+    def _find_oldest_version(self) -> int:
+        versions: list[int] = []
+        for item in self.ended.values():
+            tokens = item.transcript.tokens
+            sampled = tokens.versions_T[tokens.mask_T == 1]
+            if sampled.size:
+                versions.append(int(sampled.min()))
+        return min(versions, default=self.min_version)
+
+    def expects(self, item: EpisodeEnded) -> bool:
+        """Whether this ending is news."""
+        member = item.spec.member
+        return (
+            member < self.n_members
+            and not self.has_ended(member)
+            and item.envelope.attempt == self.attempts[member]
+        )
+
+    def take(self, item: EpisodeEnded, offset: int | None, *, max_attempts: int) -> bool:
+        """Note an expected ending; True when the member must be started again instead."""
+        if self.first_offset is None:
+            self.first_offset = offset
+        if isinstance(item.outcome, Completed):
+            self.ended[item.spec.member] = item
+            return False
+        return self.fail(item.spec.member, item.outcome, max_attempts=max_attempts)
+
+    def fail(self, member: int, failure: Failed, *, max_attempts: int) -> bool:
+        """Note a failure; True when the member must be started again."""
+        if failure.retryable and self.attempts[member] < max_attempts:
+            self.attempts[member] += 1
+            return True
+        self.failures[member] = failure
+        return False
+
+
+def timed_out(episode_s: float) -> Failed:
+    return Failed(
+        kind=FailureKind.DEADLINE,
+        reason=f"the episode had not ended {episode_s:g} s after its start (limits.episode_s)",
+    )

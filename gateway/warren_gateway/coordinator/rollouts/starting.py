@@ -1,0 +1,100 @@
+"""What starts an episode: its task, seed, policy and sampling, all from the run's config.
+
+Invariant: attempts of one member differ in number, deadline and policy version, and in nothing else.
+"""
+
+import hashlib
+
+from warren_gateway.coordinator.rollouts.groups import Group
+from warren_gateway.coordinator.rollouts.ownership import played_by
+from warren_gateway.coordinator.state import Memory
+from warren_schemas.config import EnvironmentConfig, Sampling, SplitConfig
+from warren_schemas.envelope import Envelope
+from warren_schemas.episode import EpisodePurpose, EpisodeSpec, PolicyRef, StartEpisode, TaskRef
+
+RECOVERIES = 3
+"""How often an episode moves house; one that goes on losing its env workers may be what kills them."""
+
+
+def start_item(
+    memory: Memory, group: Group, environment: EnvironmentConfig, member: int
+) -> StartEpisode:
+    """The message that starts this member's next attempt."""
+    return StartEpisode(
+        envelope=Envelope(
+            run=memory.run,
+            episode=group.episode(member),
+            attempt=group.attempts[member],
+            deadline_s=group.deadline_s,
+        ),
+        spec=EpisodeSpec(
+            group=group.id,
+            member=member,
+            purpose=group.purpose,
+            environment=environment.name,
+            owner=played_by(environment, memory.owner),
+            environment_config=environment.config,
+            task=_task(memory, group, environment),
+            seed=_seed(memory.config.seed, group),
+            policy=policy(memory, group.purpose),
+            sampling=_sampling(memory, environment, group.purpose),
+            max_turns=environment.max_turns,
+            reward_rules=environment.reward_rules,
+            tool_format=environment.tool_format,
+            secrets=tuple(dict.fromkeys((*memory.config.secrets, *environment.secrets))),
+            n_recoveries_left=RECOVERIES if environment.recover == "replay" else 0,
+        ),
+    )
+
+
+def _task(memory: Memory, group: Group, environment: EnvironmentConfig) -> TaskRef:
+    name = _split(environment, group.purpose)
+    split = environment.splits.get(name, SplitConfig())
+    return TaskRef(
+        split=name,
+        index=group.task_index,
+        order_seed=memory.config.seed,
+        shuffle=split.shuffle,
+        num_samples=split.num_samples,
+    )
+
+
+def episode_s(memory: Memory, environment: int) -> float:
+    """How long an episode may take."""
+    return memory.config.environments[environment].episode_s or memory.config.limits.episode_s
+
+
+def policy(memory: Memory, purpose: EpisodePurpose) -> PolicyRef:
+    """Which version plays."""
+    evaluation = memory.progress.evaluation
+    if purpose is EpisodePurpose.EVALUATE and evaluation is not None:
+        version, url, pinned = evaluation.version, evaluation.policy_url, True
+    else:
+        version, url, pinned = memory.policy_version, memory.policy_url, False
+    return PolicyRef(
+        model=memory.model,
+        base_model=memory.spec.base_model,
+        min_version=version,
+        url=url,
+        pinned=pinned,
+    )
+
+
+def _sampling(memory: Memory, environment: EnvironmentConfig, purpose: EpisodePurpose) -> Sampling:
+    sampling = environment.sampling.applied_to(memory.config.sampling)
+    if purpose is EpisodePurpose.EVALUATE and memory.config.evaluation:
+        temperature = memory.config.evaluation.temperature
+        return sampling.model_copy(update={"temperature": temperature})
+    return sampling
+
+
+def _split(environment: EnvironmentConfig, purpose: EpisodePurpose) -> str:
+    if purpose is EpisodePurpose.EVALUATE and environment.evaluation_split:
+        return environment.evaluation_split
+    return environment.split
+
+
+def _seed(run_seed: int, group: Group) -> int:
+    """The same for all members of a group, and for the same task of the same run config."""
+    what = f"{run_seed}/{group.purpose}/{group.environment}/{group.task_index}"
+    return int.from_bytes(hashlib.blake2b(what.encode(), digest_size=7).digest())

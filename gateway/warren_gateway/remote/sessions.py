@@ -1,0 +1,146 @@
+"""All sessions of this gateway: who comes in, who is still inside, and when somebody has to go.
+
+Invariants: a worker is in one session at most (a second conversation ends the first, which may be
+half-open, and begins when that has handed everything back); a revoked key ends its conversations
+within `KEY_S`; the number of sessions is bounded.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from aiohttp import web
+
+from warren_broker.port import Broker
+from warren_broker.remote.frames import (
+    OUT_OF_ORDER,
+    PROTOCOL,
+    REPLACED,
+    REVOKED,
+    WRONG_PROTOCOL,
+    Hello,
+    Welcome,
+    pack,
+)
+from warren_gateway.remote.issued import Issued
+from warren_gateway.remote.owner_grants import OwnerGrants
+from warren_gateway.remote.session import (
+    MAX_BYTES,
+    MAX_CALLS,
+    Misconduct,
+    RemoteSession,
+    read_frame,
+    receive,
+)
+from warren_gateway.runs.service import Runs
+from warren_gateway.store.store import StoreUnavailable
+
+HELLO_S = 10.0
+KEY_S = 10.0
+"""How often a key is looked at again."""
+EVICTION_S = 10.0
+MAX_ROOMS = 64
+MAX_ROOMS_OF_OWNER = 32
+
+log = logging.getLogger(__name__)
+
+IsStillGood = Callable[[], Awaitable[bool]]
+
+
+class Full(Exception):
+    """There is no room; says for whom."""
+
+
+@dataclass(eq=False)
+class _Guest:
+    socket: web.WebSocketResponse
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class RemoteSessions:
+    def __init__(self, broker: Broker, runs: Runs) -> None:
+        self._broker = broker
+        self._runs = runs
+        self._issued = Issued()
+        self._guests: dict[tuple[str, str], _Guest] = {}
+        self._n_inside = Counter[str]()
+
+    def require_place(self, owner: str) -> None:
+        """Raises `Full`."""
+        if self._n_inside.total() >= MAX_ROOMS:
+            raise Full(f"this gateway serves {MAX_ROOMS} remote workers, and no more")
+        if self._n_inside[owner] >= MAX_ROOMS_OF_OWNER:
+            raise Full(f"you have {MAX_ROOMS_OF_OWNER} remote workers here, and may have no more")
+
+    async def serve(
+        self, socket: web.WebSocketResponse, owner: str, is_still_good: IsStillGood
+    ) -> None:
+        """One conversation, from its hello to its end. Raises `Misconduct`."""
+        self._n_inside[owner] += 1
+        try:
+            hello = await _hello(socket)
+            await self._serve(socket, owner, hello.worker, is_still_good)
+        finally:
+            self._n_inside[owner] -= 1
+
+    async def _serve(
+        self, socket: web.WebSocketResponse, owner: str, worker: str, is_still_good: IsStillGood
+    ) -> None:
+        guest = await self._take_place((owner, worker), socket)
+        watching = asyncio.create_task(_watch_key(socket, is_still_good), name="watch a key")
+        log.info("env worker %s of %s is connected", worker, owner)
+        try:
+            welcome = Welcome(owner=owner, max_calls=MAX_CALLS, max_bytes=MAX_BYTES)
+            await socket.send_bytes(pack(welcome))
+            runs = partial(self._runs.owned, owner)
+            grants = OwnerGrants(owner, worker, self._issued, runs)
+            await RemoteSession(socket, self._broker, grants).run()
+        finally:
+            watching.cancel()
+            guest.gone.set()
+            if self._guests.get((owner, worker)) is guest:
+                del self._guests[owner, worker]
+            log.info("env worker %s of %s is gone", worker, owner)
+
+    async def _take_place(self, name: tuple[str, str], socket: web.WebSocketResponse) -> _Guest:
+        """Turn out whoever is in there under this name, and wait until he has left everything."""
+        while (before := self._guests.get(name)) is not None:
+            await before.socket.close(code=REPLACED, message=b"this worker has connected anew")
+            async with asyncio.timeout(EVICTION_S):
+                await before.gone.wait()
+        guest = self._guests[name] = _Guest(socket)
+        return guest
+
+
+async def _hello(socket: web.WebSocketResponse) -> Hello:
+    try:
+        async with asyncio.timeout(HELLO_S):
+            data = await receive(socket)
+    except TimeoutError as error:
+        raise Misconduct(OUT_OF_ORDER, f"no hello within {HELLO_S:g} s") from error
+    if data is None:
+        raise ConnectionResetError("it hung up before it said hello")
+    frame, _ = read_frame(data)
+    if not isinstance(frame, Hello):
+        raise Misconduct(OUT_OF_ORDER, f"a conversation begins with hello, not with {frame.kind}")
+    if frame.protocol != PROTOCOL:
+        raise Misconduct(
+            WRONG_PROTOCOL,
+            f"this gateway speaks protocol {PROTOCOL}, the worker {frame.protocol}; use the same version",
+        )
+    return frame
+
+
+async def _watch_key(socket: web.WebSocketResponse, is_still_good: IsStillGood) -> None:
+    while True:
+        await asyncio.sleep(KEY_S)
+        try:
+            if await is_still_good():
+                continue
+        except StoreUnavailable:
+            continue  # it was good, and nobody can tell now
+        await socket.close(code=REVOKED, message=b"this API key was revoked")
+        return

@@ -1,0 +1,295 @@
+"""Runs as their owners see them: submit, look, list, cancel.
+
+Invariants
+- A run, its model and its first event become true in one transaction.
+- The same idempotency key of the same owner gives the same run, also when it comes twice at once.
+- Whoever is not the owner sees nothing: another owner's run does not exist.
+- Streams are made after the commit: a gateway that dies in between leaves none that nobody knows.
+"""
+
+import asyncio
+import logging
+import shutil
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import Session, col, select
+
+from warren_broker.errors import BrokerError
+from warren_broker.port import Broker
+from warren_broker.topology import Stream, run_events
+from warren_gateway.probe import within
+from warren_gateway.runs.checkpoints import list_checkpoints, newest_size, require_checkpoint
+from warren_gateway.runs.deleting import RunInUse, delete_run
+from warren_gateway.runs.owned import owned_run, owned_runs
+from warren_gateway.runs.sources import require_source
+from warren_gateway.runs.streams import recording
+from warren_gateway.runs.views import run_view
+from warren_gateway.store.outbox import Relay, is_unsent, post
+from warren_gateway.store.store import Store
+from warren_gateway.store.tables import Model, Run
+from warren_schemas.config import TrainConfig
+from warren_schemas.envelope import Envelope
+from warren_schemas.events import RunEvent, RunState, StateChanged
+from warren_schemas.http import CheckpointList, RunView, SubmitRun
+from warren_schemas.ids import RunId, new_model_id, new_run_id
+from warren_schemas.tensorboard.about import folder_name
+from warren_schemas.training import ModelSpec
+
+DECLARE_S = 5.0
+"""How long a submission waits for a broker that is away."""
+
+log = logging.getLogger(__name__)
+
+
+class NoSuchRun(LookupError):
+    """There is no such run, or it belongs to somebody else."""
+
+
+class RunHasEnded(Exception):
+    """What was asked for makes no sense any more."""
+
+    def __init__(self, run: str, state: RunState) -> None:
+        super().__init__(run, state)
+        self.run = run
+        self.state = state
+
+
+class KeyReused(Exception):
+    """The idempotency key already names a run with another config."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(run)
+        self.run = run
+
+
+class Notified(Protocol):
+    """Somebody who takes care of runs: the coordinators, the metrics consumer."""
+
+    def notify(self, run: RunId, /) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LiveModel:
+    id: str
+    epoch: int
+
+
+class Runs:
+    def __init__(
+        self,
+        store: Store,
+        broker: Broker,
+        relay: Relay,
+        *,
+        runs_dir: Path,
+        followers: Sequence[Notified],
+    ) -> None:
+        self._store = store
+        self._broker = broker
+        self._relay = relay
+        self._runs_dir = runs_dir
+        self._followers = followers
+
+    async def submit(self, owner: str, body: SubmitRun) -> tuple[RunView, bool]:
+        """The run, and whether it is new.
+
+        A broker that is away doesn't matter: the run waits for it. Raises `KeyReused`,
+        `UnusableSource`, `UnusableCheckpoint`, `StoreUnavailable`.
+        """
+        known = await self._known(owner, body)
+        if known is not None:
+            return known, False
+        await self._store.transact(
+            lambda session: require_source(session, owner, body.config),
+        )
+        run = _new_row(owner, body)
+        try:
+            await self._store.transact(partial(_insert, run, body.config))
+        except IntegrityError:  # the same key, a moment earlier
+            known = await self._known(owner, body)
+            if known is None:
+                raise
+            return known, False
+        await self._declare(recording(run.id, body.config), run_events(run.id))
+        self._announce(RunId(run.id))
+        return self._view(run), True
+
+    async def require_usable(self, owner: str, config: TrainConfig) -> int | None:
+        """Raise what `submit` would; store nothing. Bytes of a checkpoint of such a model, if known."""
+
+        def look(session: Session) -> int | None:
+            require_source(session, owner, config)
+            require_checkpoint(session, owner, config)
+            return newest_size(session, owner, config)
+
+        return await self._store.transact(look)
+
+    async def show(self, owner: str, run: str) -> RunView:
+        """Raises `NoSuchRun`, `StoreUnavailable`."""
+        return self._view(await self._store.transact(partial(_get, owner, run)))
+
+    async def has_unsent_events(self, run: str) -> bool:
+        """Whether an event of the run may not be in its stream yet. Raises `StoreUnavailable`."""
+        return await self._store.transact(lambda session: is_unsent(session, run_events(run)))
+
+    async def newest(self, owner: str, state: RunState | None, limit: int) -> list[RunView]:
+        """The newest runs, newest first. Raises `StoreUnavailable`."""
+        rows = await self._store.transact(partial(_newest, owner, state, limit))
+        return [self._view(row) for row in rows]
+
+    async def cancel(self, owner: str, run: str) -> RunView:
+        """Ask for the end of a run; asking again, or when it is cancelled, changes nothing.
+
+        Raises `NoSuchRun`, `RunHasEnded`, `StoreUnavailable`.
+        """
+        row = await self._store.transact(partial(_cancel, owner, run))
+        for follower in self._followers:
+            follower.notify(RunId(run))
+        return self._view(row)
+
+    async def checkpoints(self, owner: str, run: str) -> CheckpointList:
+        """What is kept of the run's model. Raises `NoSuchRun`, `StoreUnavailable`."""
+        return await self._store.transact(
+            lambda session: list_checkpoints(session, _get(owner, run, session))
+        )
+
+    async def delete(self, owner: str, run: str) -> None:
+        """Delete a run that is over: what is here at once, its model's files by a trainer.
+
+        Raises `NoSuchRun`, `RunInUse`, `StoreUnavailable`.
+        """
+        view = await self.show(owner, run)
+        if view.config is None:
+            raise RunInUse(f"{run} is of a newer gateway; ask that one to delete it")
+        await self._store.transact(lambda session: delete_run(session, _get(owner, run, session)))
+        self._relay.notify()
+        folder = self._runs_dir / folder_name(view.name, view.id)
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        try:
+            streams = (recording(run, view.config), run_events(run))
+            await within(DECLARE_S, self._broker.delete(*streams))
+        except BrokerError as error:  # their retention ends them as well
+            log.warning("the streams of %s were not deleted: %s", run, error)
+
+    async def owned(self, owner: str, runs: Collection[str]) -> set[str]:
+        """Those of these runs that belong to this owner."""
+        return await self._store.transact(lambda session: owned_runs(session, owner, runs))
+
+    async def live_models(self, owner: str) -> list[LiveModel]:
+        """Models of this owner's runs that are still trained."""
+        return await self._store.transact(partial(_live_models, owner))
+
+    async def _known(self, owner: str, body: SubmitRun) -> RunView | None:
+        """The run that this idempotency key has already made."""
+        key = body.idempotency_key
+        if key is None:
+            return None
+        row = await self._store.transact(partial(_find, owner, key))
+        if row is None:
+            return None
+        view = self._view(row)
+        if view.config != body.config:
+            raise KeyReused(view.id)
+        return view
+
+    async def _declare(self, *streams: Stream) -> None:
+        """For whoever follows the run from its first moment; its coordinator makes sure of it."""
+        try:
+            await within(DECLARE_S, self._broker.declare(*streams))
+        except BrokerError as error:
+            log.warning("a run was submitted while the broker is away: %s", error)
+
+    def _announce(self, run: RunId) -> None:
+        self._relay.notify()
+        for follower in self._followers:
+            follower.notify(run)
+
+    def _view(self, row: Run) -> RunView:
+        return run_view(row, self._runs_dir)
+
+
+def _new_row(owner: str, body: SubmitRun) -> Run:
+    return Run(
+        id=new_run_id(),
+        owner=owner,
+        name=body.config.name,
+        idempotency_key=body.idempotency_key,
+        config=body.config.model_dump(mode="json"),
+        state=RunState.QUEUED,
+        n_steps=body.config.limits.steps,
+        created_s=time.time(),
+    )
+
+
+def _insert(run: Run, config: TrainConfig, session: Session) -> None:
+    checkpoint_url = require_checkpoint(session, run.owner, config)
+    session.add(run)
+    session.flush()
+    session.add(_model_row(run, config, checkpoint_url))
+    queued = StateChanged(state=RunState.QUEUED)
+    envelope = Envelope(run=RunId(run.id))
+    post(session, run_events(run.id), RunEvent(envelope=envelope, at_s=run.created_s, body=queued))
+
+
+def _model_row(run: Run, config: TrainConfig, checkpoint_url: str | None) -> Model:
+    spec = ModelSpec(
+        base_model=config.model.base,
+        update=config.model.update,
+        seed=config.seed,
+        deterministic=config.model.deterministic,
+        critic=config.algorithm.critic is not None,
+    )
+    return Model(
+        id=new_model_id(),
+        run_id=run.id,
+        base_model=spec.base_model,
+        spec=spec.model_dump(mode="json"),
+        checkpoint_url=checkpoint_url,
+    )
+
+
+def _find(owner: str, key: str, session: Session) -> Run | None:
+    query = select(Run).where(col(Run.owner) == owner, col(Run.idempotency_key) == key)
+    return session.exec(query).one_or_none()
+
+
+def _get(owner: str, run: str, session: Session) -> Run:
+    row = owned_run(session, owner, run)
+    if row is None:
+        raise NoSuchRun(run)
+    return row
+
+
+def _newest(owner: str, state: RunState | None, limit: int, session: Session) -> list[Run]:
+    query = select(Run).where(col(Run.owner) == owner)
+    if state is not None:
+        query = query.where(col(Run.state) == state)
+    return list(session.exec(query.order_by(col(Run.id).desc()).limit(limit)))
+
+
+def _cancel(owner: str, run: str, session: Session) -> Run:
+    row = owned_run(session, owner, run, for_update=True)
+    if row is None:
+        raise NoSuchRun(run)
+    state = RunState(row.state)
+    if state is RunState.CANCELLED:
+        return row
+    if state.is_final:
+        raise RunHasEnded(run, state)
+    row.is_cancel_requested = True
+    return row
+
+
+def _live_models(owner: str, session: Session) -> list[LiveModel]:
+    query = (
+        select(Model)
+        .join(Run, col(Run.id) == col(Model.run_id))
+        .where(col(Run.owner) == owner, col(Model.is_closed).is_(False))
+    )
+    return [LiveModel(model.id, model.epoch) for model in session.exec(query)]

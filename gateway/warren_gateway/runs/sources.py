@@ -1,0 +1,25 @@
+"""What a run may be made to replay."""
+
+from sqlmodel import Session
+
+from warren_gateway.runs.owned import owned_run
+from warren_schemas.config import RecordedSource, TrainConfig
+
+
+class UnusableSource(Exception):
+    """`source` names nothing that can be replayed; says what and why."""
+
+
+def require_source(session: Session, owner: str, config: TrainConfig) -> None:
+    """Raises `UnusableSource` unless the config's source is live, or a recording of this owner's."""
+    if not isinstance(config.source, RecordedSource):
+        return
+    name = config.source.run
+    row = owned_run(session, owner, name)
+    if row is None:
+        raise UnusableSource(f"there is no run {name} whose trajectories could be replayed")
+    recorder = TrainConfig.model_validate(row.config)
+    if isinstance(recorder.source, RecordedSource):
+        raise UnusableSource(
+            f"{name} is a replay itself and recorded nothing; replay {recorder.source.run} instead"
+        )

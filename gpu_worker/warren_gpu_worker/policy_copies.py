@@ -1,0 +1,97 @@
+"""Copies of the newest policies in the memory of this host, for the samplers on it.
+
+Where policies lie in a store that is no disk of this host, a trainer leaves the newest one of each of
+its models here as well, and a sampler beside it takes it from here: not a byte of it comes through the
+network, and the files are mapped, not read. (On a local disk the kernel's cache does the same.)
+
+Invariants:
+- The store has a policy before anybody hears of it, so nothing depends on a copy: one that is not
+  there, or goes while it is read, only costs the way to the store.
+- A copy is whole or not there, since it appears by one rename.
+- Copies take at most half of the memory that is free, and are gone when their trainer is (`scratch`).
+- What another user put there is never read.
+"""
+
+import hashlib
+import logging
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from shutil import disk_usage
+
+from warren_gpu_worker.memory_folder import Scratch, default_parent
+
+_KIND = "warren-policies"
+_STAGE = "stage"
+
+log = logging.getLogger(__name__)
+
+
+class LocalCopies:
+    """Those of one trainer; `parent` is a folder in memory."""
+
+    def __init__(self, parent: Path | None = None) -> None:
+        self._parent = parent
+        self._scratch: Scratch | None = None
+        self._newest: dict[str, Path] = {}
+
+    def close(self) -> None:
+        if self._scratch:
+            self._scratch.close()
+
+    def stage(self, url: str, size_bytes: int, write: Callable[[Path], object]) -> Path | None:
+        """A folder filled by `write`, which nobody sees yet; None where there is no room for it."""
+        try:
+            stage = self._folder() / _STAGE
+            shutil.rmtree(stage, ignore_errors=True)
+            if size_bytes > disk_usage(stage.parent).free // 2:
+                log.info("no room in memory for a copy of %s (%d bytes)", url, size_bytes)
+                return None
+            stage.mkdir()
+            write(stage)
+        except OSError as error:  # somebody else took the room meanwhile, perhaps
+            log.warning("no copy of %s in memory: %s", url, error)
+            return None
+        return stage
+
+    def show(self, url: str, stage: Path) -> None:
+        """Let samplers see what was staged, in the place of the model's last one."""
+        place = stage.with_name(_name(url))
+        policies, _, _ = url.rpartition("/")
+        try:
+            shutil.rmtree(place, ignore_errors=True)
+            os.rename(stage, place)
+        except OSError as error:
+            log.warning("no copy of %s in memory: %s", url, error)
+            return
+        last = self._newest.get(policies)
+        self._newest[policies] = place
+        if last and last != place:
+            shutil.rmtree(last, ignore_errors=True)
+
+    def drop(self, policies: str) -> None:
+        """Nobody trains the model here any more whose policies lie below this URL."""
+        if place := self._newest.pop(policies, None):
+            shutil.rmtree(place, ignore_errors=True)
+
+    def _folder(self) -> Path:
+        """Made for the first copy: most trainers leave none."""
+        self._scratch = self._scratch or Scratch(_KIND, self._parent)
+        return self._scratch.folder
+
+
+def find_copy(url: str, parent: Path | None = None) -> Path | None:
+    """Where a trainer of this user on this host left a copy, if one did."""
+    for place in (parent or default_parent()).glob(f"{_KIND}-*/{_name(url)}"):
+        try:
+            is_ours = place.stat().st_uid == place.parent.stat().st_uid == os.geteuid()
+        except OSError:  # gone meanwhile
+            continue
+        if is_ours:
+            return place
+    return None
+
+
+def _name(url: str) -> str:
+    return hashlib.sha256(url.encode()).hexdigest()[:32]

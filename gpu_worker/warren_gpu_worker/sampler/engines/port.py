@@ -1,0 +1,173 @@
+"""The engine port: token ids in, token ids out; it knows policies but neither chat nor broker.
+
+An engine decodes many requests at once and joins newcomers to those under way. One `step` gives
+running requests their next token. Weights may change between two steps with requests in flight, and
+every token names the version of the weights that made it. What was cached under the old weights
+stays for the requests that have it (or is computed anew under the new ones, where that is asked
+for), and is never shared with a request that comes later. The pause between two calls is the only
+pause that there is: whoever does not step has paused the engine.
+
+Logprobs are those of the distribution that the token was really drawn from: logits divided by the
+temperature (after the repetition penalty), cut to the `top_k` most probable, then to the smallest
+set that reaches `top_p`, then to what has `min_p` of the most probable one, renormalized. At temperature 0 the most probable token is taken, and its logprob is that of the
+untempered softmax over the whole vocabulary, because a logprob of 0 would tell nothing.
+
+Legend: `_T` tokens of one sequence, `_B` rows of a batch, `_V` the vocabulary.
+
+Invariants: every submitted request is answered by exactly one `Completion` or `Refusal`, unless it
+is cancelled, which is answered by nothing; one bad request never costs another one its answer.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warren_schemas.config import Sampling
+from warren_schemas.episode import FailureKind, FinishReason
+
+if TYPE_CHECKING:
+    from warren_gpu_worker.base_models.vision_inputs import Placed
+    from warren_gpu_worker.weights import PolicyFiles
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyKey:
+    """Whose weights: the live ones of a model, which move on, or one version of it that stays."""
+
+    model: str
+    pinned_version: int | None = None
+    """None: the live weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    id: int
+    """Chosen by the caller, never used twice."""
+    policy: PolicyKey
+    """Must have been loaded."""
+    prompt_ids_T: NDArray[np.int32]
+    sampling: Sampling
+    priority: int = 0
+    """Of what waits, the lowest goes first."""
+    pictures: "tuple[Placed, ...]" = ()
+    """Images in their places, in order; the prompt has image tokens there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What was sampled, the end-of-turn token or stop string included."""
+
+    id: int
+    ids_T: NDArray[np.int32]
+    logprobs_T: NDArray[np.float32]
+    versions_T: NDArray[np.int32]
+    finish: FinishReason
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request gets no completion."""
+
+    id: int
+    kind: FailureKind
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatistics:
+    n_running: int
+    n_waiting: int
+    n_policies: int
+    """Policies loaded, base weights not counted."""
+    policy_bytes: int
+    n_tokens: int
+    """Tokens sampled so far."""
+    n_steps: int
+    n_prompt_tokens: int = 0
+    """Of requests that have their first token."""
+    n_cached_tokens: int = 0
+    """Of these, how many were found in the cache."""
+
+
+class PolicyUnusable(ValueError):
+    """These files don't fit this base model; says how."""
+
+
+class Engine(Protocol):
+    """One base model and many policies on it; for one thread."""
+
+    @property
+    def context_length(self) -> int:
+        """Most tokens of prompt and completion together."""
+        ...
+
+    @property
+    def caches_prefixes(self) -> bool:
+        """Whether a prompt that begins like one before it is computed from where they part."""
+        ...
+
+    @property
+    def has_work(self) -> bool: ...
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        """Take requests; what can't be served is refused by the next `step`."""
+        ...
+
+    def step(self) -> list[Completion | Refusal]:
+        """One more token for all that run, newcomers included; the answers that are now complete."""
+        ...
+
+    def cancel(self, ids: Collection[int]) -> None:
+        """Forget these requests; unknown ones are no error."""
+        ...
+
+    def has_requests(self, policy: PolicyKey) -> bool:
+        """Whether any submitted request of this policy is neither answered nor cancelled."""
+        ...
+
+    def version_of(self, policy: PolicyKey) -> int | None:
+        """The version that is loaded; None when there is none."""
+        ...
+
+    def load(
+        self,
+        policy: PolicyKey,
+        version: int,
+        files: "PolicyFiles | None",
+        *,
+        recompute: bool = False,
+    ) -> None:
+        """Make this the policy's weights from the next step on; None stands for the base model's.
+
+        A policy is a set of full weights or an adapter, for as long as it is known. With `recompute`,
+        what its requests have cached is computed anew. Policies that nobody uses may be unloaded to
+        make room. Raises `PolicyUnusable`, and then nothing has changed.
+        """
+        ...
+
+    def unload(self, policy: PolicyKey) -> None:
+        """Drop the weights; the policy must have no requests. Unknown ones are no error."""
+        ...
+
+    def statistics(self) -> EngineStatistics: ...
+
+
+@runtime_checkable
+class Sleeper(Protocol):
+    """An engine that can lend its device's memory to somebody else.
+
+    Requests stay where they are: those that run go on after `wake`, under the same weights, with
+    what they had cached computed anew. In between nothing else of the engine may be called but
+    `statistics`.
+    """
+
+    def sleep(self) -> None:
+        """Free the memory: weights go to the host, what is cached is forgotten."""
+        ...
+
+    def wake(self) -> None:
+        """Take the memory back, with the weights that were there."""
+        ...

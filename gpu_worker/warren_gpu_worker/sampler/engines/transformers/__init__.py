@@ -1,0 +1,1 @@
+"""The engine on plain transformers: runs wherever torch does."""

@@ -1,0 +1,177 @@
+"""What the supervisor and its sampling child say to each other; pickled, for both are one program.
+
+supervisor -> child    Orders
+child -> supervisor    Ready or Broken once, then Reports
+
+Legend: `_T` tokens of one sequence.
+
+Arrays travel as bytes: pickling small arrays as arrays takes five times as long.
+"""
+
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warren_gpu_worker.sampler.engines.port import EngineStatistics, PolicyKey, Refusal
+from warren_schemas.config import Sampling
+from warren_schemas.episode import FinishReason
+
+Message = tuple[str, str] | tuple[str, str, int]
+"""Role, content, and how many images come before it, where there are any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """The images of a transcript, those of messages that are not among the tokens included."""
+
+    files: tuple[str, ...]
+    """In base64."""
+    mask: bytes
+    """uint8 for each token so far: 1 where the policy sampled it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySource:
+    """The weights that a turn needs: at least this version, which lies there."""
+
+    key: PolicyKey
+    version: int
+    url: str | None
+    """None: the base model's own weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRequest:
+    """The policy's turn in one transcript."""
+
+    id: int
+    policy: PolicySource
+    ids_T: NDArray[np.int32]
+    """The transcript's tokens so far; empty before the first turn."""
+    messages: tuple[Message, ...]
+    """Those that are not among the tokens yet."""
+    sampling: Sampling
+    forced_action: str | None
+    priority: int = 0
+    """Of what waits, the lowest goes first."""
+    is_plain: bool = False
+    """No chat template: the prompt is the tokens, or else the text of the one message."""
+    images: Images | None = None
+
+    def __reduce__(self) -> "tuple[Callable[..., TurnRequest], tuple[object, ...]]":
+        tokens = self.ids_T.tobytes()
+        rest = (
+            self.messages, self.sampling, self.forced_action, self.priority, self.is_plain,
+            self.images,
+        )  # fmt: skip
+        return _request_from_bytes, (self.id, self.policy, tokens, *rest)
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedTurn:
+    """A finished turn: the tokens that follow those of the request."""
+
+    id: int
+    prompt_ids_T: NDArray[np.int32]
+    """Rendered, not sampled: the rest of the last turn, the new messages, the turn's opening."""
+    ids_T: NDArray[np.int32]
+    logprobs_T: NDArray[np.float32]
+    versions_T: NDArray[np.int32]
+    text: str
+    """The policy's words, without the end-of-turn token or stop string."""
+    finish: FinishReason
+
+    def __reduce__(self) -> "tuple[Callable[..., FinishedTurn], tuple[object, ...]]":
+        prompt, ids = self.prompt_ids_T.tobytes(), self.ids_T.tobytes()
+        logprobs, versions = self.logprobs_T.tobytes(), self.versions_T.tobytes()
+        rest = (self.text, self.finish.value)
+        return _finished_from_bytes, (self.id, prompt, ids, logprobs, versions, *rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A model's live weights have a newer version."""
+
+    model: str
+    version: int
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    requests: list[TurnRequest] = field(default_factory=list[TurnRequest])
+    cancelled: list[int] = field(default_factory=list[int])
+    """Ids of requests that nobody needs any more."""
+    published: list[Published] = field(default_factory=list[Published])
+    sleep: bool | None = None
+    """Lend the device's memory to the trainer (True), or take it back (False)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    context_length: int
+    caches_prefixes: bool = False
+    """Whether an episode's next turn costs less here than elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The base model can't be sampled from; the child leaves after saying so."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was finished in one step, and a sign of life."""
+
+    answers: list[FinishedTurn | Refusal]
+    statistics: EngineStatistics
+    is_asleep: bool = False
+
+
+def pack(frame: Orders | Ready | Broken | Report) -> bytes:
+    return pickle.dumps(frame, protocol=5)
+
+
+def unpack_orders(frame: bytes) -> Orders:
+    return cast(Orders, pickle.loads(frame))
+
+
+def unpack_answer(frame: bytes) -> Ready | Broken | Report:
+    return cast("Ready | Broken | Report", pickle.loads(frame))
+
+
+def _request_from_bytes(
+    id: int,
+    policy: PolicySource,
+    ids: bytes,
+    messages: tuple[Message, ...],
+    sampling: Sampling,
+    forced_action: str | None,
+    priority: int,
+    is_plain: bool,
+    images: Images | None,
+) -> TurnRequest:
+    ids_T = np.frombuffer(ids, np.int32)
+    return TurnRequest(
+        id, policy, ids_T, messages, sampling, forced_action, priority, is_plain, images
+    )
+
+
+def _finished_from_bytes(
+    id: int, prompt: bytes, ids: bytes, logprobs: bytes, versions: bytes, text: str, finish: str
+) -> FinishedTurn:
+    return FinishedTurn(
+        id,
+        np.frombuffer(prompt, np.int32),
+        np.frombuffer(ids, np.int32),
+        np.frombuffer(logprobs, np.float32),
+        np.frombuffer(versions, np.int32),
+        text,
+        FinishReason(finish),
+    )

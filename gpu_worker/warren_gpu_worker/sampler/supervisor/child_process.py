@@ -1,0 +1,276 @@
+"""The supervisor's side of the sampling child: kept alive, and nothing that it held is lost.
+
+Invariants: every submitted request is answered once, by a turn or a refusal, unless it is
+cancelled or given back. A child that dies is started again and gets what it still owed; a request
+that was handed out `MAX_ATTEMPTS` times to children that died is refused, for it may be what kills
+them. A child that holds work and is silent for `hang_s` is killed, as is one that takes so long to
+fall asleep. Only the first child must come up: where a later one does not, others are started without
+end, and what is held is given back after `MAX_DEATHS` in a row, for somebody else to answer.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from warren_broker.worker.child import Child, ChildDied
+from warren_gpu_worker.sampler.engines.port import EngineStatistics, Refusal
+from warren_gpu_worker.sampler.messages import (
+    Broken,
+    FinishedTurn,
+    Orders,
+    Published,
+    Ready,
+    TurnRequest,
+    pack,
+    unpack_answer,
+)
+from warren_gpu_worker.sampler.supervisor.sleep_mode import SleepMode
+from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.time_share import TimeShare
+from warren_schemas.episode import FailureKind
+
+MAX_ATTEMPTS = 3
+MAX_DEATHS = 3
+"""After so many in a row, with no child that came up between them, nobody counts on this sampler."""
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 30.0
+"""Between a child's death and the next one's birth, doubled at each death soon after birth."""
+_CLOSE_GRACE_S = 1.0
+_START_S = 1800.0
+"""Loading a large model from a slow disk takes minutes."""
+
+Answers = Sequence[FinishedTurn | Refusal]
+
+log = logging.getLogger(__name__)
+
+
+class SamplerBroken(Exception):
+    """This base model can't be sampled from on this machine; says why."""
+
+
+@dataclass(slots=True)
+class _Held:
+    request: TurnRequest
+    n_attempts: int = 0
+
+
+class SamplerProcess:
+    """`answered` is called with every batch of answers, on the event loop, and must not block.
+
+    So is `gave_back`, with the ids of requests that are no longer held and get no answer. The child
+    sleeps while a trainer has the `room`. `module` is the child's program.
+    """
+
+    def __init__(
+        self,
+        base_model: str,
+        settings: GpuWorkerSettings,
+        answered: Callable[[Answers], None],
+        gave_back: Callable[[Sequence[int]], None],
+        *,
+        time_share: TimeShare | None = None,
+        module: str = "warren_gpu_worker.sampler.child.main",
+    ) -> None:
+        self.base_model = base_model
+        self.caches_prefixes = False
+        """Whether the child has cached what it was shown; known once it is `ready`."""
+        self.statistics: EngineStatistics | None = None
+        self._settings = settings
+        self._answered = answered
+        self._gave_back = gave_back
+        self._module = module
+        self._held: dict[int, _Held] = {}
+        self._outbox = Orders()
+        self._has_orders = asyncio.Event()
+        self._loaded = asyncio.Event()
+        self._childless = asyncio.Event()
+        self._childless.set()
+        self._n_deaths = 0
+        self._busy_since_s = 0.0
+        self._sleep_mode = SleepMode(
+            time_share or TimeShare(),
+            deadline_s=settings.hang_s,
+            has_work=lambda: bool(self._held),
+            order=self._order_sleep,
+        )
+
+    @property
+    def has_child(self) -> bool:
+        """Whether a child is there with the base model, be it asleep."""
+        return not self._childless.is_set()
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a child is there and awake, so that turns get on."""
+        return self.has_child and not self._sleep_mode.is_asleep
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether a child has the base model, or one that died is likely to be replaced soon."""
+        return self._loaded.is_set() and self._n_deaths < MAX_DEATHS
+
+    async def ready(self) -> None:
+        """Wait until the first child has loaded the base model."""
+        await self._loaded.wait()
+
+    async def until_childless(self) -> None:
+        """Return when no child is there."""
+        await self._childless.wait()
+
+    def submit(self, requests: Iterable[TurnRequest]) -> None:
+        if not self._held:
+            self._busy_since_s = time.monotonic()
+        for request in requests:
+            self._held[request.id] = _Held(request)
+            self._outbox.requests.append(request)
+        self._has_orders.set()
+        self._sleep_mode.stirred()
+
+    def cancel(self, ids: Iterable[int]) -> None:
+        """Nobody needs these any more; they are not answered."""
+        for request_id in ids:
+            if self._held.pop(request_id, None):
+                self._outbox.cancelled.append(request_id)
+        self._has_orders.set()
+
+    def published(self, news: Published) -> None:
+        self._outbox.published.append(news)
+        self._has_orders.set()
+
+    async def run(self) -> None:
+        """Keep a child at work until cancelled. Raises `SamplerBroken` if the first can't start."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            started_s = time.monotonic()
+            try:
+                await self._live_one_life()
+            except (ChildDied, SamplerBroken, OSError) as failure:
+                self._lost_child(failure)
+            self._give_up_repeated()
+            if self._n_deaths >= MAX_DEATHS:
+                self._give_back_all()
+            if time.monotonic() - started_s > _LONGEST_PAUSE_S:
+                pause_s = _FIRST_PAUSE_S
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def _lost_child(self, failure: ChildDied | SamplerBroken | OSError) -> None:
+        """A worker whose model was loaded once goes on: what fails now may work again later."""
+        if not self._loaded.is_set():
+            raise SamplerBroken(str(failure)) from failure
+        self._n_deaths += 1
+        log.warning("%s; starting it again with %d turns", failure, len(self._held))
+
+    async def _live_one_life(self) -> None:
+        """Start a child, hand it everything, and serve until it dies (`ChildDied`)."""
+        async with self._sleep_mode.life():
+            child = await self._spawn()
+            try:
+                await self._greet(child)
+                self._outbox = Orders(requests=[held.request for held in self._held.values()])
+                self._has_orders.set()
+                await self._converse(child)
+            finally:
+                await child.close(grace_s=_CLOSE_GRACE_S)
+
+    async def _spawn(self) -> Child:
+        arguments = (self._settings.model_dump_json(), self.base_model)
+        return await Child.spawn(
+            f"the sampler of {self.base_model}",
+            self._module,
+            arguments,
+            n_threads=self._settings.n_threads,
+            log_path=self._log_path(),
+        )
+
+    def _log_path(self) -> Path | None:
+        folder = self._settings.log_dir
+        if folder is None:
+            return None
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / f"sampler-{self.base_model.replace('/', '-')}.log"
+
+    async def _greet(self, child: Child) -> None:
+        try:
+            async with asyncio.timeout(_START_S):
+                frame = unpack_answer(await child.receive())
+        except TimeoutError as error:
+            reason = f"it was not loaded within {_START_S:.0f} s"
+            raise SamplerBroken(f"{self.base_model} can't be sampled from: {reason}") from error
+        if isinstance(frame, Broken):
+            raise SamplerBroken(f"{self.base_model} can't be sampled from: {frame.reason}")
+        assert isinstance(frame, Ready), "a child greets first"
+        self.caches_prefixes = frame.caches_prefixes
+        self._n_deaths = 0
+        self._loaded.set()
+
+    async def _converse(self, child: Child) -> None:
+        """Both directions until the child dies, which raises `ChildDied`."""
+        deaths: list[BaseException] = []
+        self._childless.clear()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._send(child), name=f"send to {child.name}")
+                tasks.create_task(self._receive(child), name=f"receive from {child.name}")
+                tasks.create_task(self._sleep_mode.keep(child), name=f"sleep of {child.name}")
+        except* ChildDied as group:
+            deaths.extend(group.exceptions)
+        finally:
+            self._childless.set()
+        raise deaths[0]
+
+    async def _send(self, child: Child) -> None:
+        while True:
+            await self._has_orders.wait()
+            self._has_orders.clear()
+            orders, self._outbox = self._outbox, Orders()
+            for request in orders.requests:
+                if held := self._held.get(request.id):
+                    held.n_attempts += 1
+            await child.send(pack(orders))
+
+    def _order_sleep(self, is_asleep: bool) -> None:
+        self._outbox = replace(self._outbox, sleep=is_asleep)
+        self._has_orders.set()
+
+    async def _receive(self, child: Child) -> None:
+        while True:
+            frame = unpack_answer(await self._next_frame(child))
+            assert not isinstance(frame, Ready | Broken), "a child greets once"
+            self.statistics = frame.statistics
+            self._sleep_mode.heard(is_asleep=frame.is_asleep)
+            answers = [a for a in frame.answers if self._held.pop(a.id, None)]
+            if answers:
+                self._answered(answers)
+
+    async def _next_frame(self, child: Child) -> bytes:
+        """The next frame; a child that owes one for too long is killed, and so `ChildDied`."""
+        hang_s = self._settings.hang_s
+        receiving = asyncio.create_task(child.receive(), name=f"frame from {child.name}")
+        try:
+            while not (await asyncio.wait({receiving}, timeout=hang_s))[0]:
+                if self._held and time.monotonic() - self._busy_since_s >= hang_s:
+                    log.error("%s said nothing for %.0f s: killing it", child.name, hang_s)
+                    child.kill()
+            return receiving.result()
+        finally:
+            receiving.cancel()
+
+    def _give_up_repeated(self) -> None:
+        given_up = [i for i, held in self._held.items() if held.n_attempts >= MAX_ATTEMPTS]
+        for request_id in given_up:
+            del self._held[request_id]
+        if given_up:
+            reason = f"the sampler died {MAX_ATTEMPTS} times while it worked on this turn"
+            self._answered([Refusal(i, FailureKind.SAMPLER_ERROR, reason) for i in given_up])
+
+    def _give_back_all(self) -> None:
+        """Somebody else may have a child that answers them."""
+        ids = list(self._held)
+        self._held.clear()
+        if ids:
+            log.error("%s has no child: %d turns are given back", self.base_model, len(ids))
+            self._gave_back(ids)

@@ -1,0 +1,120 @@
+"""The sampler role: one dispatcher for each base model of this worker, offered once it is loaded.
+
+Invariants: when this ends, for whatever reason, what was held has gone back to its queue, the
+children are gone, and the last heartbeat says that the worker leaves. What sends turns outlives
+what ends them, so that a turn that ends while the sampler stops finds its sender there.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from warren_broker.inbox import hear
+from warren_broker.port import Broker
+from warren_broker.topology import CANCELLATIONS, POLICIES, RUNS
+from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
+from warren_gpu_worker.sampler.messages import Published
+from warren_gpu_worker.sampler.supervisor.turn_dispatcher import TurnDispatcher
+from warren_gpu_worker.sampler.supervisor.turn_queues import take_turns
+from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.time_share import TimeShare
+from warren_schemas.control import (
+    EpisodeCancelled,
+    Heartbeat,
+    PolicyPublished,
+    RunEnded,
+    WorkerRole,
+)
+from warren_schemas.envelope import Envelope
+from warren_schemas.ids import WorkerId, new_worker_id
+
+
+async def serve_sampler(
+    broker: Broker, settings: GpuWorkerSettings, *, time_share: TimeShare | None = None
+) -> None:
+    """Take turns until cancelled; the children sleep while a trainer has the `room`.
+
+    Raises `SamplerBroken` (in an exception group) when a base model can't be sampled from.
+    """
+    worker = new_worker_id("sampler")
+    dispatchers: dict[str, TurnDispatcher] = {}
+    loaded = asyncio.Event()
+    try:
+        async with asyncio.TaskGroup() as sending, asyncio.TaskGroup() as tasks:
+            for base_model in settings.base_models:
+                dispatcher = TurnDispatcher(
+                    base_model,
+                    broker,
+                    settings,
+                    worker=worker,
+                    sending=sending,
+                    time_share=time_share,
+                )
+                dispatchers[base_model] = dispatcher
+                tasks.create_task(dispatcher.process.run(), name=f"child of {base_model}")
+                taking = take_turns(broker, dispatcher, sending, max_batch=settings.max_batch)
+                tasks.create_task(taking, name=f"turns {base_model}")
+                tasks.create_task(_tell_loaded(dispatcher, loaded), name=f"loading of {base_model}")
+            news = _News(dispatchers)
+            for hearing in (
+                hear(broker, POLICIES, PolicyPublished, news.policies_published),
+                hear(broker, RUNS, RunEnded, news.runs_ended),
+                hear(broker, CANCELLATIONS, EpisodeCancelled, news.episodes_cancelled),
+            ):
+                tasks.create_task(hearing, name="news")
+            tasks.create_task(
+                beat(broker, lambda: _describe(worker, settings, dispatchers), changed=loaded),
+                name="heartbeat",
+            )
+    finally:
+        for dispatcher in dispatchers.values():
+            dispatcher.close()
+        last = _describe(worker, settings, dispatchers)
+        await announce(broker, last.model_copy(update={"is_leaving": True}))
+
+
+async def _tell_loaded(dispatcher: TurnDispatcher, loaded: asyncio.Event) -> None:
+    await dispatcher.process.ready()
+    loaded.set()
+
+
+@dataclass(frozen=True, slots=True)
+class _News:
+    """What all dispatchers are told."""
+
+    dispatchers: Mapping[str, TurnDispatcher]
+
+    def policies_published(self, items: Sequence[PolicyPublished]) -> None:
+        for item in items:
+            if dispatcher := self.dispatchers.get(item.base_model):
+                dispatcher.published(Published(item.model, item.policy.version, item.policy.url))
+
+    def runs_ended(self, items: Sequence[RunEnded]) -> None:
+        for dispatcher in self.dispatchers.values():
+            for item in items:
+                dispatcher.run_ended(item.ended_run)
+
+    def episodes_cancelled(self, items: Sequence[EpisodeCancelled]) -> None:
+        for dispatcher in self.dispatchers.values():
+            dispatcher.episodes_cancelled([item.envelope for item in items])
+
+
+def _describe(
+    worker: WorkerId, settings: GpuWorkerSettings, dispatchers: dict[str, TurnDispatcher]
+) -> Heartbeat:
+    return Heartbeat(
+        envelope=Envelope(),
+        worker=worker,
+        role=WorkerRole.SAMPLER,
+        offers=tuple(
+            base for base, dispatcher in dispatchers.items() if dispatcher.process.is_offered
+        ),
+        interval_s=INTERVAL_S,
+        capacity=settings.max_batch * len(settings.base_models),
+        in_flight=sum(dispatcher.n_open for dispatcher in dispatchers.values()),
+        n_done=sum(dispatcher.n_done for dispatcher in dispatchers.values()),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+    )

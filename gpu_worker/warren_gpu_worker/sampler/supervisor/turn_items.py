@@ -1,0 +1,95 @@
+"""What a turn is to the engine, to its episode's home, and to its run: pure functions of the items."""
+
+from warren_broker.topology import Home, home
+from warren_gpu_worker.sampler.child.transcripts import extended, images_of, new_messages
+from warren_gpu_worker.sampler.engines.port import PolicyKey, Refusal
+from warren_gpu_worker.sampler.messages import FinishedTurn, PolicySource, TurnRequest
+from warren_schemas.envelope import Envelope
+from warren_schemas.episode import Failed, FailureKind, Generate, Outcome, Step
+from warren_schemas.ids import WorkerId, made_ms, new_message_id
+from warren_schemas.outcome import conclude
+
+_MOST_TURNS = 1 << 10
+"""From here on, more turns don't raise a turn's priority."""
+
+_LASTING = (
+    FailureKind.CONTEXT_LENGTH,
+    FailureKind.INVALID_REQUEST,
+    FailureKind.IMAGES_UNSUPPORTED,
+)
+"""What another try would meet as well."""
+PAST_DEADLINE = Failed(
+    kind=FailureKind.DEADLINE, reason="the turn was not finished before the episode's deadline"
+)
+
+
+def objection(item: Generate, base_model: str, now_s: float) -> Failed | None:
+    """Why this turn can't or need not be taken."""
+    deadline_s = item.envelope.deadline_s
+    if deadline_s is not None and deadline_s <= now_s:
+        return PAST_DEADLINE
+    transcript = item.transcript
+    if item.spec.policy.base_model != base_model:
+        reason = f"a turn of {item.spec.policy.base_model} came to a sampler of {base_model}"
+    elif "" in item.spec.sampling.stop:
+        reason = "an empty stop string would end every turn"
+    elif transcript.n_rendered > len(transcript.messages):
+        reason = "the transcript says that more messages are rendered than it has"
+    elif item.is_plain and transcript.n_rendered:
+        reason = "a plain turn has no rendered messages"
+    elif not item.is_plain and (transcript.n_rendered == 0) != (len(transcript.tokens) == 0):
+        reason = "the transcript's tokens don't match its rendered messages"
+    else:
+        return None
+    return Failed(kind=FailureKind.INVALID_REQUEST, reason=reason, retryable=False)
+
+
+def judged(item: Generate, answer: FinishedTurn | Refusal) -> FinishedTurn | Outcome:
+    """An episode that outgrows its tokens after its first turn is cut there, not failed."""
+    if not isinstance(answer, Refusal):
+        return answer
+    if answer.kind is FailureKind.CONTEXT_LENGTH and item.transcript.turns:
+        return conclude(item.spec, item.transcript, is_over=False)
+    is_retryable = answer.kind not in _LASTING
+    return Failed(kind=answer.kind, reason=answer.reason, retryable=is_retryable)
+
+
+def home_of(item: Generate) -> Home:
+    return home(item.home, item.spec.environment, item.spec.owner)
+
+
+def request_of(request_id: int, item: Generate) -> TurnRequest:
+    policy, transcript = item.spec.policy, item.transcript
+    key = PolicyKey(policy.model, policy.min_version if policy.pinned else None)
+    return TurnRequest(
+        id=request_id,
+        policy=PolicySource(key, policy.min_version, policy.url),
+        ids_T=transcript.tokens.ids_T,
+        messages=new_messages(transcript),
+        sampling=item.spec.sampling,
+        forced_action=item.forced_action,
+        priority=_priority(item),
+        is_plain=item.is_plain,
+        images=images_of(transcript),
+    )
+
+
+def _priority(item: Generate) -> int:
+    """Older groups go first, and in a group the episodes that are nearest to their end."""
+    return made_ms(item.spec.group) * _MOST_TURNS - min(item.turn, _MOST_TURNS)
+
+
+def step_of(item: Generate, turn: FinishedTurn, return_to: WorkerId | None) -> Step:
+    """`return_to` names the sampler that would take the episode's next turn."""
+    return Step(
+        envelope=successor_envelope(item),
+        spec=item.spec,
+        transcript=extended(item.transcript, turn),
+        turn=item.turn + 1,
+        finish=turn.finish,
+        return_to=return_to,
+    )
+
+
+def successor_envelope(item: Generate) -> Envelope:
+    return item.envelope.model_copy(update={"id": new_message_id()})

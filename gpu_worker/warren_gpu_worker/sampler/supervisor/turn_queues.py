@@ -1,0 +1,101 @@
+"""Turns come in from two queues: the one that all samplers share, and this sampler's own.
+
+In its own lie the next turns of episodes whose turns it took before: it has their transcripts cached,
+so only what is new must be computed. An engine without such a cache has no queue of its own.
+
+Invariants: nothing is taken before the child has loaded the model, nor while there is no child: what
+comes from the shared queue meanwhile goes back there. (For a child that sleeps it waits: turns are
+what wakes it.) Each queue has room of its own, so neither keeps the other waiting. A turn in this
+sampler's own queue, which nobody else may take from, never waits for room or for a child that is not
+at work: it is passed on to the shared queue, and its claim is settled once that is confirmed.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from warren_broker.inbox import Claim, receive
+from warren_broker.port import Broker
+from warren_broker.topology import Home, WorkQueue, generate, sampler_home
+from warren_gpu_worker.sampler.supervisor.results import Results
+from warren_gpu_worker.sampler.supervisor.turn_dispatcher import TurnDispatcher
+from warren_schemas.episode import Generate
+
+_ELSEWHERE_S = 3.0
+"""A turn that comes while there is no child stays out of its queue for so long: another sampler has
+time to take the next one, and a lone sampler does not go round in circles, for whole transcripts
+travel each time."""
+
+log = logging.getLogger(__name__)
+
+
+async def take_turns(
+    broker: Broker, dispatcher: TurnDispatcher, sending: asyncio.TaskGroup, *, max_batch: int
+) -> None:
+    """Take turns of this base model until cancelled.
+
+    `max_batch` limits the messages in hand, each of which may be a single turn. Of its own there may
+    be so many that it always has a hand free to pass one on.
+    """
+    base_model = dispatcher.process.base_model
+    queue, own = generate(base_model), sampler_home(dispatcher.worker, base_model)
+    await broker.declare(queue)
+    await dispatcher.process.ready()
+    log.info("sampling from %s", base_model)
+    async with asyncio.TaskGroup() as tasks:
+        shared = _take(broker, queue, _Shared(dispatcher), prefetch=max_batch)
+        tasks.create_task(shared, name=f"take {queue.name}")
+        if dispatcher.process.caches_prefixes:
+            way = _Returning(dispatcher, Results(broker, sending))
+            returning = _take(broker, own, way, prefetch=4 * max_batch)
+            tasks.create_task(returning, name=f"take {own.name}")
+
+
+class _Shared:
+    def __init__(self, dispatcher: TurnDispatcher) -> None:
+        self._dispatcher = dispatcher
+
+    async def take(self, claims: Sequence[Claim[Generate]]) -> None:
+        """Begin these turns, or hand them back; returns when the next ones can be seen to."""
+        if self._dispatcher.process.has_child:
+            self._dispatcher.take(self._dispatcher.shared.count(claims))
+            await self._until_next()
+            return
+        for claim in claims:
+            claim.hand_back(delay_s=_ELSEWHERE_S)
+
+    async def _until_next(self) -> None:
+        """There is room for more, or no child any more: what comes then is for others."""
+        if not self._dispatcher.shared.is_full:
+            return
+        ends = self._dispatcher.shared.until_room(), self._dispatcher.process.until_childless()
+        waiting = [asyncio.ensure_future(end) for end in ends]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for end in waiting:
+                end.cancel()
+
+
+class _Returning:
+    def __init__(self, dispatcher: TurnDispatcher, results: Results) -> None:
+        self._dispatcher = dispatcher
+        self._results = results
+        self._shared = generate(dispatcher.process.base_model)
+
+    async def take(self, claims: Sequence[Claim[Generate]]) -> None:
+        """Begin these turns at once, or pass them on."""
+        if self._dispatcher.process.is_at_work and not self._dispatcher.own.is_full:
+            self._dispatcher.take(self._dispatcher.own.count(claims))
+        else:
+            self._results.put((self._shared, claim.item, claim) for claim in claims)
+
+
+async def _take(
+    broker: Broker, source: WorkQueue | Home, way: _Shared | _Returning, *, prefetch: int
+) -> None:
+    while True:
+        async with receive(broker, source, Generate, prefetch=prefetch) as inbox:
+            async for claims in inbox:
+                await way.take(claims)
+        log.warning("%s was deleted; making it again", source.name)

@@ -1,0 +1,265 @@
+# pyright: reportUnknownMemberType=false
+"""The engine: models by id, and what each op does to them. Lives in the child process.
+
+Invariants:
+- An op either has its whole effect and answers `OpDone`, or answers `OpFailed` and the weights are
+  as before. A failed forward_backward spoils the gradient of its window: the next optim_step drops
+  the gradient and fails too, saying why. An error after which the device can't be used is raised
+  instead, and where there are several ranks one that one alone may have; it ends the process.
+- The same ops give the same bits on the same machine: one seed for each op, fixed micro-batches,
+  deterministic kernels.
+- Ops of other models never touch this one.
+"""
+
+import gc
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from warren_gpu_worker.atomic_folder import join_url, sweep
+from warren_gpu_worker.file_progress import Progress, unheard
+from warren_gpu_worker.policy_copies import LocalCopies
+from warren_gpu_worker.trainer.child.checkpoint import (
+    CheckpointError,
+    adopt_checkpoint,
+    forget_older,
+    load_checkpoint,
+    policies_url,
+    save_checkpoint,
+    states_url,
+)
+from warren_gpu_worker.trainer.child.model_factory import EngineConfig, ModelFactory
+from warren_gpu_worker.trainer.child.offloading import Offloading
+from warren_gpu_worker.trainer.child.policy_publishing import Publisher
+from warren_gpu_worker.trainer.child.ranks import ALONE, Ranks
+from warren_gpu_worker.trainer.errors import OpError, reason_of
+from warren_gpu_worker.trainer.training.gradient import apply_loss
+from warren_gpu_worker.trainer.training.lora_batching import ApplyBatched, Member, apply_batch
+from warren_gpu_worker.trainer.training.optimizer_step import optimizer_step
+from warren_gpu_worker.trainer.training.reference import keep_reference
+from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
+from warren_schemas.ids import ModelId
+from warren_schemas.training import (
+    Forward,
+    ForwardBackward,
+    KeepReference,
+    LoadState,
+    ModelSpec,
+    OpBody,
+    OpDone,
+    OpFailed,
+    OpOutcome,
+    OptimStep,
+    PublishPolicy,
+    SaveState,
+)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    model: TrainableModel
+    publisher: Publisher
+
+
+class Engine:
+    def __init__(
+        self,
+        config: EngineConfig,
+        progress: Progress = unheard,
+        ranks: Ranks = ALONE,
+        copies: LocalCopies | None = None,
+    ) -> None:
+        """`progress` is called before every micro-batch and every step over files; `copies` take
+        what is published.
+
+        Where there are several ranks, each has an engine, and all are called alike.
+        """
+        self._config = config
+        self._ranks = ranks
+        self._progress = progress
+        self._copies = copies
+        self._model_factory = ModelFactory(config, ranks, progress)
+        self._entries: dict[ModelId, _Entry] = {}
+        self._offloading = Offloading(config.resident_models)
+        self._together = ApplyBatched(
+            max_tokens=config.micro_batch_tokens,
+            max_models=config.resident_models,
+            checkpoint_activations=config.checkpoint_activations,
+        )
+
+    def open(
+        self, model_id: ModelId, spec: ModelSpec, *, checkpoint_url: str | None, next_op: int
+    ) -> OpOutcome:
+        """Make the model, or restore it, replacing one of the same id."""
+        self.close(model_id)
+        note = None
+        try:
+            model = self._ranks.all_or_none(lambda: self._model_factory.make(spec))
+            if checkpoint_url is not None:
+                note = load_checkpoint(checkpoint_url, model_id, model, self._progress)
+            restored = checkpoint_url is not None
+            self._ranks.all_or_none(lambda: _continue_at(model, next_op, restored=restored))
+            publisher = self._take_over(model_id)
+            self._offloading.use(model_id, model)
+        except Exception as error:  # a model must not take the others down with it
+            log.warning("model %s can't be opened", model_id, exc_info=True)
+            if self._ranks.must_end(error):
+                raise
+            return OpFailed(reason=f"the model can't be opened: {error}")
+        self._entries[model_id] = _Entry(model, publisher)
+        return OpDone(version=model.version, note=note)
+
+    def close(self, model_id: ModelId) -> None:
+        """Forget the model; no error when there is none."""
+        if entry := self._entries.pop(model_id, None):
+            entry.publisher.close()
+        self._offloading.forget(model_id)
+
+    def park(self) -> None:
+        """Take full-parameter models off the device; each comes back with its next op.
+
+        Raises what copying them to the host does; then the process must end.
+        """
+        for model_id, entry in self._entries.items():
+            self._offloading.leave_device(model_id, entry.model)
+        gc.collect()  # a closed model may still hang together
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
+
+    def apply(self, model_id: ModelId, number: int, body: OpBody) -> OpOutcome:
+        """Apply one op; the caller sees to the order. Raises only what must end the process."""
+        entry = self._entries.get(model_id)
+        if entry is None:
+            return OpFailed(reason="the model is not open")
+        model = entry.model
+        _seed(model.network.device, _op_seed(model.spec.seed, number))
+        model.last_op = number
+        try:
+            self._offloading.use(model_id, model)
+            return self._apply(entry, model_id, body)
+        except OpError as error:
+            return _failed(model, body, str(error))
+        except Exception as error:  # out of memory, a store's own errors, a bug: the model lives on
+            log.exception("op %d of model %s failed", number, model_id)
+            if self._ranks.must_end(error):
+                raise
+            return _failed(model, body, reason_of(error))
+
+    def fail(self, model_id: ModelId, number: int, body: OpBody, reason: str) -> OpOutcome:
+        """Leave an op out that can't be applied here."""
+        entry = self._entries.get(model_id)
+        if entry is None:
+            return OpFailed(reason="the model is not open")
+        entry.model.last_op = number
+        return _failed(entry.model, body, reason)
+
+    def apply_batched(
+        self, orders: Sequence[tuple[ModelId, int, ForwardBackward]]
+    ) -> list[OpOutcome]:
+        """Apply one op of each of several models; those that fit together share a batch.
+
+        What each does and answers is what it would alone, but for the last bits.
+        """
+        outcomes: dict[ModelId, OpOutcome] = {}
+        for batched_with in self._together.companies(self._members(orders)):
+            if len(batched_with) > 1:
+                outcomes |= self._apply_company(batched_with)
+        return [
+            outcomes.get(model_id) or self.apply(model_id, number, body)
+            for model_id, number, body in orders
+        ]
+
+    def _members(self, orders: Sequence[tuple[ModelId, int, ForwardBackward]]) -> Iterator[Member]:
+        for model_id, number, body in orders:
+            entry = self._entries.get(model_id)
+            if entry is None or entry.model.spec.deterministic:
+                continue
+            if (found := self._together.member(model_id, number, entry.model, body)) is not None:
+                yield found
+
+    def _apply_company(self, batched_with: list[Member]) -> dict[ModelId, OpOutcome]:
+        """What the ops answer; nothing when they must go alone after all."""
+        self._progress()
+        try:
+            for m in batched_with:
+                self._offloading.use(m.model_id, m.model)
+            results = apply_batch(self._together.decoder(batched_with), batched_with)
+        except Exception as error:  # out of memory, most likely; alone each needs less
+            log.warning("%d models can't share a batch", len(batched_with), exc_info=True)
+            if self._ranks.must_end(error):
+                raise
+            return {}
+        outcomes: dict[ModelId, OpOutcome] = {}
+        for m, result in zip(batched_with, results, strict=True):
+            m.model.last_op = m.number
+            is_done = isinstance(result, OpDone)
+            outcomes[m.model_id] = result if is_done else _failed(m.model, m.op, str(result))
+        return outcomes
+
+    def _apply(self, entry: _Entry, model_id: ModelId, body: OpBody) -> OpOutcome:
+        model = entry.model
+        match body:
+            case Forward() | ForwardBackward():
+                max_tokens = self._config.micro_batch_tokens
+                return apply_loss(model, body, max_tokens=max_tokens, progress=self._progress)
+            case OptimStep():
+                return optimizer_step(model, body)
+            case PublishPolicy():
+                return entry.publisher.publish(model)
+            case SaveState():
+                states = states_url(self._config.checkpoint_url, model_id)
+                url = join_url(states, body.name)
+                size_bytes = save_checkpoint(url, model_id, model, body.note, self._progress)
+                if (keep := body.keep) is not None:
+                    self._ranks.by_first(
+                        lambda: forget_older(states, body.name, keep, self._progress)
+                    )
+                return OpDone(
+                    version=model.version, checkpoint_url=url, checkpoint_bytes=size_bytes
+                )
+            case LoadState():
+                adopt_checkpoint(body.url, model, optimizer=body.optimizer, progress=self._progress)
+                return OpDone(version=model.version)
+            case KeepReference():
+                return keep_reference(model)
+
+    def _take_over(self, model_id: ModelId) -> Publisher:
+        """Tidy up after whoever trained the model before; it has lost the lease."""
+        url = self._config.checkpoint_url
+        for folder in (states_url(url, model_id), policies_url(url, model_id)):
+            self._ranks.by_first(partial(sweep, folder))
+        return Publisher(url, model_id, self._ranks, self._copies, self._progress)
+
+
+def _failed(model: TrainableModel, body: OpBody, reason: str) -> OpFailed:
+    """What a failed op leaves behind: no half gradient, and a window that knows."""
+    if isinstance(body, ForwardBackward):
+        model.optimizer.zero_grad(set_to_none=True)
+        model.window_failure = model.window_failure or f"op {model.last_op}: {reason}"
+    elif isinstance(body, OptimStep):
+        model.drop_gradient()
+    return OpFailed(reason=reason)
+
+
+def _continue_at(model: TrainableModel, next_op: int, *, restored: bool) -> None:
+    if next_op != model.last_op + 1:
+        made = "the checkpoint was made" if restored else "a new model stands"
+        raise CheckpointError(f"{made} after op {model.last_op}, so op {next_op} can't be next")
+
+
+def _seed(device: torch.device, seed: int) -> None:
+    """Of whatever an op draws from. On a machine without a GPU `torch.manual_seed` would take as
+    long as a small op: it keeps each call, and the stack it came by, until a GPU is there."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.manual_seed(seed)
+
+
+def _op_seed(seed: int, number: int) -> int:
+    """A 63-bit seed; different for every op of a model and every seed (splitmix64's multiplier)."""
+    return (seed * 0x9E3779B97F4A7C15 + number) % 2**63

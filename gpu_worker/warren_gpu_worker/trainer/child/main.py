@@ -1,0 +1,168 @@
+# pyright: reportUnknownMemberType=false
+"""The trainer's child process: `python -m warren_gpu_worker.trainer.child.main SETTINGS RANK MEETING`.
+
+One thread: it takes an order, carries it out, answers, takes the next. Orders wait in the socket,
+so there is no pause between two ops. Where there are several ranks (see `ranks`), each is such a
+process, and only the first one answers.
+
+Invariants: every op is answered, whatever it asks for, unless it ends the process, as a lost device
+does; when the supervisor closes the conversation the process ends; the same ops give the same bits,
+so kernels are deterministic where torch has such.
+"""
+
+import logging
+import sys
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import cast
+
+import torch
+import transformers
+
+from warren_broker.worker.child import Channel
+from warren_gpu_worker.policy_copies import LocalCopies
+from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.trainer.child.engine import Engine
+from warren_gpu_worker.trainer.child.model_factory import EngineConfig
+from warren_gpu_worker.trainer.child.ranks import ALONE, Ranks, join_ranks
+from warren_gpu_worker.trainer.errors import is_out_of_memory, reason_of
+from warren_gpu_worker.trainer.messages import (
+    Answer,
+    Apply,
+    ApplyBatched,
+    Close,
+    Fail,
+    Offload,
+    Offloaded,
+    Open,
+    Pulse,
+    Ready,
+    Report,
+    TooLarge,
+    pack,
+    unpack_order,
+)
+from warren_schemas.ids import ModelId
+from warren_schemas.training import ForwardBackward
+
+PULSE_S = 1.0
+_RANKS_S = 24 * 3600.0
+"""Ranks wait for each other for longer than any op takes, be it the first one's upload of a large
+model over a slow line: the supervisor knows much sooner that one hangs, and ends them all."""
+
+
+class TrainerChild:
+    def __init__(
+        self,
+        channel: Channel,
+        settings: GpuWorkerSettings,
+        ranks: Ranks,
+        copies: LocalCopies,
+    ) -> None:
+        self._channel = channel
+        self._ranks = ranks
+        config = EngineConfig.of(settings)
+        self._engine = Engine(config, progress=self._pulse, ranks=ranks, copies=copies)
+        self._epochs: dict[ModelId, int] = {}
+        self._said_s = time.monotonic()
+
+    def run(self) -> None:
+        """Serve until the supervisor hangs up."""
+        self._say(Ready())
+        while (frame := self._channel.receive()) is not None:
+            match unpack_order(frame):
+                case Open() as order:
+                    self._open(order)
+                case Apply() as order:
+                    self._apply(order)
+                case ApplyBatched() as order:
+                    self._apply_together(order)
+                case Fail(order, reason):
+                    self._fail(order, reason)
+                case Close() as order:
+                    self._close(order)
+                case Offload():
+                    self._engine.park()
+                    self._say(Offloaded())
+
+    def _open(self, order: Open) -> None:
+        self._epochs[order.model] = order.epoch
+        outcome = self._engine.open(
+            order.model, order.spec, checkpoint_url=order.checkpoint_url, next_op=order.next_op
+        )
+        self._say(Answer(order.model, order.epoch, 0, outcome))
+
+    def _close(self, order: Close) -> None:
+        if self._epochs.get(order.model) == order.epoch:
+            del self._epochs[order.model]
+            self._engine.close(order.model)
+
+    def _apply(self, order: Apply) -> None:
+        for number, body in order.ops:
+            try:
+                outcome = self._engine.apply(order.model, number, body)
+            except Exception as error:
+                if is_out_of_memory(error):
+                    word = TooLarge(order.model, number, reason_of(error))
+                    self._channel.send(pack(word))
+                raise
+            self._say(Answer(order.model, order.epoch, number, outcome))
+
+    def _fail(self, order: Apply, reason: str) -> None:
+        for number, body in order.ops:
+            outcome = self._engine.fail(order.model, number, body, reason)
+            self._say(Answer(order.model, order.epoch, number, outcome))
+
+    def _apply_together(self, order: ApplyBatched) -> None:
+        ops = [
+            (apply.model, number, cast("ForwardBackward", body))
+            for apply in order.applies
+            for number, body in apply.ops
+        ]
+        outcomes = self._engine.apply_batched(ops)
+        for apply, (_, number, _), outcome in zip(order.applies, ops, outcomes, strict=True):
+            self._say(Answer(apply.model, apply.epoch, number, outcome))
+
+    def _pulse(self, size_bytes: int = 0, /) -> None:
+        if size_bytes or time.monotonic() - self._said_s >= PULSE_S:
+            self._say(Pulse(size_bytes))
+
+    def _say(self, report: Report) -> None:
+        self._said_s = time.monotonic()
+        if self._ranks.is_first:
+            self._channel.send(pack(report))
+
+
+def main() -> None:
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    transformers.utils.logging.disable_progress_bar()
+    channel = Channel.inherited()
+    settings = GpuWorkerSettings.model_validate_json(sys.argv[1])
+    torch.set_num_threads(settings.n_threads)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    # Filling fresh memory would only make bugs repeatable, and costs time.
+    setattr(torch.utils.deterministic, "fill_uninitialized_memory", False)  # noqa: B010
+    # The supervisor may hang up while we speak, and we have nothing to say to anybody else.
+    with suppress(BrokenPipeError), closing(LocalCopies()) as copies:
+        TrainerChild(channel, settings, _join(settings), copies).run()
+
+
+def _join(settings: GpuWorkerSettings) -> Ranks:
+    if settings.devices == 1:
+        return ALONE
+    rank, meeting = int(sys.argv[2]), Path(sys.argv[3])
+    try:
+        return join_ranks(
+            rank,
+            settings.devices,
+            device=settings.device,
+            meeting=meeting,
+            timeout_s=_RANKS_S,
+        )
+    except ValueError as error:
+        raise SystemExit(f"error: {error}") from error
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+# pyright: reportUnknownMemberType=false
+"""Where models are made: from a spec, a base model's folder and what the worker offers.
+
+Invariants: the same spec gives the same weights; LoRA models on the same base share its tensors for
+as long as one of them lives.
+"""
+
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import torch
+from transformers import PreTrainedModel
+
+from warren_gpu_worker.base_models import load_base
+from warren_gpu_worker.file_progress import Progress, folder_bytes, unheard
+from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.trainer.child.ranks import Ranks
+from warren_gpu_worker.trainer.child.start_adapter import start_with_adapter
+from warren_gpu_worker.trainer.training.gradient_checkpointing import checkpoint_activations
+from warren_gpu_worker.trainer.training.trainable_model import (
+    SpecError,
+    TrainableModel,
+    build_full,
+    build_lora,
+)
+from warren_schemas.training import ModelSpec, is_full
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    base_models: Mapping[str, str]
+    """Name -> folder."""
+    checkpoint_url: str
+    device: str = "cpu"
+    dtype: str = "float32"
+    micro_batch_tokens: int = 16_384
+    """Most tokens, padding included, of one forward pass."""
+    checkpoint_activations: bool = False
+    resident_models: int = 8
+    """LoRA models whose tensors are in memory."""
+    adapters: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Name -> folder or URL."""
+
+    @classmethod
+    def of(cls, settings: GpuWorkerSettings) -> "EngineConfig":
+        return cls(
+            settings.base_models,
+            settings.checkpoint_url,
+            settings.device,
+            settings.dtype,
+            settings.micro_batch_tokens,
+            settings.checkpoint_activations,
+            settings.resident_models,
+            settings.adapters,
+        )
+
+
+class ModelFactory:
+    """Each rank has one, and all make the same."""
+
+    def __init__(self, config: EngineConfig, ranks: Ranks, progress: Progress = unheard) -> None:
+        self._config = config
+        self._ranks = ranks
+        self._progress = progress
+        self._bases: weakref.WeakValueDictionary[str, PreTrainedModel] = (
+            weakref.WeakValueDictionary()
+        )
+
+    def make(self, spec: ModelSpec) -> TrainableModel:
+        """A new model. Raises `SpecError`, `NoLayers`, and what loading a base model raises."""
+        model = self._full(spec) if is_full(spec) else self._lora(spec)
+        if self._config.checkpoint_activations:
+            checkpoint_activations(model.network.decoder)
+        return model
+
+    def _full(self, spec: ModelSpec) -> TrainableModel:
+        dtype = cast("torch.dtype", getattr(torch, self._config.dtype))
+        master = torch.promote_types(dtype, torch.float32)
+        autocast = None if dtype is master else dtype
+        base = self._load(self._folder(spec), str(master).removeprefix("torch."))
+        return build_full(spec, base, autocast, self._ranks)
+
+    def _lora(self, spec: ModelSpec) -> TrainableModel:
+        folder = self._folder(spec)
+        base = self._bases.get(folder) or self._load(folder, self._config.dtype)
+        if self._ranks.size == 1:
+            self._bases[folder] = base
+        model = build_lora(spec, base, self._ranks)
+        start_with_adapter(model, self._config.adapters, self._progress)
+        return model
+
+    def _folder(self, spec: ModelSpec) -> str:
+        folder = self._config.base_models.get(spec.base_model)
+        if folder is None:
+            offered = ", ".join(sorted(self._config.base_models))
+            raise SpecError(f"this worker has no base model {spec.base_model}, only {offered}")
+        return folder
+
+    def _load(self, folder: str, dtype: str) -> PreTrainedModel:
+        """Shards go to their devices layer by layer, as the whole may be too large for any."""
+        self._progress(folder_bytes(Path(folder)))
+        return load_base(folder, dtype, self._config.device if self._ranks.size == 1 else "cpu")

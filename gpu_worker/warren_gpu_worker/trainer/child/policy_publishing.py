@@ -1,0 +1,70 @@
+"""publish_policy: put the current weights where samplers find them; keep the newest versions only.
+
+Invariants: a version that was answered stays readable until `KEEP_POLICIES` newer ones are there; an
+old one that can't be deleted now, for somebody reads it perhaps, fails nothing.
+"""
+
+import logging
+import re
+
+from warren_gpu_worker.atomic_folder import delete_folder, join_url, list_folders
+from warren_gpu_worker.file_progress import Progress, unheard
+from warren_gpu_worker.policy_copies import LocalCopies
+from warren_gpu_worker.trainer.child.checkpoint import policies_url, whole_policy
+from warren_gpu_worker.trainer.child.ranks import Ranks
+from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
+from warren_gpu_worker.weights import write_policy
+from warren_schemas.ids import ModelId
+from warren_schemas.training import KEEP_POLICIES, OpDone, Policy
+
+_VERSION = re.compile(r"v\d+")
+
+log = logging.getLogger(__name__)
+
+
+class Publisher:
+    """The policies of one model, for the time that this process trains it."""
+
+    def __init__(
+        self,
+        checkpoint_url: str,
+        model: ModelId,
+        ranks: Ranks,
+        copies: LocalCopies | None = None,
+        progress: Progress = unheard,
+    ) -> None:
+        self._url = policies_url(checkpoint_url, model)
+        self._ranks = ranks
+        self._copies = copies
+        self._progress = progress
+        names = ranks.by_first(lambda: list_folders(self._url))
+        self._stored = {int(name[1:]) for name in names if _VERSION.fullmatch(name)}
+        self._newest: Policy | None = None
+
+    def publish(self, model: TrainableModel) -> OpDone:
+        """Write the policy unless this very version was written here. Raises `OSError`."""
+        if self._newest is None or self._newest.version != model.version:
+            url = join_url(self._url, f"v{model.version}")
+            whole = whole_policy(model)
+            size_bytes = self._ranks.by_first(
+                lambda: write_policy(whole, url, self._copies, self._progress)
+            )
+            self._newest = Policy(version=model.version, url=url, size_bytes=size_bytes)
+            self._stored.add(model.version)
+            self._ranks.by_first(self._delete_old)
+        return OpDone(version=model.version, policy=self._newest)
+
+    def close(self) -> None:
+        """This process trains the model no more."""
+        if self._copies:
+            self._copies.drop(self._url)
+
+    def _delete_old(self) -> None:
+        for version in sorted(self._stored)[:-KEEP_POLICIES]:
+            url = join_url(self._url, f"v{version}")
+            try:
+                delete_folder(url)
+            except Exception as error:  # noqa: BLE001 - a store's own; tried again next time
+                log.warning("%s can't be deleted now: %s", url, error)
+                return
+            self._stored.discard(version)

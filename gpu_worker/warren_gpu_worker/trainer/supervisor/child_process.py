@@ -1,0 +1,238 @@
+"""The training child as the supervisor sees it: orders in, answers out, and it never stays dead.
+
+Invariants:
+- The child's death takes all its models with it: `on_death` is called before a new child is
+  started, and orders meant for the old one never reach the new one.
+- A child that owes an answer and shows no sign of life for `hang_s` is killed. One that has said that
+  it works on files has the time besides that their bytes take on a slow disk (see `progress`), until
+  it answers.
+- `order` never waits; what is under way is bounded by what the leases may hold.
+- Where the device is shared in turns (`settings.takes_turns`), what concerns a full-parameter model
+  is sent only while we have the GPU, and the GPU is given back once the child has parked the model
+  or is dead.
+- An op that one of several ranks has no memory for ends them all once: when it comes again it is
+  told to fail, so that the ops after it are reached.
+- The child has one order to carry out and the next one at hand, so it never pauses, and whoever
+  comes late waits for no more than those (see `shares`).
+"""
+
+import asyncio
+import logging
+from collections import deque
+from typing import Protocol
+
+from warren_broker.worker.child import ChildDied
+from warren_gpu_worker.file_progress import allowance_s
+from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.time_share import Stay, TimeShare
+from warren_gpu_worker.trainer.messages import (
+    START_S,
+    Answer,
+    Apply,
+    ApplyBatched,
+    Close,
+    Fail,
+    Offload,
+    Offloaded,
+    Open,
+    Order,
+    Pulse,
+    Ready,
+    Report,
+    TooLarge,
+    Turn,
+    pack,
+    unpack_report,
+)
+from warren_gpu_worker.trainer.supervisor.fair_share import FairShares
+from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses
+from warren_schemas.ids import ModelId
+from warren_schemas.training import is_full
+
+_FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 30.0
+_AT_HAND = 2
+"""Most turns that the child owes answers for."""
+
+log = logging.getLogger(__name__)
+
+
+class ProcessListener(Protocol):
+    """Who wants to know what the child does. Called from the event loop; must not block."""
+
+    def on_ready(self) -> None: ...
+    def on_answer(self, answer: Answer) -> None: ...
+    def on_death(self) -> None: ...
+
+
+class TrainerProcess:
+    def __init__(
+        self,
+        name: str,
+        settings: GpuWorkerSettings,
+        listener: ProcessListener,
+        time_share: TimeShare | None = None,
+    ) -> None:
+        self._name = name
+        self._settings = settings
+        self._listener = listener
+        self._shares = _shares(settings)
+        self._may_send = asyncio.Event()
+        self._stay = Stay(time_share or TimeShare(), nudge=self._may_send.set)
+        self._is_full = False
+        """What was opened last is a full-parameter model, and so the only one."""
+        self._ready = asyncio.Event()
+        self._owed: deque[int] = deque()
+        """Answers that are due for each turn of the child."""
+        self._too_large: dict[ModelId, dict[int, str]] = {}
+        """Op -> reason."""
+        self._deadline: asyncio.Timeout | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        return self._ready.is_set()
+
+    async def until_ready(self) -> None:
+        await self._ready.wait()
+
+    def order(self, order: Order) -> None:
+        """Have the child do this after what it was told about the model before.
+
+        Forgotten when there is no child.
+        """
+        if self.is_ready:
+            if isinstance(order, Close):
+                self._too_large.pop(order.model, None)
+            self._shares.add(order)
+            self._may_send.set()
+
+    async def run(self) -> None:
+        """Keep a child alive; never returns. Cancelled, it takes the child with it."""
+        delay_s = _FIRST_DELAY_S
+        while True:
+            try:
+                await self._live()
+            except TimeoutError:
+                log.error("the training process is lost: it said nothing for too long")
+            except (ChildDied, OSError) as error:
+                log.error("the training process is lost: %s", error)
+            was_ready = self.is_ready
+            self._give_up()
+            await asyncio.sleep(delay_s)
+            delay_s = _FIRST_DELAY_S if was_ready else min(2 * delay_s, _LONGEST_DELAY_S)
+
+    async def _live(self) -> None:
+        """One child's life. Raises `ChildDied`, and `TimeoutError` when it hangs."""
+        child = await RankProcesses.spawn(self._name, self._settings)
+        try:
+            async with asyncio.timeout(START_S) as self._deadline:
+                sending = asyncio.create_task(self._send(child), name=f"{self._name} orders")
+                try:
+                    await self._receive(child)
+                finally:
+                    sending.cancel()
+        finally:
+            self._deadline = None
+            child.kill()  # it holds nothing that a checkpoint and the op log don't
+            await child.close()
+            for word in child.last_words:
+                self._note(unpack_report(word))
+
+    async def _send(self, child: RankProcesses) -> None:
+        while True:
+            await self._may_send.wait()
+            turn = self._next()
+            if turn is None:
+                self._may_send.clear()
+                continue
+            if self._needs_room(turn):
+                await self._stay.come()
+            was_idle = not self._owed
+            if n_answers := _n_answers(turn):
+                self._owed.append(n_answers)
+            if was_idle:
+                self._wind_up()
+            try:
+                await child.send(pack(self._unless_too_large(turn)))
+            except ChildDied:
+                return  # the receiving end says so
+
+    def _next(self) -> Turn | None:
+        """What the child should do as soon as it can; None for nothing that it isn't doing."""
+        if self._stay.must_go(has_work=bool(self._owed) or self._shares.is_waiting):
+            return None if self._owed else Offload()
+        return self._shares.take() if len(self._owed) < _AT_HAND else None
+
+    def _needs_room(self, turn: Turn) -> bool:
+        if isinstance(turn, Open):
+            self._is_full = is_full(turn.spec)
+        is_work = isinstance(turn, Open | Apply)
+        return self._settings.takes_turns and self._is_full and is_work
+
+    async def _receive(self, child: RankProcesses) -> None:
+        while True:
+            report = unpack_report(await child.receive())
+            match report:
+                case Ready():
+                    self._ready.set()
+                    self._listener.on_ready()
+                case Answer():
+                    self._was_paid()
+                    self._listener.on_answer(report)
+                case Offloaded():
+                    self._was_paid()
+                    self._stay.go()
+                case TooLarge():
+                    self._note(report)
+                case Pulse():
+                    self._wait_for(report.size_bytes)
+                    continue
+            self._wind_up()
+
+    def _note(self, word: Report) -> None:
+        if isinstance(word, TooLarge):
+            log.error("op %d of %s ended the ranks: %s", word.number, word.model, word.reason)
+            self._too_large.setdefault(word.model, {})[word.number] = word.reason
+
+    def _unless_too_large(self, turn: Turn) -> Turn | Fail:
+        if not isinstance(turn, Apply):
+            return turn
+        ((number, _),) = turn.ops
+        reason = self._too_large.get(turn.model, {}).get(number)
+        return turn if reason is None else Fail(turn, reason)
+
+    def _was_paid(self) -> None:
+        """One answer less is owed."""
+        self._owed[0] -= 1
+        if not self._owed[0]:
+            self._owed.popleft()
+            self._may_send.set()
+
+    def _wind_up(self) -> None:
+        """The child was heard, or has something to do again: its time begins anew."""
+        if self._deadline is not None:
+            due_s = asyncio.get_running_loop().time() + self._settings.hang_s
+            self._deadline.reschedule(due_s if self._owed else None)
+
+    def _wait_for(self, size_bytes: int) -> None:
+        """The child gets on with so many bytes; what it was given before still holds."""
+        if self._deadline is not None and (due_s := self._deadline.when()) is not None:
+            patience_s = self._settings.hang_s + allowance_s(size_bytes)
+            self._deadline.reschedule(max(due_s, asyncio.get_running_loop().time() + patience_s))
+
+    def _give_up(self) -> None:
+        self._ready.clear()
+        self._shares = _shares(self._settings)
+        self._owed.clear()
+        self._stay.go()
+        self._listener.on_death()
+
+
+def _shares(settings: GpuWorkerSettings) -> FairShares:
+    """Ops share batches on one device only."""
+    return FairShares(settings.micro_batch_tokens if settings.devices == 1 else 0)
+
+
+def _n_answers(turn: Turn) -> int:
+    if isinstance(turn, ApplyBatched):
+        return len(turn.applies)
+    return 0 if isinstance(turn, Close) else 1

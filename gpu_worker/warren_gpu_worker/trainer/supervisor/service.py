@@ -1,0 +1,254 @@
+"""The trainer's supervisor: announces the worker, opens and closes models, outlives its child.
+
+Invariants:
+- The heartbeat lists exactly the leases that are held, and says so at once when that changes; it
+  offers base models only while there is a queue for grants, or the first one would find nobody.
+- One lease per model: a newer epoch ends the older one; an epoch that was held here or closed never
+  comes back, however late its messages arrive.
+- A full-parameter model has the worker to itself: while one is held no other is, and the other way
+  round; a grant that breaks this is declined, so that its owner asks elsewhere.
+- The child's death ends all leases at once; their owners grant new ones, here or elsewhere, from a
+  checkpoint or from the first op.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from dataclasses import dataclass
+
+from warren_broker.batch_publisher import BatchPublisher
+from warren_broker.errors import BrokerError, BrokerUnavailable, Unroutable
+from warren_broker.inbox import Claim, receive
+from warren_broker.port import Broker
+from warren_broker.topology import results, trainer
+from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
+from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.time_share import TimeShare
+from warren_gpu_worker.trainer.messages import Answer
+from warren_gpu_worker.trainer.supervisor.child_process import TrainerProcess
+from warren_gpu_worker.trainer.supervisor.file_cleanup import clean_up_files
+from warren_gpu_worker.trainer.supervisor.model_lease import Lease
+from warren_schemas.control import Heartbeat, WorkerRole
+from warren_schemas.envelope import Envelope
+from warren_schemas.ids import ModelId, WorkerId, new_worker_id
+from warren_schemas.training import CloseModel, OpenModel, OpFailed, OpResult, is_full
+
+_PREFETCH = 16
+_LEAVING_S = 2.0
+_DECLINE_AGAIN_S = 1.0
+
+log = logging.getLogger(__name__)
+
+
+async def serve_trainer(
+    broker: Broker,
+    settings: GpuWorkerSettings,
+    *,
+    worker: WorkerId | None = None,
+    time_share: TimeShare | None = None,
+) -> None:
+    """Train what gateways grant, until cancelled; then hand everything back within seconds.
+
+    Where the settings say so, full-parameter models have the `room` in turn with samplers.
+
+    Raises `BrokerClosed` when the broker is closed underneath.
+    """
+    service = _Trainer(broker, settings, worker or new_worker_id("trainer"), time_share)
+    try:
+        await service.run()
+    finally:
+        await service.leave()
+
+
+@dataclass(frozen=True, slots=True)
+class _Holding:
+    lease: Lease
+    task: "asyncio.Task[None]"
+
+    @property
+    def epoch(self) -> int:
+        return self.lease.held.epoch
+
+
+class _Trainer:
+    def __init__(
+        self,
+        broker: Broker,
+        settings: GpuWorkerSettings,
+        worker: WorkerId,
+        time_share: TimeShare | None,
+    ) -> None:
+        self._broker = broker
+        self._settings = settings
+        self._worker = worker
+        self._batch_publisher = BatchPublisher(broker)
+        self._process = TrainerProcess(f"training process of {worker}", settings, self, time_share)
+        self._tasks = asyncio.TaskGroup()
+        self._holdings: dict[ModelId, _Holding] = {}
+        self._fences: dict[ModelId, int] = {}
+        """The highest epoch of each model that was held here or closed."""
+        self._changed = asyncio.Event()
+        self._takes_orders = False
+        self._n_done = 0
+        self._is_leaving = False
+
+    async def run(self) -> None:
+        async with self._tasks as tasks:
+            tasks.create_task(self._process.run(), name="training process")
+            tasks.create_task(
+                beat(self._broker, self._heartbeat, changed=self._changed), name="heartbeat"
+            )
+            tasks.create_task(
+                clean_up_files(self._broker, self._settings.checkpoint_url), name="chores"
+            )
+            try:
+                while True:
+                    await self._take_orders()
+            finally:
+                self._is_leaving = True
+
+    async def leave(self) -> None:
+        """Say goodbye, so that nobody waits for us; a broker that is away won't hear it."""
+        try:
+            async with asyncio.timeout(_LEAVING_S):
+                await self._batch_publisher.close()
+                await announce(self._broker, self._heartbeat())
+                await self._broker.delete(trainer(self._worker))
+        except (BrokerError, TimeoutError) as error:
+            log.warning("%s left without a word: %s", self._worker, error)
+
+    def on_ready(self) -> None:
+        self._changed.set()
+
+    def on_answer(self, answer: Answer) -> None:
+        holding = self._holdings.get(answer.model)
+        if holding is not None and holding.epoch == answer.epoch:
+            self._n_done += 1
+            holding.lease.on_answer(answer)
+
+    def on_death(self) -> None:
+        for holding in self._holdings.values():
+            holding.task.cancel()
+        self._holdings.clear()
+        self._changed.set()
+
+    def _heartbeat(self) -> Heartbeat:
+        return Heartbeat(
+            envelope=Envelope(),
+            worker=self._worker,
+            role=WorkerRole.TRAINER,
+            offers=tuple(self._settings.base_models) if self._is_open else (),
+            interval_s=INTERVAL_S,
+            capacity=self._capacity,
+            in_flight=len(self._holdings),
+            n_done=self._n_done,
+            models=tuple(holding.lease.held for holding in self._holdings.values()),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            is_leaving=self._is_leaving,
+        )
+
+    @property
+    def _is_open(self) -> bool:
+        return self._takes_orders and self._process.is_ready
+
+    @property
+    def _capacity(self) -> int:
+        """How many models of the kind that is held fit."""
+        is_taken = any(holding.lease.is_full for holding in self._holdings.values())
+        return 1 if is_taken or self._settings.devices > 1 else self._settings.max_models
+
+    def _has_room(self, order: OpenModel) -> bool:
+        n_held = len(self._holdings)
+        return n_held == 0 if is_full(order.spec) else n_held < self._capacity
+
+    async def _take_orders(self) -> None:
+        """Until the queue is deleted, which makes a new one."""
+        try:
+            async with receive(
+                self._broker, trainer(self._worker), (OpenModel, CloseModel), prefetch=_PREFETCH
+            ) as inbox:
+                self._takes_orders = True
+                self._changed.set()
+                async for claims in inbox:
+                    for claim in claims:
+                        await self._follow(claim)
+        finally:
+            self._takes_orders = False
+
+    async def _follow(self, claim: Claim[OpenModel | CloseModel]) -> None:
+        order = claim.item
+        holding = self._holdings.get(order.model)
+        fence = self._fences.get(order.model, 0)
+        if isinstance(order, CloseModel):
+            await self._close(order, holding)
+            claim.done()
+        elif holding is not None and holding.epoch == order.epoch:
+            await holding.lease.open_again(claim)
+        elif order.epoch <= fence:
+            log.info("late grant of %s, epoch %d: %d was here", order.model, order.epoch, fence)
+            claim.done()
+        else:
+            await self._release(order.model, holding)
+            if self._has_room(order):
+                self._grant(claim, order)
+            else:
+                await self._decline(claim, order)
+
+    async def _close(self, order: CloseModel, holding: _Holding | None) -> None:
+        if holding is not None and holding.epoch <= order.epoch:
+            await self._release(order.model, holding)
+        self._fences[order.model] = max(order.epoch, self._fences.get(order.model, 0))
+
+    def _grant(self, claim: Claim[OpenModel | CloseModel], order: OpenModel) -> None:
+        self._fences[order.model] = order.epoch
+        lease = Lease(claim, order, self._broker, self._batch_publisher, self._process)
+        task = self._tasks.create_task(self._hold(lease), name=f"lease of {order.model}")
+        self._holdings[order.model] = _Holding(lease, task)
+        task.add_done_callback(lambda _: self._ended(lease))
+        self._changed.set()
+        log.info("holding %s, epoch %d", order.model, order.epoch)
+
+    async def _decline(self, claim: Claim[OpenModel | CloseModel], order: OpenModel) -> None:
+        """Two owners had the same worker in mind, and the other one was first."""
+        log.info("no room for %s, epoch %d", order.model, order.epoch)
+        refusal = OpResult(
+            envelope=Envelope(run=order.envelope.run),
+            model=order.model,
+            epoch=order.epoch,
+            number=0,
+            outcome=OpFailed(reason=f"{self._worker} has no room for the model", elsewhere=True),
+        )
+        try:
+            await self._broker.declare(results(order.model))
+            await self._batch_publisher.send(results(order.model), refusal)
+        except BrokerUnavailable:
+            return claim.hand_back(delay_s=_DECLINE_AGAIN_S)
+        except Unroutable:
+            log.info("nobody wants the answers of %s any more", order.model)
+        self._fences[order.model] = order.epoch
+        claim.done()
+
+    async def _hold(self, lease: Lease) -> None:
+        """Let a lease live. Whatever goes wrong in it ends it, and nothing else."""
+        try:
+            await lease.run()
+        except Exception:
+            log.exception("the lease of %s ended", lease.held.model)
+
+    def _ended(self, lease: Lease) -> None:
+        """Called also when the task was cancelled before it began."""
+        holding = self._holdings.get(lease.held.model)
+        if holding is not None and holding.lease is lease:
+            del self._holdings[lease.held.model]
+            self._changed.set()
+        if not self._is_leaving:  # then the inbox has handed its claims back already
+            lease.end()
+
+    async def _release(self, model: ModelId, holding: _Holding | None) -> None:
+        if holding is None:
+            return
+        holding.task.cancel()
+        await asyncio.wait([holding.task])
+        log.info("let go of %s, epoch %d", model, holding.epoch)

@@ -1,0 +1,1 @@
+"""The training step: batches, logprobs, gradients, the optimizer."""

@@ -1,0 +1,246 @@
+# pyright: reportUnknownMemberType=false
+"""forward and forward_backward: the loss of a batch, its gradient, and what there is to report."""
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from warren_gpu_worker.losses import Objective, TokenTensors, compute_objective
+from warren_gpu_worker.trainer.errors import OpError
+from warren_gpu_worker.trainer.training.critic import judge, values_at
+from warren_gpu_worker.trainer.training.logprobs import Head, TokenLogprobs, token_logprobs
+from warren_gpu_worker.trainer.training.metrics import merge, merge_ranks, report
+from warren_gpu_worker.trainer.training.micro_batches import MicroBatch, micro_batches, trained_mask
+from warren_gpu_worker.trainer.training.reference import check_reference, reference_weights
+from warren_gpu_worker.trainer.training.trainable_model import Network, TrainableModel
+from warren_schemas.training import Forward, ForwardBackward, OpDone, TokenBatch
+
+LossOp = Forward | ForwardBackward
+
+
+@dataclass(slots=True)
+class Answer:
+    """What the micro-batches of one op add up to."""
+
+    parts: list[dict[str, Tensor]]
+    logprobs_N: NDArray[np.float32] | None
+
+    @classmethod
+    def to(cls, op: LossOp) -> "Answer":
+        """Still empty."""
+        n_tokens = op.batch.ids_N.size
+        return cls([], np.zeros(n_tokens, np.float32) if op.return_logprobs else None)
+
+    def finish(self, model: TrainableModel) -> OpDone:
+        """What the op answers. Raises `OpError` when the result is not finite."""
+        ranks = model.network.ranks.gather((merge(self.parts), self.logprobs_N))
+        metrics = merge_ranks([merged for merged, _ in ranks])
+        _check_finite(metrics)
+        noted = [logprobs_N for _, logprobs_N in ranks if logprobs_N is not None]
+        logprobs_N = np.sum(noted, axis=0) if noted else None  # each has 0 where others have rows
+        return OpDone(version=model.version, metrics=report(metrics), logprobs_N=logprobs_N)
+
+
+def apply_loss(
+    model: TrainableModel, op: LossOp, *, max_tokens: int, progress: Callable[[], None]
+) -> OpDone:
+    """Compute the op's loss; a `ForwardBackward` adds its gradient to the model's.
+
+    `progress` is called before each micro-batch of at most `max_tokens` positions.
+
+    Raises `OpError` before anything is computed, or when the result is not finite; then, and when
+    torch raises in the middle, the gradient of the window is spoilt and the caller must drop it.
+    """
+    check_op(model, op)
+    answer = Answer.to(op)
+    for rows in micro_batches_of(model, op, max_tokens):
+        progress()
+        with torch.set_grad_enabled(isinstance(op, ForwardBackward)):
+            reference_M = reference_logprobs(model, op, rows)
+            loss = add_rows(model, op, rows, _hidden(model.network, rows), reference_M, answer)
+            if loss.requires_grad:
+                loss.backward()
+        model.network.end_pass()
+    done = answer.finish(model)
+    model.n_backward += isinstance(op, ForwardBackward)
+    return done
+
+
+def micro_batches_of(model: TrainableModel, op: LossOp, max_tokens: int) -> Iterator[MicroBatch]:
+    """The rows of an op, at most `max_tokens` positions at a time."""
+    return micro_batches(
+        op.batch,
+        max_tokens=max_tokens,
+        all_logprobs=op.return_logprobs,
+        device=model.network.device,
+        rank=model.network.ranks.rank,
+        n_ranks=model.network.ranks.size,
+    )
+
+
+def check_op(model: TrainableModel, op: LossOp) -> None:
+    """Raise `OpError` where the op doesn't fit the model."""
+    _check_batch(model.network, op.batch)
+    if op.kl is not None:
+        check_reference(model)
+    if op.critic is not None and model.network.critic is None:
+        raise OpError("the op asks for a critic, and the model was made without one")
+
+
+def _check_batch(network: Network, batch: TokenBatch) -> None:
+    longest, largest = int(batch.lengths_B.max()), int(batch.ids_N.max())
+    if largest >= network.vocabulary:
+        raise OpError(
+            f"token id {largest} is outside the model's vocabulary of {network.vocabulary};"
+            " was the batch made with another model's tokenizer?"
+        )
+    if longest > network.max_tokens:
+        raise OpError(
+            f"a sequence of {longest} tokens is longer than the model's {network.max_tokens};"
+            " lower sampling.max_tokens or the environment's max_turns"
+        )
+    if network.image_token is not None and _shows(batch, network.image_token):
+        raise OpError(
+            "the batch has image tokens that no policy sampled, and logprobs are computed of text"
+            " alone; leave out what shows images"
+        )
+    if not trained_mask(batch).any():
+        raise OpError(
+            "no token is under the mask, so there is nothing to train on"
+            " (the first token of a sequence never counts)"
+        )
+
+
+def _shows(batch: TokenBatch, image_token: int) -> bool:
+    return bool(((batch.ids_N == image_token) & (batch.mask_N == 0)).any())
+
+
+def _check_finite(merged: dict[str, float]) -> None:
+    bad = sorted(name for name, value in merged.items() if not math.isfinite(value))
+    if bad:
+        raise OpError(
+            f"{', '.join(bad)} came out infinite or not a number; do the sampler's logprobs belong"
+            " to these tokens and to a recent policy version?"
+        )
+
+
+def add_rows(
+    model: TrainableModel,
+    op: LossOp,
+    rows: MicroBatch,
+    hidden_BTH: Tensor,
+    reference_M: Tensor | None,
+    answer: Answer,
+) -> Tensor:
+    """Add what these rows contribute to the answer; their loss.
+
+    `reference_M` is what `reference_logprobs` found for the rows.
+    """
+    network = model.network
+    trained = _logprobs_at(network, op, rows, hidden_BTH, rows.trained_M)
+    values_M = None
+    if op.critic is not None and network.critic is not None:
+        values_M = values_at(network.critic, hidden_BTH, rows.trained_M)
+    loss = trained.logprobs_M.sum()  # of nothing; its gradient is zero, and all ranks have one
+    if rows.trained_M.numel() > 0:
+        loss, part = _take_loss(op, rows, trained, reference_M, values_M)
+        answer.parts.append(part)
+    elif values_M is not None:
+        loss = loss + values_M.sum()
+    if answer.logprobs_N is not None:
+        with torch.no_grad():
+            others = _logprobs_at(network, op, rows, hidden_BTH, rows.others_K)
+        _note(answer.logprobs_N, rows, rows.trained_M, trained)
+        _note(answer.logprobs_N, rows, rows.others_K, others)
+    return loss
+
+
+def _hidden(network: Network, rows: MicroBatch) -> Tensor:
+    with _autocast(network):
+        return network.hidden_BTH(rows.input_ids_BT, torch.cat([rows.trained_M, rows.others_K]))
+
+
+def reference_logprobs(model: TrainableModel, op: LossOp, rows: MicroBatch) -> Tensor | None:
+    """Of the trained tokens, where the op has a penalty; no graph of the model may be alive."""
+    if op.kl is None:
+        return None
+    with reference_weights(model):
+        hidden_BTH = _hidden(model.network, rows)
+        logprobs_M = _logprobs_at(model.network, op, rows, hidden_BTH, rows.trained_M).logprobs_M
+        model.network.end_pass()
+        return logprobs_M
+
+
+def _logprobs_at(
+    network: Network, op: LossOp, rows: MicroBatch, hidden_BTH: Tensor, places_M: Tensor
+) -> TokenLogprobs:
+    """Only these positions reach the head: logits of prompts never exist."""
+    hidden_MH = hidden_BTH.flatten(0, 1).index_select(0, places_M)
+    ids_M = rows.target_ids_BT.flatten().index_select(0, places_M)
+    head = Head(network.head, network.vocabulary, op.temperature, op.entropy_coefficient > 0)
+    with _autocast(network):
+        return token_logprobs(head, hidden_MH, ids_M)
+
+
+def _take_loss(
+    op: LossOp,
+    rows: MicroBatch,
+    trained: TokenLogprobs,
+    reference_M: Tensor | None,
+    values_M: Tensor | None,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """The loss, and what there is to report."""
+    if op.critic is None or values_M is None:
+        return _policy_loss(op, rows, trained, reference_M, rows.weights_BT)
+    judged = judge(values_M, rows, op.critic)
+    loss, part = _policy_loss(op, rows, trained, reference_M, judged.advantages_BT)
+    loss = loss + judged.loss
+    return loss, {**part, **judged.diagnostics, "loss:sum": loss.detach()}
+
+
+def _policy_loss(
+    op: LossOp,
+    rows: MicroBatch,
+    trained: TokenLogprobs,
+    reference_M: Tensor | None,
+    advantages_BT: Tensor,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    logprobs_BT = _spread(rows, trained.logprobs_M)
+    entropy = trained.entropy_M.sum()
+    value = compute_objective(
+        TokenTensors(logprobs_BT, rows.sampler_logprobs_BT, advantages_BT, rows.mask_BT),
+        Objective(op.loss, op.kl, op.entropy_coefficient, op.tis_cap),
+        entropy=entropy,
+        reference_logprobs_BT=None if reference_M is None else _spread(rows, reference_M),
+    )
+    return value.loss, {
+        "loss:sum": value.loss.detach(),
+        "tokens:sum": rows.mask_BT.sum(),
+        "entropy:sum": entropy.detach(),
+        **value.diagnostics,
+    }
+
+
+def _spread(rows: MicroBatch, values_M: Tensor) -> Tensor:
+    """Values of the trained tokens at their places, 0 elsewhere."""
+    zeros = values_M.new_zeros(rows.mask_BT.numel())
+    return zeros.scatter(0, rows.trained_M, values_M).view(rows.mask_BT.shape)
+
+
+def _note(
+    logprobs_N: NDArray[np.float32], rows: MicroBatch, places_M: Tensor, tokens: TokenLogprobs
+) -> None:
+    tokens_M = rows.places_BT.ravel()[places_M.cpu().numpy()]
+    logprobs_N[tokens_M] = tokens.logprobs_M.detach().cpu().numpy()
+
+
+def _autocast(network: Network) -> contextlib.AbstractContextManager[object]:
+    if network.autocast_dtype is None:
+        return contextlib.nullcontext()
+    return torch.autocast(network.device.type, network.autocast_dtype)

@@ -1,0 +1,1 @@
+"""The codec: items to the bytes of a message and back."""

@@ -1,0 +1,122 @@
+"""The bytes of a message: a frame around items, the texts and the arrays that they point to.
+
+4 bytes   magic `WRN1`
+4 bytes   length of the header, u32 little-endian
+4 bytes   length of the items, u32 little-endian
+header    JSON {"kind", "version", "columns": [[field, rule, dtype, length], ...], "specs": [...]}
+items     JSON list; an array is a span of its column, as in "ids_T": [0, 128], and a spec the
+          number of its text
+specs     their texts one after another, of so many bytes as the header says (see `spec_texts`)
+padding   to a multiple of 8 bytes
+columns   in the order of the header, each padded to a multiple of 8 bytes (see `columns`)
+"""
+
+import struct
+from collections.abc import Container
+from typing import NamedTuple
+
+import orjson
+from pydantic import ConfigDict, NonNegativeInt, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
+
+from warren_schemas.codec.columns import (
+    ALIGNMENT,
+    Column,
+    ColumnError,
+    ColumnShape,
+    ColumnWriter,
+    read_columns,
+)
+from warren_schemas.text.explain import explain
+
+MAGIC = b"WRN1"
+MAX_MESSAGE_BYTES = 8 * 1024 * 1024
+"""No message is larger: blobs travel by reference."""
+SPEC = "spec"
+_PREFIX = struct.Struct("<4sII")
+
+Kind = tuple[str, int]
+"""Name and version of a schema."""
+
+
+class WireError(ValueError):
+    """A message can't be written or read; says what is wrong with it."""
+
+
+@with_config(ConfigDict(extra="forbid", strict=True))
+class _Header(TypedDict):
+    kind: str
+    version: int
+    columns: list[ColumnShape]
+    specs: list[NonNegativeInt]
+
+
+_HEADER_VALIDATOR = TypeAdapter(_Header).validator
+
+
+class Frame(NamedTuple):
+    kind: Kind
+    items: bytes
+    columns: dict[str, Column]
+    specs: list[bytes]
+
+    @property
+    def context(self) -> dict[str, object]:
+        """What fields look for by their names while they are validated."""
+        return {**self.columns, SPEC: self.specs}
+
+
+def write(kind: Kind, items: bytes, writer: ColumnWriter) -> bytes:
+    texts = writer.texts
+    sizes = [len(text) for text in texts]
+    shape = {"kind": kind[0], "version": kind[1], "columns": writer.shapes, "specs": sizes}
+    header = orjson.dumps(shape)
+    prefix = _PREFIX.pack(MAGIC, len(header), len(items))
+    padding = b"\0" * (-(len(prefix) + len(header) + len(items) + sum(sizes)) % ALIGNMENT)
+    body = b"".join([prefix, header, items, *texts, padding, *writer.parts()])
+    if len(body) > MAX_MESSAGE_BYTES:
+        raise WireError(f"a message of {len(body)} bytes is over {MAX_MESSAGE_BYTES}")
+    return body
+
+
+def read(body: bytes, known: Container[Kind]) -> Frame:
+    if not _PREFIX.size <= len(body) <= MAX_MESSAGE_BYTES:
+        raise WireError(
+            f"a message has {_PREFIX.size} to {MAX_MESSAGE_BYTES} bytes, not {len(body)}"
+        )
+    magic, n_header, n_items = _PREFIX.unpack_from(body)
+    if magic != MAGIC:
+        raise WireError(f"a message starts with {MAGIC!r}, not with {magic!r}")
+    items_at = _PREFIX.size + n_header
+    specs_at = items_at + n_items
+    if specs_at > len(body):
+        raise WireError(
+            f"header and items should end at byte {specs_at} and the message at {len(body)}"
+        )
+    kind, header = _read_header(body[_PREFIX.size : items_at], known)
+    specs, end = _read_texts(body, specs_at, header["specs"])
+    try:
+        columns = read_columns(body, end + (-end % ALIGNMENT), header["columns"])
+    except ColumnError as error:
+        raise WireError(str(error)) from error
+    return Frame(kind, body[items_at:specs_at], columns, specs)
+
+
+def _read_texts(body: bytes, start: int, sizes: list[int]) -> tuple[list[bytes], int]:
+    """The texts, and where they end; a text beyond the end of the body comes out short."""
+    texts: list[bytes] = []
+    for size in sizes:
+        texts.append(body[start : start + size])
+        start += size
+    return texts, start
+
+
+def _read_header(text: bytes, known: Container[Kind]) -> tuple[Kind, _Header]:
+    try:
+        header: _Header = _HEADER_VALIDATOR.validate_json(text)
+    except ValidationError as error:
+        raise WireError(f"header: {'; '.join(explain(error))}") from error
+    kind = header["kind"], header["version"]
+    if kind not in known:
+        raise WireError(f"no schema for {header['kind']!r} version {header['version']}")
+    return kind, header

@@ -1,0 +1,206 @@
+"""The wire codec: items to messages and back (`frame` has the layout of the bytes).
+
+Decoding validates everything: lengths of the frame and of aligned arrays, dtypes, ranges,
+finiteness, types without coercion, unknown keys. Items are independent: a bad one is reported by
+itself, with item and field, and its neighbours are still delivered. Nothing but `WireError` leaves
+`decode`, whatever the bytes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import GenericAlias
+from typing import cast
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from warren_schemas.codec.columns import ColumnWriter
+from warren_schemas.codec.frame import SPEC, Frame, Kind, WireError, read, write
+from warren_schemas.codec.spec_texts import text_of
+from warren_schemas.control import EpisodeCancelled, Heartbeat, PolicyPublished, RunEnded
+from warren_schemas.envelope import Item
+from warren_schemas.episode import EpisodeEnded, EpisodeSpec, Generate, StartEpisode, Step
+from warren_schemas.events import RunEvent
+from warren_schemas.text.explain import explain
+from warren_schemas.training import CloseModel, DeleteModel, Op, OpenModel, OpResult
+
+MAX_ITEMS = 64
+"""Most items of one message."""
+MAX_BATCH_BYTES = 256 * 1024
+"""A message is closed when it reaches this; a single larger item travels alone."""
+
+KINDS: dict[Kind, type[Item]] = {
+    (item.kind, item.schema_version): item
+    for item in (
+        StartEpisode, Generate, Step, EpisodeEnded,
+        Op, OpResult, OpenModel, CloseModel, DeleteModel,
+        Heartbeat, PolicyPublished, RunEnded, EpisodeCancelled, RunEvent,
+    )
+}  # fmt: skip
+
+_VALIDATORS = {
+    key: TypeAdapter(cast("type[list[Item]]", GenericAlias(list, item))).validator
+    for key, item in KINDS.items()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """An item that did not validate: where it stood, why, and itself as a message of its own."""
+
+    index: int
+    reason: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    items: list[Item]
+    rejected: list[Rejected]
+
+
+def encode(items: Sequence[Item]) -> bytes:
+    """One message of one to `MAX_ITEMS` items of one kind.
+
+    Raises `WireError` for mixed kinds, no items, or a message over `MAX_MESSAGE_BYTES`.
+    """
+    if not 0 < len(items) <= MAX_ITEMS:
+        raise WireError(f"a message carries 1 to {MAX_ITEMS} items, not {len(items)}")
+    kind = type(items[0])
+    if any(type(item) is not kind for item in items):
+        raise WireError("a message carries items of one kind only")
+    writer = ColumnWriter()
+    return write((kind.kind, kind.schema_version), _to_json(items, writer), writer)
+
+
+def decode(body: bytes) -> Decoded:
+    """The items of a message, validated. Their arrays are views that keep `body` in memory.
+
+    Raises `WireError` when the frame itself can't be read; items that don't validate come back in
+    `rejected`.
+    """
+    frame = read(body, KINDS)
+    try:
+        items = _VALIDATORS[frame.kind].validate_json(
+            frame.items, strict=True, context=frame.context
+        )
+    except ValidationError:
+        return _decode_one_by_one(frame)
+    _require_count(len(items))
+    return Decoded(items, [])
+
+
+@dataclass(frozen=True, slots=True)
+class Glimpse:
+    """What can be told of a message without validating it."""
+
+    kind: str
+    items: tuple[object, ...]
+    """As JSON, with their specs; arrays are spans of their columns."""
+
+    @property
+    def runs(self) -> set[object]:
+        """Whose items these are; None for an item that names no run."""
+        envelopes = [_mapping(_mapping(item).get("envelope")) for item in self.items]
+        return {envelope.get("run") for envelope in envelopes}
+
+
+def glimpse(body: bytes) -> Glimpse | None:
+    """A look into a message, good or bad; None where not even its frame can be read."""
+    try:
+        frame = read(body, KINDS)
+        items: object = orjson.loads(frame.items)
+    except (WireError, orjson.JSONDecodeError):
+        return None
+    if not isinstance(items, list):
+        return None
+    items = cast("list[object]", items)
+    return Glimpse(frame.kind[0], tuple(_with_spec(item, frame) for item in items))
+
+
+def _mapping(value: object) -> dict[str, object]:
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
+
+
+def _with_spec(item: object, frame: Frame) -> object:
+    """The item with its spec in place of the number, as far as that can be read."""
+    number = _mapping(item).get(SPEC)
+    if not isinstance(number, int) or not 0 <= number < len(frame.specs):
+        return item
+    try:
+        return {**_mapping(item), SPEC: orjson.loads(frame.specs[number])}
+    except orjson.JSONDecodeError:
+        return item
+
+
+def _to_json(items: Sequence[Item], writer: ColumnWriter) -> bytes:
+    def plain(value: object) -> object:
+        if type(value) is EpisodeSpec:
+            return writer.add_text(text_of(value))
+        return writer.add_fields(value)
+
+    try:
+        return orjson.dumps(items, default=plain)
+    except orjson.JSONEncodeError as error:
+        raise WireError(str(error.__cause__ or error)) from error
+
+
+def _require_count(n: int) -> None:
+    if not 0 < n <= MAX_ITEMS:
+        raise WireError(f"a message carries 1 to {MAX_ITEMS} items, not {n}")
+
+
+def _decode_one_by_one(frame: Frame) -> Decoded:
+    try:
+        raw = orjson.loads(frame.items)
+    except orjson.JSONDecodeError as error:
+        raise WireError(f"the items are not JSON: {error}") from error
+    if not isinstance(raw, list):
+        raise WireError("the items are not a list")
+    raw = cast("list[object]", raw)
+    _require_count(len(raw))
+    decoded = Decoded([], [])
+    for index, item in enumerate(raw):
+        _decode_one(frame, index, item, decoded)
+    return decoded
+
+
+def _decode_one(frame: Frame, index: int, item: object, decoded: Decoded) -> None:
+    schema = KINDS[frame.kind]
+    try:
+        text = orjson.dumps(item)
+        decoded.items.append(schema.model_validate_json(text, strict=True, context=frame.context))
+    except orjson.JSONEncodeError as error:
+        raise WireError(f"item {index} can't be read: {error}") from error
+    except ValidationError as error:
+        reason = f"item {index}: {'; '.join(explain(error, schema))}"
+        decoded.rejected.append(Rejected(index, reason, _alone(frame, item)))
+
+
+def _alone(frame: Frame, item: object) -> bytes:
+    """The item as a message of its own, otherwise as it came; its parts of the columns go along."""
+    writer = ColumnWriter()
+    try:
+        moved = orjson.dumps([_move(item, frame, writer)])
+    except orjson.JSONEncodeError as error:  # as deep as an item may be, and the list around it
+        raise WireError(f"an item can't be read: {error}") from error
+    return write(frame.kind, moved, writer)
+
+
+def _move(value: object, frame: Frame, writer: ColumnWriter) -> object:
+    """The value with its spans and numbers pointing to what the writer has."""
+    if isinstance(value, list):
+        return [_move(part, frame, writer) for part in cast("list[object]", value)]
+    if not isinstance(value, dict):
+        return value
+    moved = dict(cast("dict[str, object]", value))
+    for key, part in moved.items():
+        match part:
+            case [int(start), int(stop)] if key in frame.columns:
+                rule, array, _ = frame.columns[key]
+                moved[key] = writer.add(key, rule, array[start:stop])
+            case int(number) if key == SPEC and 0 <= number < len(frame.specs):
+                moved[key] = writer.add_text(frame.specs[number])
+            case _:
+                moved[key] = _move(part, frame, writer)
+    return moved

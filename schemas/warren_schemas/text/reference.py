@@ -1,0 +1,99 @@
+"""The reference of all config keys, written from the schemas themselves.
+
+`python -m warren_schemas.text.reference > docs/configuration.md` brings the page up to date; a test
+compares the two.
+"""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from warren_schemas.base import Frozen
+from warren_schemas.config import TrainConfig
+
+HEAD = """# Configuration
+
+Every key of a run's config, in YAML for `warren train`, as a dict or a `TrainConfig` for the SDK. Any key can be set
+from the command line: `warren train run.yaml --set optimizer.learning_rate=3e-4 --set environments.0.config.high=99`.
+Where there are several kinds, the name of one stands for it with its defaults: `loss: cispo` is `loss: {kind: cispo}`.
+An unknown key is an error that names the nearest valid one. This page is written from the schemas
+(`python -m warren_schemas.text.reference`).
+"""
+
+
+def config_reference() -> str:
+    """The page, as Markdown."""
+    return "\n".join([HEAD, *_section("", TrainConfig), ""])
+
+
+def _section(path: str, model: type[BaseModel]) -> Iterator[str]:
+    yield f"## {path or 'The run'}"
+    yield ""
+    if about := _about(model):
+        yield from (about, "")
+    yield "| key | default | meaning |"
+    yield "|---|---|---|"
+    for name, field in model.model_fields.items():
+        yield f"| `{name}` | {_default(field)} | {_meaning(field)} |"
+    yield ""
+    for name, field in model.model_fields.items():
+        for below in _models(field.annotation):
+            yield from _section(_title(path, name, field, below), below)
+
+
+def _title(path: str, name: str, field: FieldInfo, below: type[BaseModel]) -> str:
+    title = f"{path}.{name}" if path else name
+    kind = below.model_fields.get("kind")
+    return f"{title} (kind: {kind.default})" if kind is not None else title
+
+
+def _about(model: type[BaseModel]) -> str:
+    text = (model.__doc__ or "").strip().split("\n\n")[0]
+    return " ".join(text.split())
+
+
+def _default(field: FieldInfo) -> str:
+    if field.default_factory is not None:
+        return "see below"
+    if field.default is PydanticUndefined:
+        return "**required**"
+    return f"`{_plain(field.default)}`"
+
+
+def _plain(value: Any) -> str:
+    if value is None:
+        return "null"
+    return str(list(value)) if isinstance(value, tuple) else str(value)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _meaning(field: FieldInfo) -> str:
+    parts = [" ".join((field.description or _below(field)).split())]
+    choices = [str(m.value) for e in _enums(field.annotation) for m in e]
+    if choices:
+        parts.append("One of " + ", ".join(f"`{c}`" for c in choices) + ".")
+    return " ".join(part for part in parts if part)
+
+
+def _below(field: FieldInfo) -> str:
+    """A section says what it is by itself."""
+    return next((_about(model) for model in _models(field.annotation)), "")
+
+
+def _enums(annotation: object) -> list[type[StrEnum]]:
+    if isinstance(annotation, type) and issubclass(annotation, StrEnum):
+        return [annotation]
+    return [e for argument in get_args(annotation) for e in _enums(argument)]
+
+
+def _models(annotation: object) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, Frozen):
+        return [annotation]
+    return [model for argument in get_args(annotation) for model in _models(argument)]
+
+
+if __name__ == "__main__":
+    print(config_reference(), end="")

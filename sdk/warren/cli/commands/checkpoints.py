@@ -1,0 +1,86 @@
+"""`warren checkpoints ls` and `download`."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from warren.cli import codes
+from warren.cli.commands.runs import RunName
+from warren.cli.display.output import Output, make_output, print_json
+from warren.cli.display.words import ago, count, decimal
+from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
+from warren.client import connect
+from warren_schemas.http import CheckpointList, CheckpointView
+
+
+def ls(run: RunName, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
+    """List the checkpoints and policies that are kept of a run, the oldest first.
+
+    `resume_from` in a config takes the names of checkpoints, and so does `warren export RUN@NAME`;
+    `warren export RUN@STEP` takes the policy in force after that step.
+
+    For example:
+        warren checkpoints ls last
+    """
+    return asyncio.run(_ls(run, gateway, as_json=json))
+
+
+def download(
+    run: Annotated[str, Parameter(name="RUN", help="As elsewhere, and perhaps @VERSION.")],
+    /,
+    *,
+    to: Annotated[Path, Parameter(help="The folder; it must not be there yet.")],
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Fetch the files of a checkpoint or a policy through the gateway, and check them.
+
+    RUN alone is the newest policy; RUN@400 the policy after 400 optimizer steps, RUN@step-000400 the
+    checkpoint of that name. What was cut off is taken up where it was when it is called again.
+
+    For example:
+        warren checkpoints download last@step-000400 --to my-checkpoint
+    """
+    return asyncio.run(_download(run, to, gateway))
+
+
+async def _download(target: str, to: Path, gateway: Gateway) -> int:
+    name, _, version = target.partition("@")
+    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+        run = await client.run(name)
+        folder = await run.download(to, version, reconnect_s=RETRY_S)
+    size = count(sum(file.size_bytes for file in folder.files))
+    make_output().line(f"{to}: {len(folder.files)} files, {size} bytes, from {folder.url}")
+    return codes.OK
+
+
+async def _ls(name: str, gateway: Gateway, *, as_json: bool) -> int:
+    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+        run = await client.run(name)
+        found = await run.checkpoints()
+    if as_json:
+        print_json(found)
+    else:
+        print_checkpoints(found, make_output())
+    return codes.OK
+
+
+def print_checkpoints(found: CheckpointList, output: Output) -> None:
+    if found.checkpoints:
+        output.table(
+            ["checkpoint", "step", "policy version", "reward", "bytes", "made", "lies at"],
+            [_row(view) for view in found.checkpoints],
+            right=["step", "policy version", "reward", "bytes"],
+        )
+    else:
+        output.line("No checkpoints yet; checkpoint.every_steps says when there will be one.")
+    if found.policies:
+        first, last = found.policies[0].step, found.step
+        steps = f"step {last}" if first == last else f"steps {first} to {last}"
+        output.line(f"The policies after {steps} are kept as well: warren export RUN@STEP")
+
+
+def _row(view: CheckpointView) -> tuple[str, ...]:
+    reward, size, made = decimal(view.reward), count(view.size_bytes), ago(view.created_s)
+    return (view.name, str(view.step), str(view.version), reward, size, made, view.url)

@@ -1,0 +1,48 @@
+"""`warren workers` and `warren queues`."""
+
+import asyncio
+
+from warren.cli import codes
+from warren.cli.display.output import make_output, print_json
+from warren.cli.display.tables import print_queues, print_workers
+from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
+from warren.client import connect
+from warren_schemas.http import QueueList, WorkerList
+
+
+def workers(*, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
+    """List the workers that are online: samplers, trainers, env workers.
+
+    For example:
+        warren workers
+    """
+    return asyncio.run(_workers(gateway, as_json=json))
+
+
+def queues(*, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
+    """List the work queues and how many messages wait in each.
+
+    For example:
+        warren queues
+    """
+    return asyncio.run(_queues(gateway, as_json=json))
+
+
+async def _workers(gateway: Gateway, *, as_json: bool) -> int:
+    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+        found = await client.workers()
+    if as_json:
+        print_json(WorkerList(workers=found))
+    else:
+        print_workers(found, make_output())
+    return codes.OK
+
+
+async def _queues(gateway: Gateway, *, as_json: bool) -> int:
+    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+        found = await client.queues()
+    if as_json:
+        print_json(QueueList(queues=found))
+    else:
+        print_queues(found, make_output())
+    return codes.OK

@@ -1,0 +1,215 @@
+"""`warren replay` and `warren trajectories`."""
+
+import asyncio
+import sys
+from contextlib import aclosing
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from warren.cli import codes
+from warren.cli.commands.runs import RunName
+from warren.cli.display.output import is_terminal, make_output, print_json
+from warren.cli.display.trajectory import look as lines_of
+from warren.cli.follow import follow as follow_run
+from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
+from warren.client import Client, connect
+from warren.configs import read_config
+from warren.errors import ConfigurationError
+from warren.export import export, writer_for
+from warren.recording import Beginning, parse_beginning
+from warren.run import Run
+from warren_schemas.config import TrainConfig
+from warren_schemas.http import TrajectoryView
+
+From = Annotated[
+    str | None,
+    Parameter(name="--from", help="Offset, time (2026-03-01T12:00) or how long ago (2h)."),
+]
+To = Annotated[Path | None, Parameter(help="File to export to: .jsonl or .parquet.")]
+Limit = Annotated[int | None, Parameter(help="Most trajectories to read.")]
+Follow = Annotated[bool, Parameter(help="Go on until the run has ended.")]
+
+
+def trajectories(
+    run: RunName,
+    /,
+    *,
+    to: To = None,
+    from_: From = None,
+    limit: Limit = None,
+    follow: Follow = False,
+    json: AsJson = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Page through a run's trajectories: Enter shows the next one, q and Enter leaves.
+
+    In a pipe all of them are printed. With --to they become a file, one row for each.
+
+    For example:
+        warren trajectories last
+        warren trajectories last --to trajectories.parquet
+        warren trajectories last --from 15m --follow
+        warren trajectories last --json | head -1
+    """
+    start = parse_beginning(from_) if from_ else None
+    if to is not None:
+        writer_for(to)  # before anything is read
+        return asyncio.run(_export(run, to, gateway, start, limit, follow=follow, as_json=json))
+    return asyncio.run(_look(run, gateway, start, limit, follow=follow, as_json=json))
+
+
+def replay(
+    run: RunName,
+    /,
+    *,
+    into: Annotated[
+        Path | None, Parameter(help="YAML file of a run that trains on the trajectories.")
+    ] = None,
+    to: To = None,
+    look: Annotated[bool, Parameter(help="Page through the trajectories.")] = False,
+    from_: From = None,
+    set_: Annotated[
+        tuple[str, ...],
+        Parameter(name="--set", help="KEY=VALUE that goes over the --into file's; may come again."),
+    ] = (),
+    limit: Limit = None,
+    follow: Follow = False,
+    detach: Annotated[
+        bool, Parameter(help="With --into: print the new run's id and leave.")
+    ] = False,
+    json: AsJson = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Use the trajectories that a run recorded: train on them, export them, or look at them.
+
+    A replay (--into) trains a new model without samplers and environments, corrected by the recorded
+    logprobs. It follows a run that still goes on.
+
+    For example:
+        warren replay last --into config.yaml --set algorithm.loss=importance_sampling
+        warren replay last --to trajectories.parquet
+        warren replay last --look --from 15m
+    """
+    if [into is not None, to is not None, look].count(True) != 1:
+        raise ConfigurationError(
+            "warren replay needs one of --into, --to and --look", hint="See `warren replay --help`."
+        )
+    start = parse_beginning(from_) if from_ else None
+    if into is not None:
+        if limit is not None:
+            raise ConfigurationError(
+                "--limit goes with --to and --look",
+                hint="limits.steps in the config says how long a replay trains.",
+            )
+        config = read_config(into, set_)
+        return asyncio.run(_replay(run, config, gateway, start, detach=detach, as_json=json))
+    if set_:
+        raise ConfigurationError("--set changes the config of --into, which is not given")
+    if detach:
+        raise ConfigurationError("--detach lets go of the run of --into, which is not given")
+    if to is not None:
+        writer_for(to)  # before anything is read
+        return asyncio.run(_export(run, to, gateway, start, limit, follow=follow, as_json=json))
+    return asyncio.run(_look(run, gateway, start, limit, follow=follow, as_json=json))
+
+
+async def _replay(
+    name: str,
+    config: TrainConfig,
+    gateway: Gateway,
+    start: Beginning,
+    *,
+    detach: bool,
+    as_json: bool,
+) -> int:
+    output = make_output()
+    async with _client(gateway) as client:
+        run = await client.replay(await client.run(name), config, from_=start)
+        if not detach:
+            if not as_json:
+                output.line(f"Submitted {run.id}; Ctrl-C lets go of it, and it goes on.", "dim")
+            return await follow_run(client, run, output, as_json=as_json)
+    if as_json:
+        print_json(run.view)
+    else:
+        output.line(run.id)
+    return codes.OK
+
+
+async def _export(
+    name: str,
+    path: Path,
+    gateway: Gateway,
+    start: Beginning,
+    limit: int | None,
+    *,
+    follow: bool,
+    as_json: bool,
+) -> int:
+    async with _client(gateway) as client:
+        run = await client.run(name)
+        found = run.trajectories(from_=start, limit=limit, follow=follow)
+        async with aclosing(found):
+            n_written = await export(found, path)
+    if not as_json:
+        make_output().line(f"{n_written} trajectories of {run.id} lie in {path}")
+    return codes.OK
+
+
+async def _look(
+    name: str,
+    gateway: Gateway,
+    start: Beginning,
+    limit: int | None,
+    *,
+    follow: bool,
+    as_json: bool,
+) -> int:
+    async with _client(gateway) as client:
+        run = await client.run(name)
+        n_shown = await _show(run, start, limit, follow=follow, as_json=as_json)
+    if not n_shown and not as_json:
+        make_output().line(f"{run.id} has recorded nothing there yet.")
+    return codes.OK
+
+
+async def _show(
+    run: Run, start: Beginning, limit: int | None, *, follow: bool, as_json: bool
+) -> int:
+    is_paged = is_terminal() and sys.stdin.isatty() and not as_json
+    n_shown = 0
+    async with aclosing(run.trajectories(from_=start, limit=limit, follow=follow)) as found:
+        async for view in found:
+            if is_paged and n_shown and await _answer() == "q":
+                break
+            _print(view, as_json=as_json)
+            n_shown += 1
+    return n_shown
+
+
+def _print(view: TrajectoryView, *, as_json: bool) -> None:
+    if as_json:
+        print_json(view)
+        return
+    output = make_output()
+    for text, style in lines_of(view):
+        output.line(text, style)
+
+
+async def _answer() -> str:
+    """A line from the keyboard, without a thread that Ctrl-C could not end."""
+    loop = asyncio.get_running_loop()
+    typed: asyncio.Future[str] = loop.create_future()
+    print("-- Enter: next, q: leave -- ", end="", flush=True)
+    loop.add_reader(sys.stdin, lambda: typed.done() or typed.set_result(sys.stdin.readline()))
+    try:
+        line = await typed
+    finally:
+        loop.remove_reader(sys.stdin)
+    return line.strip().lower() if line else "q"
+
+
+def _client(gateway: Gateway) -> Client:
+    return connect(gateway.url, gateway.api_key, retry_s=RETRY_S)

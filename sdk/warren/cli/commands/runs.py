@@ -1,0 +1,116 @@
+"""`warren runs ls`, `show`, `cancel` and `delete`."""
+
+import asyncio
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from warren.cli import codes
+from warren.cli.display.output import make_output, print_json
+from warren.cli.display.tables import print_run, print_runs
+from warren.cli.follow import follow as follow_run
+from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
+from warren.client import connect
+from warren_schemas.http import RunList
+
+RunName = Annotated[
+    str,
+    Parameter(
+        name="RUN", help="Its id, the end of its id, its name, or `last`: the newest that goes on."
+    ),
+]
+
+
+def ls(
+    *,
+    limit: Annotated[int, Parameter(help="Most runs to list.")] = 50,
+    json: AsJson = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """List your runs, the newest first.
+
+    For example:
+        warren runs ls
+        warren runs ls --json
+    """
+    return asyncio.run(_ls(gateway, limit, as_json=json))
+
+
+def show(
+    run: RunName,
+    /,
+    *,
+    follow: Annotated[bool, Parameter(help="Show it from its start and until it ends.")] = False,
+    json: AsJson = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Show one run; with --follow, come back to a run that you let go of.
+
+    For example:
+        warren runs show last --follow
+        warren runs show run_019aa3b7a1c04e5d90ab17ce21d3 --json
+    """
+    return asyncio.run(_show(run, gateway, is_followed=follow, as_json=json))
+
+
+def cancel(run: RunName, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
+    """Stop a run. What it has learned up to its last checkpoint is kept.
+
+    For example:
+        warren runs cancel last
+    """
+    return asyncio.run(_cancel(run, gateway, as_json=json))
+
+
+def delete(run: RunName, /, *, gateway: GatewayOptions = HERE) -> int:
+    """Delete a run that is over, with its recording, checkpoints and policies, for good.
+
+    For example:
+        warren runs delete run_019aa3b7a1c04e5d90ab17ce21d3
+    """
+    return asyncio.run(_delete(run, gateway))
+
+
+async def _ls(gateway: Gateway, limit: int, *, as_json: bool) -> int:
+    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+        views = [run.view for run in await client.runs(limit=limit)]
+    if as_json:
+        print_json(RunList(runs=tuple(views)))
+    else:
+        print_runs(views, make_output())
+    return codes.OK
+
+
+async def _show(name: str, gateway: Gateway, *, is_followed: bool, as_json: bool) -> int:
+    output = make_output()
+    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+        run = await client.run(name)
+        if is_followed:
+            return await follow_run(client, run, output, as_json=as_json)
+    if as_json:
+        print_json(run.view)
+    else:
+        print_run(run.view, output)
+    return codes.OK
+
+
+async def _cancel(name: str, gateway: Gateway, *, as_json: bool) -> int:
+    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+        run = await client.run(name)
+        was_over = run.state.is_final
+        await run.cancel()
+    if as_json:
+        print_json(run.view)
+    elif was_over:
+        make_output().line(f"{run.id} had ended already: {run.state}")
+    else:
+        make_output().line(f"{run.id} is being cancelled")
+    return codes.OK
+
+
+async def _delete(name: str, gateway: Gateway) -> int:
+    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+        run = await client.run(name, only_one=True)
+        await run.delete()
+    make_output().line(f"{run.id} is deleted")
+    return codes.OK

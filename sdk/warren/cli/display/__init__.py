@@ -1,0 +1,1 @@
+"""What commands show: live views, tables, summaries."""

@@ -1,0 +1,113 @@
+"""Runs, workers and queues as tables."""
+
+from collections.abc import Sequence
+
+from warren.cli.display.output import Output
+from warren.cli.display.summary import result_rows
+from warren.cli.display.words import ago, count, decimal, duration, ending
+from warren_schemas.config import TrainConfig
+from warren_schemas.events import Phase, RunOutcome
+from warren_schemas.http import QueueView, RunView, WorkerView
+
+
+def print_runs(views: Sequence[RunView], output: Output) -> None:
+    if not views:
+        output.line("No runs yet. Start one with: warren train examples/guess.yaml")
+        return
+    output.table(
+        ["run", "name", "state", "step", "reward", "started", "took"],
+        [_run_row(view) for view in views],
+        right=["step", "reward", "took"],
+    )
+
+
+def print_run(view: RunView, output: Output) -> None:
+    """One run, with everything that it tells."""
+    rows = [("name", view.name), ("state", _state(view)), ("step", _step(view))]
+    if view.waiting_for:
+        rows.append(("waiting for", view.waiting_for))
+    if view.error:
+        rows.append(("error", view.error))
+    rows += [
+        *_config_rows(view.config),
+        ("reward (sampled)", decimal(view.reward)),
+        ("submitted", ago(view.created_s)),
+    ]
+    if view.result:
+        if view.result.remark:
+            rows.append(("remark", view.result.remark))
+        rows += result_rows(view.result, view.config)
+    output.line(view.id, "bold")
+    width = max(len(label) for label, _ in rows)
+    for label, value in rows:
+        output.line(f"  {label.ljust(width)} {value}")
+    if not view.state.is_final:
+        output.line(f"Follow it with: warren runs show {view.id} --follow", "dim")
+
+
+def _config_rows(config: TrainConfig | None) -> list[tuple[str, str]]:
+    if config is None:
+        return [("config", "unreadable for this gateway, which is older than the run")]
+    return [
+        ("model", f"{config.model.base} ({config.model.update.kind})"),
+        ("environments", ", ".join(e.name for e in config.environments)),
+    ]
+
+
+def print_workers(workers: Sequence[WorkerView], output: Output) -> None:
+    if not workers:
+        output.line("No workers are online. `warren up` starts a full set on this machine;")
+        output.line("`warren gpu-worker` and `warren env-worker` start single ones.")
+        return
+    output.table(
+        ["worker", "role", "offers", "busy", "done", "models", "host", "seen"],
+        [_worker_row(worker) for worker in workers],
+        right=["busy", "done"],
+    )
+
+
+def print_queues(queues: Sequence[QueueView], output: Output) -> None:
+    if not queues:
+        output.line("There are no queues yet: they appear with the first worker.")
+        return
+    rows = [(queue.name, count(queue.n_ready)) for queue in queues]
+    output.table(["queue", "waiting"], rows, right=["waiting"])
+
+
+def _run_row(view: RunView) -> tuple[str, ...]:
+    took = ""
+    if view.started_s is not None and view.ended_s is not None:
+        took = duration(view.ended_s - view.started_s)
+    state, reward = ending(view.state, _outcome(view)), decimal(view.reward)
+    return (view.id, view.name, state, _step(view), reward, ago(view.created_s), took)
+
+
+def _worker_row(worker: WorkerView) -> tuple[str, ...]:
+    return (
+        worker.id,
+        worker.role,
+        ", ".join(worker.offers),
+        f"{worker.in_flight}/{worker.capacity}",
+        count(worker.n_done),
+        str(len(worker.models)),
+        f"{worker.host}:{worker.pid}",
+        ago(worker.last_seen_s),
+    )
+
+
+def _state(view: RunView) -> str:
+    if view.phase is None or view.state.is_final:
+        return ending(view.state, _outcome(view))
+    return f"{view.state} ({view.phase})"
+
+
+def _outcome(view: RunView) -> RunOutcome | None:
+    return view.result.outcome if view.result else None
+
+
+def _step(view: RunView) -> str:
+    """Steps of reinforcement learning; while the warm-up goes on, its own."""
+    if view.phase is Phase.WARMUP:
+        of = f"/{view.config.warmup.steps}" if view.config and view.config.warmup else ""
+        return f"warm-up {view.warmup_step}{of}"
+    return f"{view.step}/{view.n_steps}"

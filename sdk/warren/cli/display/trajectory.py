@@ -1,0 +1,78 @@
+"""One trajectory as lines for a person: what was said, turn by turn, with rewards and versions."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warren.cli.display.words import decimal
+from warren_schemas.episode import Completed
+from warren_schemas.http import TrajectoryView
+from warren_schemas.transcript import Tokens
+
+Line = tuple[str, str]
+"""Text and rich style."""
+
+ROLE_STYLES = {"system": "dim", "user": "cyan", "assistant": "bold", "tool": "magenta"}
+
+
+def look(view: TrajectoryView) -> Iterator[Line]:
+    """All lines of one trajectory."""
+    item = view.trajectory
+    yield _title(view), "bold underline"
+    yield _outcome(view), "green" if isinstance(item.outcome, Completed) else "red"
+    turns = list(zip(item.transcript.turns, sampled_spans(item.transcript.tokens), strict=False))
+    n_actions = 0
+    for message in item.transcript.messages:
+        style = ROLE_STYLES[message.role]
+        yield f"{message.role}:", f"{style} dim"
+        yield from ((f"  {line}", style) for line in message.content.splitlines() or [""])
+        yield from ((f"  [{image.media_type}]", f"{style} dim") for image in message.images)
+        if message.role == "assistant":
+            if n_actions < len(turns):
+                turn, span = turns[n_actions]
+                told = "no reward" if turn.reward is None else f"reward {decimal(turn.reward)}"
+                yield (
+                    f"  [turn {n_actions + 1}: {told}, {_sampled(item.transcript.tokens, span)}]",
+                    "yellow",
+                )
+            n_actions += 1
+    yield "", ""
+
+
+def sampled_spans(tokens: Tokens) -> list[slice]:
+    """Where the tokens of each of the policy's turns lie: the runs of 1 in the mask."""
+    edges_T = np.diff(np.concatenate([[0], tokens.mask_T.astype(np.int8), [0]]))
+    starts: NDArray[np.intp] = np.flatnonzero(edges_T == 1)
+    ends: NDArray[np.intp] = np.flatnonzero(edges_T == -1)
+    return [slice(int(a), int(b)) for a, b in zip(starts, ends, strict=True)]
+
+
+def _title(view: TrajectoryView) -> str:
+    item, spec = view.trajectory, view.trajectory.spec
+    task = f"{spec.environment} {spec.task.split}/{spec.task.index}"
+    attempt = f", attempt {item.envelope.attempt}" if item.envelope.attempt > 1 else ""
+    return f"{view.offset}: {task}, {spec.purpose}, {spec.group} member {spec.member}{attempt}"
+
+
+def _outcome(view: TrajectoryView) -> str:
+    outcome = view.trajectory.outcome
+    if not isinstance(outcome, Completed):
+        return f"failed ({outcome.kind}): {outcome.reason}"
+    parts = [f"reward {decimal(outcome.reward)}"]
+    if view.advantage is not None:
+        parts.append(f"advantage {view.advantage:+.3f}")
+    tokens = view.trajectory.transcript.tokens
+    parts.append(_sampled(tokens, slice(None)))
+    parts.append("truncated" if outcome.truncated else "")
+    parts.append(view.fate or "not consumed yet")
+    return ", ".join(part for part in parts if part)
+
+
+def _sampled(tokens: Tokens, span: slice) -> str:
+    versions_T = tokens.versions_T[span][tokens.mask_T[span] == 1]
+    if not versions_T.size:
+        return "0 tokens"
+    low, high = int(versions_T.min()), int(versions_T.max())
+    which = f"version {low}" if low == high else f"versions {low} to {high}"
+    return f"{versions_T.size} tokens by {which}"

@@ -1,0 +1,71 @@
+"""Answers that are no success, as errors for people."""
+
+from collections.abc import Mapping
+
+from pydantic import ValidationError
+
+from warren.errors import (
+    AuthenticationError,
+    ConfigurationError,
+    GatewayBusy,
+    GatewayError,
+    NotFound,
+    WarrenError,
+)
+from warren_schemas.http import Problem
+from warren_schemas.text.explain import explain
+
+_KINDS: dict[int, type[GatewayError]] = {
+    401: AuthenticationError,
+    403: AuthenticationError,
+    404: NotFound,
+    429: GatewayBusy,
+    502: GatewayBusy,
+    503: GatewayBusy,
+    504: GatewayBusy,
+}
+_HINTS: dict[int, str] = {
+    401: "Check WARREN_API_KEY; a gateway on this machine keeps its key in ~/.warren/api-key.",
+    403: "Ask the gateway's owner for a key that may do this.",
+    503: "Try again in a moment; `warren doctor` looks closer.",
+}
+
+
+def problem_error(url: str, status: int, headers: Mapping[str, str], body: bytes) -> WarrenError:
+    """The error that an HTTP answer with this status stands for."""
+    try:
+        problem = Problem.model_validate_json(body)
+    except ValidationError:
+        problem = _foreign(url, status, headers.get("Content-Type", "no type"))
+    hint = problem.hint or _HINTS.get(status)
+    if status in (400, 413, 422):
+        return ConfigurationError(problem.message, details=problem.details, hint=hint)
+    kind = _KINDS.get(status, GatewayError)
+    error = kind(problem.message, details=problem.details, hint=hint)
+    error.status, error.code = status, problem.code
+    if isinstance(error, GatewayBusy):
+        error.retry_after_s = _seconds(headers.get("Retry-After"))
+    return error
+
+
+def describe_failure(url: str, status: int, error: ValidationError) -> GatewayError:
+    """A success that doesn't read as the body we expected: not a gateway, or another version."""
+    return GatewayError(
+        f"{url} answered HTTP {status}, but not what this version of warren understands",
+        details=explain(error)[:3],
+        hint="Check the address; `warren doctor` compares the versions.",
+    )
+
+
+def _foreign(url: str, status: int, content_type: str) -> Problem:
+    return Problem(
+        code="not_a_gateway",
+        message=f"{url} answered HTTP {status} ({content_type}), not as a Warren gateway does",
+        hint="Check the address: is another program or a proxy at this port?"
+        if status < 500
+        else None,
+    )
+
+
+def _seconds(value: str | None) -> float | None:
+    return float(value) if value is not None and value.isdigit() else None

@@ -1,0 +1,186 @@
+"""One HTTP conversation with a gateway: requests out, typed answers or typed errors back.
+
+Invariants: every request has a deadline; only what may safely be repeated is repeated (reads, and
+posts that the gateway makes idempotent); redirects are not followed, so the API key goes nowhere
+but to the address it was given for.
+"""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import aiohttp
+from pydantic import BaseModel, ValidationError
+
+from warren.connection.answers import describe_failure, problem_error
+from warren.connection.backoff import delays
+from warren.errors import AuthenticationError, GatewayBusy, GatewayError, GatewayUnreachable
+from warren.settings import Settings
+from warren_schemas.codec.set_fields import set_fields_json
+
+log = logging.getLogger(__name__)
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+CONNECT_S = 5.0
+SILENCE_S = 60.0
+"""An event stream that brings nothing for this long, not even a ping, counts as lost."""
+
+
+class Transport:
+    """Opens with `async with`; `timeout_s` bounds one try, `retry_s` all tries of one request."""
+
+    def __init__(self, settings: Settings, *, timeout_s: float, retry_s: float) -> None:
+        self.settings = settings
+        self._timeout_s = timeout_s
+        self._retry_s = retry_s
+        self._session: aiohttp.ClientSession | None = None
+
+    async def open(self) -> None:
+        # Proxies of the environment are for the world outside, not for this machine's own gateway.
+        is_local = urlsplit(self.settings.url).hostname in ("localhost", "127.0.0.1", "::1")
+        self._session = aiohttp.ClientSession(trust_env=not is_local)
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def get(self, path: str, answer: type[ModelT], *, needs_key: bool = True) -> ModelT:
+        """Raises `GatewayUnreachable`, or the `GatewayError` that the answer stands for."""
+        return await self._repeat("GET", path, answer, None, needs_key)
+
+    async def post(self, path: str, answer: type[ModelT], body: BaseModel | None = None) -> ModelT:
+        """Like `get`. Only for what the gateway treats as the same when it comes twice."""
+        return await self._repeat("POST", path, answer, body, True)
+
+    @asynccontextmanager
+    async def stream(self, path: str, *, after: int | None) -> AsyncGenerator[AsyncIterator[bytes]]:
+        """The chunks of an event stream that goes on after the event with this id."""
+        headers = self._headers(needs_key=True) | {"Accept": "text/event-stream"}
+        if after is not None:
+            headers["Last-Event-ID"] = str(after)
+        limits = aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_read=SILENCE_S)
+        async with self._request("GET", path, headers, None, limits) as response:
+            if response.content_type != "text/event-stream":
+                raise GatewayError(f"{response.url} answered {response.content_type}, no events")
+            yield response.content.iter_any()
+
+    @asynccontextmanager
+    async def lines(self, path: str) -> AsyncGenerator[AsyncIterator[bytes]]:
+        """The lines of an answer of JSON lines; empty ones show that the gateway is still there."""
+        headers = self._headers(needs_key=True) | {"Accept": "application/x-ndjson"}
+        limits = aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_read=SILENCE_S)
+        async with self._request("GET", path, headers, None, limits) as response:
+            if response.content_type != "application/x-ndjson":
+                raise GatewayError(f"{response.url} answered {response.content_type}, no lines")
+            yield _lines(response.content.iter_any())
+
+    @asynccontextmanager
+    async def chunks(self, path: str) -> AsyncGenerator[AsyncIterator[bytes]]:
+        """The bytes of a file, as they come."""
+        headers = self._headers(needs_key=True) | {"Accept": "application/octet-stream"}
+        limits = aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_read=SILENCE_S)
+        async with self._request("GET", path, headers, None, limits) as response:
+            if response.content_type != "application/octet-stream":
+                raise GatewayError(f"{response.url} answered {response.content_type}, no file")
+            yield response.content.iter_any()
+
+    async def _repeat(
+        self, method: str, path: str, answer: type[ModelT], body: BaseModel | None, needs_key: bool
+    ) -> ModelT:
+        deadline = time.monotonic() + self._retry_s
+        for delay_s in delays():
+            try:
+                return await self._once(method, path, answer, body, needs_key)
+            except (GatewayUnreachable, GatewayBusy) as error:
+                wait_s = max(delay_s, getattr(error, "retry_after_s", None) or 0.0)
+                if time.monotonic() + wait_s >= deadline:
+                    raise
+                log.debug("%s %s: %s; again in %.1f s", method, path, error.message, wait_s)
+            await asyncio.sleep(wait_s)
+        raise AssertionError("delays() never ends")
+
+    async def _once(
+        self, method: str, path: str, answer: type[ModelT], body: BaseModel | None, needs_key: bool
+    ) -> ModelT:
+        headers = self._headers(needs_key=needs_key) | {"Accept": "application/json"}
+        limits = aiohttp.ClientTimeout(total=self._timeout_s, connect=CONNECT_S)
+        data = None if body is None else set_fields_json(body)
+        async with self._request(method, path, headers, data, limits) as response:
+            text = await response.content.read()
+            try:
+                return answer.model_validate_json(text)
+            except ValidationError as error:
+                raise describe_failure(str(response.url), response.status, error) from error
+
+    @asynccontextmanager
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        headers: dict[str, str],
+        data: bytes | None,
+        limits: aiohttp.ClientTimeout,
+    ) -> AsyncGenerator[aiohttp.ClientResponse]:
+        """A response with a good status; everything else as one of our errors."""
+        if self._session is None:
+            raise RuntimeError("this client is closed; use it inside `async with warren.connect()`")
+        if data is not None:
+            headers["Content-Type"] = "application/json"
+        try:
+            async with self._session.request(
+                method, self.settings.url + path, headers=headers, data=data, timeout=limits,
+                allow_redirects=False,
+            ) as response:  # fmt: skip
+                if response.status >= 300:
+                    raise problem_error(
+                        str(response.url), response.status, response.headers, await response.read()
+                    )
+                yield response
+        except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+            raise self._unreachable(error) from error
+
+    def _headers(self, *, needs_key: bool) -> dict[str, str]:
+        key = self.settings.api_key
+        if key is None and needs_key:
+            raise AuthenticationError(
+                f"No API key for {self.settings.url} ({self.settings.key_source})",
+                hint="Set WARREN_API_KEY, or start a gateway here with `warren up`: it makes a key.",
+            )
+        return {"Authorization": f"Bearer {key}"} if key is not None else {}
+
+    def _unreachable(self, error: Exception) -> GatewayUnreachable:
+        url = self.settings.url
+        if isinstance(error, aiohttp.ClientConnectorError):
+            message = f"No gateway answers at {url}: {_reason(error.os_error)}"
+        elif isinstance(error, TimeoutError):
+            message = f"The gateway at {url} gave no answer in time"
+        else:
+            message = f"Lost the connection to the gateway at {url}"
+        return GatewayUnreachable(
+            message,
+            hint="Start one with `warren up`, or set WARREN_URL; `warren doctor` looks closer.",
+        )
+
+
+async def _lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+    """Cut chunks into lines, of any length; what follows the last line end is not one."""
+    rest: list[bytes] = []
+    async for chunk in chunks:
+        head, *lines = chunk.split(b"\n")
+        rest.append(head)
+        for line in lines:
+            yield b"".join(rest)
+            rest = [line]
+
+
+def _reason(error: OSError) -> str:
+    if error.errno is not None and error.errno > 0:  # a resolver's numbers are negative
+        return os.strerror(error.errno).lower()
+    return error.strerror or str(error)

@@ -1,0 +1,107 @@
+"""A run of which nothing works ends soon, and one that has to wait goes on waiting."""
+
+import random
+
+from tests.unit.coordinator.world import World, config
+
+from warren_gateway.coordinator import ending
+from warren_gateway.coordinator.rollouts import failure_limits
+from warren_schemas.events import RunState, StateChanged, WarningRaised
+
+FAILED_GROUPS, GROUP_SIZE = 4, 4
+ENOUGH = FAILED_GROUPS * GROUP_SIZE
+PATIENT: dict[str, object] = {
+    "limits": {"steps": 3, "episode_s": 50, "episode_attempts": 20, "failed_groups": FAILED_GROUPS}
+}
+
+
+def a_world(failure_rate: float) -> World:
+    return World(config(**PATIENT), random.Random(2), failure_rate=failure_rate)
+
+
+def fail_episodes(world: World, n: int) -> None:
+    world.decide()
+    while failure_limits.n_failed(world.memory) < n:
+        world.move()
+        assert not world.memory.is_over
+
+
+def test_attempts_count_like_members_as_long_as_no_episode_has_completed() -> None:
+    memory = a_world(failure_rate=1.0).drive(chaos=0.0)
+
+    assert memory.state is RunState.FAILED
+    assert ENOUGH <= failure_limits.n_failed(memory) <= ENOUGH + 5
+
+
+def test_an_environment_that_works_after_a_while_is_given_the_time() -> None:
+    world = a_world(failure_rate=1.0)
+    fail_episodes(world, ENOUGH - 6)
+    world.failure_rate = 0.0
+
+    assert world.drive(chaos=0.0).state is RunState.COMPLETED
+
+
+def test_once_an_episode_has_completed_each_is_tried_as_often_as_it_may() -> None:
+    world = a_world(failure_rate=0.0)
+    world.decide()
+    while not any(group.ended for group in world.memory.groups.values()):
+        world.move()
+    world.failure_rate = 1.0
+    fail_episodes(world, 3 * ENOUGH)
+    world.failure_rate = 0.0
+
+    assert world.drive(chaos=0.0).state is RunState.COMPLETED
+
+
+def test_groups_that_run_out_of_time_together_end_the_run_once() -> None:
+    limits = {"steps": 3, "episode_s": 50, "episode_attempts": 1, "failed_groups": 2}
+    world = World(config(limits=limits), random.Random(2))
+    world.decide()
+    while len(world.memory.groups) < 2 * 2:
+        world.train()
+        world.read_mail()
+    world.episodes.clear()
+    world.now_s += 51.0
+
+    world.decide()
+
+    assert world.memory.state is RunState.FAILED
+    assert not world.memory.groups
+    last = world.events[-1].body
+    assert isinstance(last, StateChanged) and last.state is RunState.FAILED
+
+
+def test_a_failure_counts_once_and_is_told_once_whoever_reads_of_it() -> None:
+    limits = {"steps": 3, "episode_s": 50, "episode_attempts": 1}
+    world = World(config(limits=limits), random.Random(2), failure_rate=0.5)
+    world.decide()
+    while not any(group.n_failed_attempts for group in world.memory.groups.values()):
+        world.move()
+    n_failed = failure_limits.n_failed(world.memory)
+
+    world.load()
+    while world.n_read < len(world.stream):
+        world.read_mail()
+
+    assert failure_limits.n_failed(world.memory) == n_failed
+    assert sum(isinstance(event.body, WarningRaised) for event in world.events) == 1
+
+
+def test_what_the_store_can_t_take_is_left_out_of_the_reason() -> None:
+    world = a_world(failure_rate=0.0)
+    ending.end(world.memory, RunState.FAILED, "it\0 broke")
+
+    change = world.memory.take_change()
+
+    assert change.run["error"] == "it broke"
+
+
+def test_episodes_that_nobody_plays_are_waited_for() -> None:
+    world = a_world(failure_rate=0.0)
+    world.decide()
+    while failure_limits.n_failed(world.memory) < 2 * ENOUGH:
+        world.episodes.clear()
+        world.now_s += 60.0
+        world.read_mail()
+
+    assert world.drive(chaos=0.0).state is RunState.COMPLETED

@@ -1,0 +1,67 @@
+"""What is remembered of episodes that are over, and for how many bytes."""
+
+import numpy as np
+import pytest
+from tests.support.factories import make_tokens
+from tests.support.interacting import RUN, spec, start
+
+from warren_env_worker import finished_episodes
+from warren_env_worker.finished_episodes import FinishedEpisodes
+from warren_env_worker.interaction import Interaction
+from warren_env_worker.successor import Origin, Successor, end
+from warren_schemas.episode import Completed, EpisodeEnded
+from warren_schemas.ids import EpisodeId, WorkerId
+from warren_schemas.transcript import ChatMessage, Tokens, Transcript
+
+N_TOKENS = 100
+
+
+def ended(number: int, words: str = "") -> Interaction:
+    """An episode of which the tokens lie in a message with those of many others."""
+    crowd = make_tokens(64 * N_TOKENS)
+    tokens = Tokens.model_construct(
+        **{name: getattr(crowd, name)[:N_TOKENS] for name in Tokens.model_fields}
+    )
+    messages = (ChatMessage(role="user", content=words),)
+    transcript = Transcript.model_construct(
+        messages=messages, n_rendered=1, tokens=tokens, reset_digest="", turns=()
+    )
+    taken = start(f"ep_{number}", spec())
+    interaction = Interaction.begin(taken, slot=number)
+    by = Origin(WorkerId("env_1"), started_s=0.0)
+    interaction.successor = end(taken, Completed(reward=1.0), by, transcript=transcript)
+    return interaction
+
+
+def successor_of(interaction: Interaction | None) -> Successor:
+    assert interaction is not None
+    assert interaction.successor is not None
+    return interaction.successor
+
+
+def test_what_is_remembered_keeps_no_message_alive() -> None:
+    finished = FinishedEpisodes()
+    before = ended(1)
+    finished.add(before)
+    item, expected = successor_of(finished.get(EpisodeId("ep_1"))).item, successor_of(before).item
+    assert isinstance(item, EpisodeEnded)
+    assert isinstance(expected, EpisodeEnded)
+    for name in Tokens.model_fields:
+        array = getattr(item.transcript.tokens, name)
+        assert array.base is None
+        assert np.array_equal(array, getattr(expected.transcript.tokens, name))
+    assert item.outcome == expected.outcome
+
+
+def test_the_oldest_are_forgotten_where_the_bytes_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finished_episodes, "MAX_BYTES", 10_000)
+    finished = FinishedEpisodes()
+    for number in range(8):
+        finished.add(ended(number))
+    assert finished.size_bytes <= 10_000
+    assert finished.get(EpisodeId("ep_0")) is None
+    finished.add(ended(9, "w" * 8_000))
+    assert finished.get(EpisodeId("ep_7")) is None
+    assert finished.get(EpisodeId("ep_9"))
+    finished.forget_run(RUN)
+    assert finished.size_bytes == 0

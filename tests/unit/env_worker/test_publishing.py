@@ -1,0 +1,78 @@
+"""Where an env worker sends the policy's turns: to whoever took the one before, if it is still there."""
+
+import asyncio
+from pathlib import Path
+
+from tests.support.episodes import first_turn, policy
+from tests.support.inboxes import claim_items
+
+from warren_broker.inbox import receive
+from warren_broker.memory import open_hub
+from warren_broker.topology import generate, sampler_home
+from warren_env_worker.host.protocol import Observed
+from warren_env_worker.publishing import opened_reply_publisher
+from warren_env_worker.successor import Origin, Successor, follow
+from warren_schemas.episode import FinishReason, Generate, Step
+from warren_schemas.ids import WorkerId
+from warren_schemas.transcript import ChatMessage
+
+BASE = "warren/tiny"
+GOES_ON = Observed(1, messages=(("user", "again"),), digest="d", reward=0.0)
+
+
+class Settled:
+    """A claim that remembers its end."""
+
+    def __init__(self, item: Step) -> None:
+        self.item = item
+        self.n_deliveries = 1
+        self.offset = None
+        self.is_done = asyncio.Event()
+
+    def done(self) -> None:
+        self.is_done.set()
+
+    def hand_back(self, *, delay_s: float = 0.0) -> None:
+        raise AssertionError("handed back")
+
+    def dead_letter(self, reason: str) -> None:
+        raise AssertionError(reason)
+
+
+def step(return_to: str | None) -> Step:
+    turn = first_turn(policy(BASE))
+    messages = (*turn.transcript.messages, ChatMessage(role="assistant", content="a"))
+    return Step(
+        envelope=turn.envelope,
+        spec=turn.spec,
+        transcript=turn.transcript.model_copy(update={"messages": messages}),
+        turn=1,
+        finish=FinishReason.STOP,
+        return_to=return_to,
+    )
+
+
+def successor(of: Step) -> Successor:
+    return follow(of, GOES_ON, Origin(WorkerId("env_1"), 0.0))
+
+
+def test_the_next_turn_goes_back_where_the_last_one_was_taken() -> None:
+    assert successor(step("sampler_1")).address == sampler_home("sampler_1", BASE)
+    assert successor(step(None)).address == generate(BASE)
+
+
+async def test_when_that_sampler_is_gone_the_turn_goes_to_any(tmp_path: Path) -> None:
+    steps = [step("sampler_1"), step("sampler_2"), step(None)]
+    async with open_hub(tmp_path) as hub:
+        broker = hub.client("env worker")
+        async with opened_reply_publisher(broker) as replies:
+            claims = [Settled(each) for each in steps]
+            for claim in claims:
+                replies.put(successor(claim.item), [claim])
+            async with asyncio.timeout(60):
+                for claim in claims:
+                    await claim.is_done.wait()
+            async with receive(broker, generate(BASE), Generate, prefetch=8) as inbox:
+                sent = [claim.item.envelope.episode for claim in await claim_items(inbox, 3)]
+        assert sorted(map(str, sent)) == sorted(str(each.envelope.episode) for each in steps)
+        await broker.close()

@@ -1,0 +1,269 @@
+"""Sampler and trainer have the memory of one GPU in turn, whoever dies, sleeps badly or is greedy."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.support.time_share_children import VARIABLE
+from tests.support.trainer import FULL, LORA, MODEL
+
+from warren_gpu_worker.sampler.engines.port import PolicyKey
+from warren_gpu_worker.sampler.messages import PolicySource, TurnRequest
+from warren_gpu_worker.sampler.supervisor.child_process import Answers, SamplerProcess
+from warren_gpu_worker.settings import GpuWorkerSettings, VllmSettings
+from warren_gpu_worker.time_share import Stay, Terms, TimeShare
+from warren_gpu_worker.trainer.messages import Answer, Apply, Offload, Open, unpack_order
+from warren_gpu_worker.trainer.supervisor import rank_processes
+from warren_gpu_worker.trainer.supervisor.child_process import TrainerProcess
+from warren_schemas.config import Sampling
+from warren_schemas.training import KeepReference, ModelSpec, OpBody, SaveState
+
+CHILD = "tests.support.time_share_children"
+PATIENCE_S = 60.0
+QUICK = Terms(keep_s=0.05, hold_s=0.1, linger_s=0.02)
+
+
+async def settle() -> None:
+    """Let every task get as far as it can without time passing."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_the_trainer_waits_for_every_sampler_and_samplers_for_the_trainer() -> None:
+    time_share = TimeShare()
+    await time_share.enter()
+    await time_share.enter()
+    taking = asyncio.create_task(time_share.take())
+    await asyncio.wait_for(time_share.until_asked_for(), PATIENCE_S)
+    time_share.leave()
+    entering = asyncio.create_task(time_share.enter())
+    await settle()
+    assert not taking.done()
+    time_share.leave()
+    await asyncio.wait_for(taking, PATIENCE_S)
+    await settle()
+    assert not entering.done()
+    time_share.give_back()
+    await asyncio.wait_for(entering, PATIENCE_S)
+
+
+async def test_whoever_waits_for_the_room_has_it_before_the_trainer_comes_again() -> None:
+    time_share = TimeShare()
+    await time_share.take()
+    entering = asyncio.create_task(time_share.enter())
+    await settle()
+    taking = asyncio.create_task(time_share.take())
+    time_share.give_back()
+    await asyncio.wait_for(entering, PATIENCE_S)
+    await settle()
+    assert not taking.done()
+    time_share.leave()
+    await asyncio.wait_for(taking, PATIENCE_S)
+
+
+async def test_a_trainer_that_no_longer_waits_leaves_the_room_to_samplers() -> None:
+    time_share = TimeShare()
+    await time_share.enter()
+    taking = asyncio.create_task(time_share.take())
+    await time_share.until_asked_for()
+    taking.cancel()
+    await asyncio.wait([taking])
+    await asyncio.wait_for(time_share.enter(), PATIENCE_S)
+
+
+async def test_the_trainer_stays_until_it_is_idle_or_has_had_its_time_and_is_missed() -> None:
+    nudged = asyncio.Event()
+    time_share = TimeShare(Terms(hold_s=1000.0, linger_s=0.01))
+    stay = Stay(time_share, nudged.set)
+    await stay.come()
+    assert not stay.must_go(has_work=False)
+    time_share.miss()
+    assert nudged.is_set()
+    assert not stay.must_go(has_work=True)
+    nudged.clear()
+    while not stay.must_go(has_work=False):
+        await asyncio.wait_for(nudged.wait(), PATIENCE_S)
+        nudged.clear()
+    assert stay.must_go(has_work=True), "it is on its way: nothing may begin any more"
+    stay.go()
+    assert not stay.must_go(has_work=True)
+    time_share.terms = Terms(hold_s=0.0)
+    await stay.come()
+    assert not stay.must_go(has_work=True), "nobody misses it yet"
+    time_share.miss()
+    assert stay.must_go(has_work=True)
+
+
+class Pair:
+    """A sampler and a trainer of one worker, whose children need the same memory."""
+
+    def __init__(self, how: str, sampler_hang_s: float) -> None:
+        asked = VllmSettings(sleep="while_training")
+        settings = GpuWorkerSettings(base_models={how: "/nowhere"}, vllm=asked)
+        impatient = settings.model_copy(update={"hang_s": sampler_hang_s})
+        self.time_share = time_share = TimeShare(QUICK)
+        self.sampler = SamplerProcess(
+            how,
+            impatient,
+            self._answered,
+            gave_back=self._gave_back,
+            time_share=time_share,
+            module=CHILD,
+        )
+        self.trainer = TrainerProcess("trainer", settings, self, time_share)
+        self.n_turns = 0
+        self.n_deaths = 0
+        self.is_greedy = False
+        self.answers: dict[int, Answer] = {}
+        self._ids = count()
+        self._epochs = count(1)
+        self._epoch = 0
+        self._changed = asyncio.Event()
+
+    def _gave_back(self, ids: Sequence[int]) -> None:
+        raise AssertionError(f"a new child came up, and yet {ids} were given back")
+
+    def ask(self, n: int = 1) -> None:
+        none = np.zeros(0, np.int32)
+        source = PolicySource(PolicyKey("model_a"), 0, None)
+        self.sampler.submit(
+            TurnRequest(next(self._ids), source, none, (("user", "?"),), Sampling(), None)
+            for _ in range(n)
+        )
+
+    async def open(self, spec: ModelSpec = FULL) -> None:
+        self._epoch = next(self._epochs)
+        self.answers.clear()
+        async with asyncio.timeout(PATIENCE_S):
+            await self.trainer.until_ready()
+        self.trainer.order(Open(MODEL, self._epoch, spec, None, 1))
+        await self.until(lambda: 0 in self.answers)
+
+    def order(self, first: int, *ops: OpBody) -> None:
+        self.trainer.order(Apply(MODEL, self._epoch, tuple(enumerate(ops, first))))
+
+    async def apply(self, first: int, *ops: OpBody) -> None:
+        self.order(first, *ops)
+        await self.until(lambda: first + len(ops) - 1 in self.answers)
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while not holds():
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def until_turns(self, n: int) -> None:
+        await self.until(lambda: self.n_turns >= n)
+
+    def _answered(self, answers: Answers) -> None:
+        self.n_turns += len(answers)
+        self._changed.set()
+        if self.is_greedy:
+            self.ask(len(answers))
+
+    def on_ready(self) -> None:
+        pass
+
+    def on_answer(self, answer: Answer) -> None:
+        self.answers[answer.number] = answer
+        self._changed.set()
+
+    def on_death(self) -> None:
+        self.n_deaths += 1
+        self._changed.set()
+
+
+@asynccontextmanager
+async def pair(
+    how: str, folder: Path, monkeypatch: pytest.MonkeyPatch, sampler_hang_s: float = 300.0
+) -> AsyncGenerator[Pair]:
+    monkeypatch.setenv("PYTHONPATH", ".", prepend=os.pathsep)
+    monkeypatch.setenv(VARIABLE, str(folder / "memory"))
+    monkeypatch.setattr(rank_processes, "_MODULE", CHILD)
+    it = Pair(how, sampler_hang_s)
+    tasks = [asyncio.create_task(it.sampler.run()), asyncio.create_task(it.trainer.run())]
+    try:
+        it.ask()
+        await it.until_turns(1)
+        yield it
+        assert not (folder / "memory.crowded").exists()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+async def test_both_get_on_while_both_have_more_work_than_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with pair("obeys", tmp_path, monkeypatch) as it:
+        it.is_greedy = True
+        it.ask(4)
+        await it.open()
+        for stretch in range(4):  # each takes longer than the trainer may stay
+            n_before = it.n_turns
+            await it.apply(40 * stretch + 1, *[KeepReference()] * 40)
+            assert it.n_turns > n_before
+        await it.until_turns(it.n_turns + 10)
+
+
+async def test_adapters_are_trained_beside_a_sampler_that_stays_awake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with pair("obeys", tmp_path, monkeypatch) as it:
+        it.is_greedy = True
+        it.ask()
+        await it.open(LORA)
+        await it.apply(1, *[KeepReference()] * 5)
+        assert not (tmp_path / "memory.slept").exists()
+
+
+async def test_an_op_that_comes_while_the_trainer_parks_waits_for_the_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = rank_processes.RankProcesses.send
+
+    async def send_and_order_more(self: rank_processes.RankProcesses, frame: bytes) -> None:
+        await send(self, frame)
+        if isinstance(unpack_order(frame), Offload):
+            it.order(1, KeepReference())
+
+    monkeypatch.setattr(rank_processes.RankProcesses, "send", send_and_order_more)
+    async with pair("obeys", tmp_path, monkeypatch) as it:
+        it.time_share.terms = Terms(keep_s=0.05, hold_s=1000.0, linger_s=0.02)
+        await it.open()
+        it.ask()
+        await it.until(lambda: 1 in it.answers)
+        await it.until_turns(2)
+
+
+async def test_a_trainer_that_dies_in_the_room_leaves_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with pair("obeys", tmp_path, monkeypatch) as it:
+        await it.open()
+        it.order(1, SaveState(name="die"))
+        await it.until(lambda: it.n_deaths > 0)
+        it.ask()
+        await it.until_turns(2)
+        await it.open()
+        await it.apply(1, KeepReference())
+
+
+@pytest.mark.parametrize("how", ["dies asleep", "never sleeps", "never wakes"])
+async def test_a_sampler_that_sleeps_badly_is_replaced_and_comes_back_awake(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with pair(how, tmp_path, monkeypatch, sampler_hang_s=1.5) as it:
+        await it.open()
+        it.ask(3)
+        await it.apply(1, KeepReference())
+        await it.until_turns(4)
+        await it.apply(2, KeepReference())
+        it.ask()
+        await it.until_turns(5)

@@ -1,0 +1,119 @@
+"""Ops in order, exactly once, whatever order and however often their messages come."""
+
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warren_broker.inbox import Claim
+from warren_gpu_worker.trainer.supervisor.op_order import KEPT_ANSWERS, MAX_EARLY, OpSequence
+from warren_schemas.envelope import Envelope
+from warren_schemas.ids import ModelId
+from warren_schemas.training import Op, OpDone, OpResult, PublishPolicy
+
+MODEL = ModelId("model_test")
+
+
+@dataclass(eq=False)
+class NotedClaim:
+    """A claim that remembers how it was settled."""
+
+    item: Op
+    n_deliveries: int = 1
+    offset: int | None = None
+    settled: list[str] = field(default_factory=list[str])
+
+    def done(self) -> None:
+        self.settled.append("done")
+
+    def hand_back(self, *, delay_s: float = 0.0) -> None:
+        self.settled.append("handed back")
+
+    def dead_letter(self, reason: str) -> None:
+        self.settled.append(reason)
+
+
+def claim(number: int, *, epoch: int = 1, model: ModelId = MODEL) -> NotedClaim:
+    op = Op(envelope=Envelope(), model=model, epoch=epoch, number=number, body=PublishPolicy())
+    return NotedClaim(op)
+
+
+def result(number: int) -> OpResult:
+    outcome = OpDone(version=number)
+    return OpResult(envelope=Envelope(), model=MODEL, epoch=1, number=number, outcome=outcome)
+
+
+def settle(claims: list[Claim[Op]]) -> None:
+    for one in claims:
+        one.done()
+
+
+@given(
+    st.permutations([*range(5, 25), *range(5, 25, 3)]),
+    st.lists(st.integers(1, 4), min_size=30, max_size=30),
+    st.lists(st.booleans(), min_size=30, max_size=30),
+)
+def test_every_op_is_handed_out_once_and_every_claim_settled_once(
+    arrivals: list[int], batches: list[int], answer_now: list[bool]
+) -> None:
+    sequence = OpSequence(MODEL, 1, next_op=5)
+    claims = [claim(number) for number in arrivals]
+    waiting, answered = list(claims), set[int]()
+    handed_out: list[int] = []
+    under_way: list[int] = []
+
+    def answer_all() -> None:
+        for number in under_way:
+            settle(sequence.answered(result(number)))
+            answered.add(number)
+        under_way.clear()
+
+    for size, now in zip(batches, answer_now, strict=True):
+        batch, waiting = waiting[:size], waiting[size:]
+        for one, kept in sequence.take(batch):
+            assert kept.number == one.item.number
+            assert kept.number in answered
+            one.done()
+        new = [op.number for op in sequence.ready()]
+        handed_out += new
+        under_way += new
+        if now:
+            answer_all()
+    for one, _ in sequence.take(waiting):
+        one.done()
+    new = [op.number for op in sequence.ready()]
+    handed_out += new
+    under_way += new
+    answer_all()
+    assert handed_out == list(range(5, 25))
+    assert all(one.settled == ["done"] for one in claims)
+
+
+def test_a_gap_waits_and_what_is_furthest_ahead_makes_room() -> None:
+    sequence = OpSequence(MODEL, 1, next_op=1)
+    early = [claim(number) for number in range(2, MAX_EARLY + 12)]
+    assert sequence.take(early) == []
+    assert sequence.ready() == []
+    assert [one.settled for one in early] == [[]] * MAX_EARLY + [["handed back"]] * 10
+    sequence.take([claim(1)])
+    assert [op.number for op in sequence.ready()] == list(range(1, MAX_EARLY + 2))
+
+
+def test_only_the_last_answers_are_kept() -> None:
+    sequence = OpSequence(MODEL, 1, next_op=1)
+    for number in range(1, KEPT_ANSWERS + 2):
+        sequence.take([claim(number)])
+        sequence.ready()
+        settle(sequence.answered(result(number)))
+    forgotten, kept = claim(1), claim(2)
+    again = sequence.take([forgotten, kept])
+    assert [(one.item.number, answer.number) for one, answer in again] == [(2, 2)]
+    assert forgotten.settled == ["done"]
+
+
+def test_ops_of_another_lease_are_dead_letters() -> None:
+    sequence = OpSequence(MODEL, 1, next_op=1)
+    strangers = [claim(1, epoch=2), claim(1, model=ModelId("model_other"))]
+    assert sequence.take(strangers) == []
+    assert sequence.ready() == []
+    assert all("not of model model_test, epoch 1" in one.settled[0] for one in strangers)
