@@ -32,7 +32,7 @@ REWARD_WINDOW = 4 * EPISODES_PER_ROUND
 
 @dataclass(frozen=True)
 class Figures:
-    """Of the reinforcement learning alone: neither imports nor the warm-up count."""
+    """Of the reinforcement learning alone: neither imports nor SFT count."""
 
     n_samples: int
     cpu_s: float
@@ -60,7 +60,7 @@ class Figures:
         return cls(**json.loads(line))
 
 
-def warmup_learning_rate(step: int) -> float:
+def sft_learning_rate(step: int) -> float:
     """Of supervised step 0, 1, …"""
     rise = min(1.0, (step + 1) / WARMUP_RISE_STEPS)
     return WARMUP_LEARNING_RATE * rise * max(WARMUP_FLOOR, 1 - step / WARMUP_STEPS)

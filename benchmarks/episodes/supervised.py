@@ -26,11 +26,11 @@ def warmed_up(folder: Path, tokenizer: PreTrainedTokenizerFast, seed: int) -> Qw
     torch.manual_seed(seed)
     model = Qwen3ForCausalLM.from_pretrained(folder)
     optimizer = make_optimizer(model)
-    rng = random.Random(f"warm-up/{seed}")
+    rng = random.Random(f"SFT/{seed}")
     for step in range(recipe.WARMUP_STEPS):
         asked = [task.question(rng) for _ in range(recipe.WARMUP_EPISODES)]
         _mean_loss(model, tokenizer, asked).backward()
-        apply(optimizer, model, recipe.warmup_learning_rate(step))
+        apply(optimizer, model, recipe.sft_learning_rate(step))
     return model
 
 

@@ -27,8 +27,8 @@ from warren_schemas.config import (
     OptimizerConfig,
     PpoLoss,
     Sampling,
+    SftConfig,
     TrainConfig,
-    WarmupConfig,
 )
 from warren_schemas.events import Phase, StepCompleted
 from warren_up.demo import free_port
@@ -61,7 +61,7 @@ def config(n_steps: int, seed: int) -> TrainConfig:
             eps=recipe.EPS,
             clip_norm=recipe.CLIP_NORM,
         ),
-        warmup=WarmupConfig(
+        sft=SftConfig(
             steps=recipe.WARMUP_STEPS,
             episodes_per_step=recipe.WARMUP_EPISODES,
             learning_rate=recipe.WARMUP_LEARNING_RATE,

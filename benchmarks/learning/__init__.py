@@ -2,6 +2,6 @@
 
 `python -m benchmarks.learning gomoku arithmetic_tiny several_environments` trains each example from
 nothing, as `warren up` and `warren train` would (`training`), prints what it started and ended with,
-and draws its curve (`drawing`). A run begins with random legal play: the warm-up teaches the format
+and draws its curve (`drawing`). A run begins with random legal play: SFT teaches the format
 alone.
 """

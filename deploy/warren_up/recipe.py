@@ -1,7 +1,7 @@
 """The demo's run: a tiny model learns to guess a number from hints.
 
 The recipe is R1: PPO-clipped updates at a learning rate that a 100,000-parameter model bears, one
-short supervised warm-up that teaches the format only (random legal play), and greedy evaluation on
+short supervised fine-tuning that teaches the format only (random legal play), and greedy evaluation on
 fresh episodes before and after. `examples/guess.yaml` says the same for people; a test compares.
 """
 
@@ -16,8 +16,8 @@ from warren_schemas.config import (
     OptimizerConfig,
     PpoLoss,
     Sampling,
+    SftConfig,
     TrainConfig,
-    WarmupConfig,
 )
 
 STEPS = 1500
@@ -43,7 +43,7 @@ def guess_config(
             max_staleness=3,
         ),
         optimizer=OptimizerConfig(learning_rate=learning_rate, warmup_steps=20, clip_norm=1.0),
-        warmup=WarmupConfig(steps=150, episodes_per_step=32, learning_rate=1e-3),
+        sft=SftConfig(steps=150, episodes_per_step=32, learning_rate=1e-3),
         evaluation=EvaluationConfig(episodes=512, temperature=0.0),
         limits=LimitsConfig(steps=steps, stop_at_reward=0.95, episode_s=60.0),
         seed=seed,

@@ -29,7 +29,7 @@ class RunState(StrEnum):
 class Phase(StrEnum):
     OPENING = "opening"
     """Waiting for a trainer to take the model."""
-    WARMUP = "warmup"
+    SFT = "sft"
     EVALUATION = "evaluation"
     TRAINING = "training"
     CLOSING = "closing"
@@ -73,7 +73,7 @@ class StepCompleted(Frozen):
     kind: Literal["step_completed"] = "step_completed"
     phase: Phase
     step: NonNegativeInt
-    """Of its phase: of reinforcement learning, or a supervised one of the warm-up."""
+    """Of its phase: of reinforcement learning, or a supervised one of SFT."""
     n_steps: NonNegativeInt
     version: NonNegativeInt
     """Policy version: the model's optimizer steps, supervised ones among them."""

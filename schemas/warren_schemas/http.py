@@ -65,8 +65,8 @@ class RunView(Frozen):
     """Steps of reinforcement learning, those before a resumption among them."""
     n_steps: NonNegativeInt
     """`limits.steps`."""
-    warmup_step: NonNegativeInt = 0
-    """Supervised steps of the warm-up."""
+    sft_step: NonNegativeInt = 0
+    """Supervised steps of SFT."""
     reward: float | None = None
     """Mean reward of the newest training batch."""
     error: str | None = None
@@ -82,11 +82,11 @@ class CheckpointView(Frozen):
     """A checkpoint that is kept."""
 
     name: str
-    """What `resume_from.checkpoint` takes: `step-` and its step, `warmup-` and the supervised step."""
+    """What `resume_from.checkpoint` takes: `step-` and its step, `sft-` and the supervised step."""
     version: NonNegativeInt
     """Policy version: the model's optimizer steps, supervised ones among them."""
     step: NonNegativeInt
-    """The run's step; 0 in the warm-up."""
+    """The run's step; 0 in SFT."""
     reward: float | None = None
     """Mean reward of up to 16 steps before it."""
     size_bytes: NonNegativeInt
@@ -98,7 +98,7 @@ class PolicyView(Frozen):
     """A policy that samplers can load; in force from its step on until the next one's."""
 
     step: NonNegativeInt
-    """The step that made it; 0 what the run began with, or its warm-up made."""
+    """The step that made it; 0 what the run began with, or SFT made."""
     version: NonNegativeInt
     """Policy version: the model's optimizer steps, supervised ones among them."""
     url: str
@@ -146,7 +146,7 @@ class MetricsView(Frozen):
     at_s: float
     """Unix time."""
     phase: Phase
-    """`warmup`, `training` or `evaluation`."""
+    """`sft`, `training` or `evaluation`."""
     when: Literal["before", "during", "after"] | None = None
     """Of an evaluation: before, during or after training."""
     step: NonNegativeInt

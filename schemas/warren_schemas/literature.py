@@ -12,7 +12,7 @@ _MEANT = {
     "dapo": "DAPO here is `advantage: group_std` with `loss: ppo` and `normalize: tokens`: the defaults",
     "rloo": "RLOO here is `advantage: leave_one_out` with `loss: importance_sampling`",
     "reinforce": "REINFORCE here is `advantage: direct` with `loss: importance_sampling`",
-    "reinforce++": "REINFORCE++ here is `advantage: centered_normalized` with `loss: ppo`",
+    "reinforce++": "REINFORCE++ here is `advantage: batch_std` with `loss: ppo`",
     "a2c": "an actor with a critic is `critic: {}` with `loss: ppo`",
     "actorcritic": "an actor with a critic is `critic: {}` with `loss: ppo`",
     "gae": "GAE comes with a critic: `critic: {gae_lambda: 0.95}`",
@@ -20,7 +20,7 @@ _MEANT = {
     "policygradient": "the plain policy gradient is `loss: importance_sampling`",
     "vanilla": "the plain policy gradient is `loss: importance_sampling`",
     "tis": "truncated importance sampling is `tis_cap: 2.0`, with any loss",
-    "sft": "supervised steps come before reinforcement learning: `warmup: {steps: 100}`",
+    "sft": "supervised steps come before reinforcement learning: `sft: {steps: 100}`",
 }
 _PLACES = ("algorithm", "loss", "advantage")
 

@@ -222,7 +222,7 @@ class Env(ABC, Generic[TaskT]):
         return None
 
     def demonstrate(self, rng: random.Random) -> str:
-        """A legal action in the present state, for supervised warm-up; must not change the state."""
+        """A legal action in the present state, for supervised fine-tuning; must not change the state."""
         raise NoDemonstrations(f"{type(self).__name__} has no demonstrate()")
 
     def close(self) -> Awaitable[None] | None:

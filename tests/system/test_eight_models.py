@@ -16,14 +16,14 @@ pytestmark = pytest.mark.timeout(600)
 
 N_MODELS = 8
 N_STEPS = 2
-N_WARMUP_STEPS = 20
+N_SFT_STEPS = 20
 """Enough for episodes that are not all alike, so that there is something to learn."""
 
 
 def recorded_config() -> TrainConfig:
     """The demo's recipe, in small, and without anything that a policy would have to play."""
     config = guess_config(steps=N_STEPS).model_dump()
-    config["warmup"] |= {"steps": N_WARMUP_STEPS}
+    config["sft"] |= {"steps": N_SFT_STEPS}
     config["algorithm"] |= {"group_size": 8, "groups_per_step": 2, "max_staleness": 1}
     config["limits"] |= {"stop_at_reward": None}
     return TrainConfig.model_validate(config | {"evaluation": None})
@@ -34,7 +34,7 @@ def lora_config(seed: int, deterministic: bool) -> dict[str, object]:
     config = recorded_config().model_dump(exclude={"source"})
     config["seed"] = seed
     config["model"] |= {"update": {"kind": "lora", "rank": 4}, "deterministic": deterministic}
-    config["warmup"] |= {"steps": 2, "learning_rate": 0.1}
+    config["sft"] |= {"steps": 2, "learning_rate": 0.1}
     config["optimizer"] |= {"learning_rate": 0.1, "eps": 1.0, "warmup_steps": 0}
     return config
 

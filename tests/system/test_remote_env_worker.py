@@ -54,7 +54,7 @@ CONFIG = {
     "model": {"base": "warren/tiny", "update": {"kind": "full"}},
     "environments": [{"name": "parity", "workers": "own"}],
     "sampling": {"max_tokens": 2},
-    "warmup": {"steps": 40},
+    "sft": {"steps": 40},
     "limits": {"steps": N_STEPS, "episode_s": 60},
 }
 OPTIONS = ("--env", "parity:Parity", "--only")

@@ -19,14 +19,14 @@ from warren_up.recipe import guess_config
 
 pytestmark = pytest.mark.timeout(900)
 
-N_WARMUP_STEPS = 60
+N_SFT_STEPS = 60
 """Enough for episodes that are not all alike, so that there is something to learn."""
 
 
 def small_config() -> TrainConfig:
     """The demo's recipe, in small, and without anything that a policy would have to play."""
     config = guess_config(steps=6).model_dump()
-    config["warmup"] |= {"steps": N_WARMUP_STEPS}
+    config["sft"] |= {"steps": N_SFT_STEPS}
     config["algorithm"] |= {"group_size": 8, "groups_per_step": 4, "max_staleness": 3}
     config["limits"] |= {"stop_at_reward": None}
     config["checkpoint"] |= {"every_steps": 4}
@@ -87,7 +87,7 @@ async def test_a_recording_replayed_twice_gives_the_same_bits(site: Site) -> Non
     assert weights_of(first) == weights_of(second) == weights_of(followed)
     assert weights_of(third) != weights_of(first)
     assert first.updates == second.updates == followed.updates > 0
-    assert first.episodes == N_WARMUP_STEPS * 32 + 6 * 32
+    assert first.episodes == N_SFT_STEPS * 32 + 6 * 32
     assert n_read >= first.episodes
     trained = [b.metrics for b in steps if isinstance(b, StepCompleted) and b.phase == "training"]
     off_policy = [m for m in trained if "policy/kl_k3" in m]

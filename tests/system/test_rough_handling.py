@@ -76,7 +76,7 @@ def has_made_a_step(phase: Phase) -> Sign:
 STATES: dict[str, tuple[TrainConfig, Sign]] = {
     "waits for an environment": (config(environments=[{"name": "chess"}]), is_waiting),
     "waits for a base model": (config(model={"base": "warren/huge"}), is_waiting),
-    "warms up": (config(warmup={"steps": ENDLESS}), has_made_a_step(Phase.WARMUP)),
+    "warms up": (config(sft={"steps": ENDLESS}), has_made_a_step(Phase.SFT)),
     "evaluates": (config(evaluation={"episodes": ENDLESS}), is_in(Phase.EVALUATION)),
     "begins to train": (config(), is_in(Phase.TRAINING)),
     "trains": (config(), has_made_a_step(Phase.TRAINING)),
@@ -122,7 +122,7 @@ async def cancel_one_that_waits_for_the_others_trainer(client: Client) -> None:
 
 
 async def check_that_all_work(site: Site, client: Client) -> None:
-    run = await client.train(config(warmup={"steps": 2}, limits={"steps": 1}))
+    run = await client.train(config(sft={"steps": 2}, limits={"steps": 1}))
     assert (await run.result()).version >= 2
     assert all(process.poll() is None for process in site.processes.values())
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(600)
 READY_S = 300.0
 N_EVALUATED = 16
 SHORT = (
-    *("warmup.steps=4", "warmup.episodes_per_step=8", "limits.steps=2"),
+    *("sft.steps=4", "sft.episodes_per_step=8", "limits.steps=2"),
     f"evaluation.episodes={N_EVALUATED}",
 )
 """The run of the page, cut down to seconds."""

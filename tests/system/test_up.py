@@ -29,7 +29,7 @@ STOP_S = 60.0
 def short_run() -> TrainConfig:
     """The demo's run, cut down to seconds."""
     config = guess_config(steps=2).model_dump()
-    config["warmup"] |= {"steps": 2, "episodes_per_step": 8}
+    config["sft"] |= {"steps": 2, "episodes_per_step": 8}
     config["evaluation"] |= {"episodes": 16}
     return TrainConfig.model_validate(config)
 
@@ -188,6 +188,6 @@ async def test_the_demos_last_line_is_json(tmp_path: Path) -> None:
 
 async def test_ctrl_c_stops_the_demo(tmp_path: Path) -> None:
     async with running("demo", home=tmp_path) as process:
-        await line_with(process, "warmup 1/150")
+        await line_with(process, "sft 1/150")
         await stop(process, signal.SIGINT)
     assert process.returncode == 130

@@ -19,7 +19,7 @@ from warren_schemas.events import StepCompleted
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "guess.yaml"
 N_STEPS = 24
-N_WARMUP_STEPS = 60
+N_SFT_STEPS = 60
 """Enough that some groups differ in their rewards, so that there is something to learn."""
 
 
@@ -50,7 +50,7 @@ async def site(
 def small_config(steps: int = N_STEPS) -> dict[str, object]:
     """The example, in small: enough steps for things to break in between."""
     config = yaml.safe_load(EXAMPLE.read_text())
-    config["warmup"]["steps"] = N_WARMUP_STEPS
+    config["sft"]["steps"] = N_SFT_STEPS
     config["evaluation"]["episodes"] = 32
     config["limits"] = {"steps": steps, "episode_s": 300}
     config["checkpoint"] = {"every_steps": 10}
@@ -127,4 +127,4 @@ async def test_a_run_survives_its_workers(site: Site) -> None:
             raise AssertionError(site.log("gateway").read_text()[-3000:]) from error
 
     assert result.updates > 0
-    assert result.version == N_WARMUP_STEPS + result.updates
+    assert result.version == N_SFT_STEPS + result.updates

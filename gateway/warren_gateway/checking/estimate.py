@@ -14,9 +14,7 @@ def estimate(config: TrainConfig, checkpoint_bytes: int | None) -> RunEstimate:
     return RunEstimate(
         training_episodes=training,
         evaluation_episodes=evaluated,
-        demonstrations=config.warmup.steps * config.warmup.episodes_per_step
-        if config.warmup
-        else 0,
+        demonstrations=config.sft.steps * config.sft.episodes_per_step if config.sft else 0,
         sampled_tokens=(training * plays + evaluated) * longest,
         kept_checkpoints=_kept(config),
         checkpoint_bytes=checkpoint_bytes,

@@ -150,8 +150,8 @@ def _advance(memory: Memory) -> bool:
     match memory.stage.phase:
         case Phase.OPENING:
             is_done = resuming.is_ready(memory)
-        case Phase.WARMUP:
-            is_done = _advance_warmup(memory)
+        case Phase.SFT:
+            is_done = _advance_sft(memory)
         case Phase.EVALUATION:
             is_done = _advance_evaluation(memory)
         case Phase.TRAINING:
@@ -163,9 +163,9 @@ def _advance(memory: Memory) -> bool:
     return is_done
 
 
-def _advance_warmup(memory: Memory) -> bool:
-    assert memory.config.warmup is not None
-    sft.advance(memory, memory.config.warmup)
+def _advance_sft(memory: Memory) -> bool:
+    assert memory.config.sft is not None
+    sft.advance(memory, memory.config.sft)
     return _all_published(memory) or _is_exhausted(memory)
 
 

@@ -17,8 +17,8 @@ class Stage:
 
 def plan(config: TrainConfig) -> list[Stage]:
     stages = [Stage(Phase.OPENING)]
-    if config.warmup:
-        stages.append(Stage(Phase.WARMUP, n_steps=config.warmup.steps))
+    if config.sft:
+        stages.append(Stage(Phase.SFT, n_steps=config.sft.steps))
     if config.evaluation and config.evaluation.before:
         stages.append(Stage(Phase.EVALUATION, when="before"))
     stages.append(Stage(Phase.TRAINING, n_steps=config.limits.steps))

@@ -45,7 +45,7 @@ class CheckpointMark(BaseModel):
     op: int
     version: int
     step: int
-    """Of reinforcement learning; 0 in the warm-up."""
+    """Of reinforcement learning; 0 in SFT."""
     reward: float | None
     drops: list[str] = Field(default_factory=list[str])
     """Those that are gone once it is saved."""

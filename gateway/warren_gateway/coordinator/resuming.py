@@ -22,7 +22,7 @@ class Landmark(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     phase: Phase
-    """`warmup` or `training`."""
+    """`sft` or `training`."""
     step: int
     """Batches of the phase that were consumed."""
     n_updates: int
@@ -36,10 +36,10 @@ class Landmark(BaseModel):
 
 def landmark(memory: Memory) -> dict[str, JsonValue]:
     """What the next checkpoint says about the run; the batch under way counts as consumed."""
-    progress, is_warmup = memory.progress, memory.stage.phase is Phase.WARMUP
+    progress, is_sft = memory.progress, memory.stage.phase is Phase.SFT
     mark = Landmark(
-        phase=Phase.WARMUP if is_warmup else Phase.TRAINING,
-        step=progress.n_consumed_steps if is_warmup else progress.n_trained_steps,
+        phase=Phase.SFT if is_sft else Phase.TRAINING,
+        step=progress.n_consumed_steps if is_sft else progress.n_trained_steps,
         n_updates=progress.n_updates,
         next_group=progress.next_group,
         task_cursors=progress.task_cursors,
@@ -49,7 +49,7 @@ def landmark(memory: Memory) -> dict[str, JsonValue]:
         ],
         recent_rewards=progress.recent_rewards,
         # It is kept on entering the training, before the first of its checkpoints.
-        has_reference=memory.config.algorithm.kl is not None and not is_warmup,
+        has_reference=memory.config.algorithm.kl is not None and not is_sft,
     )
     return mark.model_dump(mode="json")
 

@@ -151,9 +151,9 @@ class Memory:
     @property
     def groups_per_batch(self) -> int:
         """Groups that one step of this stage consumes."""
-        warmup = self.config.warmup
-        if self.stage.phase is Phase.WARMUP and warmup is not None:
-            return warmup.episodes_per_step
+        sft = self.config.sft
+        if self.stage.phase is Phase.SFT and sft is not None:
+            return sft.episodes_per_step
         return self.config.algorithm.groups_per_step
 
     @property

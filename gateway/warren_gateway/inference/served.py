@@ -99,7 +99,7 @@ def _pinned(run: Run, model: Model, wanted: str, name: str) -> PolicyRef:
 def _has_base(run: Run, model: Model, step: int) -> bool:
     """Whether the base model itself was in force then: before the first policy that the run made."""
     began_bare = (
-        run.config.get("warmup") is None
+        run.config.get("sft") is None
         and run.config.get("resume_from") is None
         and not _starts_with_adapter(model)
     )

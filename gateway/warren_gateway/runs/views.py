@@ -20,7 +20,7 @@ def run_view(row: Run, runs_dir: Path) -> RunView:
         waiting_for=row.waiting_for,
         step=row.step,
         n_steps=row.n_steps,
-        warmup_step=row.warmup_step,
+        sft_step=row.sft_step,
         reward=row.reward,
         error=row.error,
         created_s=row.created_s,

@@ -41,7 +41,7 @@ class Run(SQLModel, table=True):
     is_cancel_requested: bool = False
     step: int = 0
     n_steps: int
-    warmup_step: int = 0
+    sft_step: int = 0
     reward: float | None = None
     error: str | None = None
     created_s: float = Field(index=True)
@@ -103,7 +103,7 @@ class Checkpoint(SQLModel, table=True):
     """Number of the op that saved it."""
     version: int
     step: int
-    """Of reinforcement learning; 0 in the warm-up."""
+    """Of reinforcement learning; 0 in SFT."""
     reward: float | None = None
     """Mean over the newest batches."""
     url: str

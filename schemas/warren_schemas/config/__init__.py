@@ -58,7 +58,7 @@ from warren_schemas.config.optimizer import (
 )
 from warren_schemas.config.phases import (
     EvaluationConfig,
-    WarmupConfig,
+    SftConfig,
 )
 from warren_schemas.config.resume import ResumeFrom
 from warren_schemas.config.retention import (
@@ -129,11 +129,11 @@ __all__ = [
     "SamplingChanges",
     "ScheduleKind",
     "SecretName",
+    "SftConfig",
     "Source",
     "SplitConfig",
     "ToolFormat",
     "TrainConfig",
     "TurnCredit",
     "Update",
-    "WarmupConfig",
 ]

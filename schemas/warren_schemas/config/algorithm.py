@@ -27,8 +27,12 @@ class AdvantageKind(StrEnum):
     DIRECT = "direct"
     """r as it is (REINFORCE, Williams 1992)."""
     CENTERED = "centered"
-    """r - mean of the batch."""
+    """r - mean of the group, as OpenReward's example calls it; the same as `group_mean`."""
     CENTERED_NORMALIZED = "centered_normalized"
+    """(r - mean) / std of the group, as OpenReward's example has it: nothing is added to the std."""
+    BATCH_MEAN = "batch_mean"
+    """r - mean of the batch."""
+    BATCH_STD = "batch_std"
     """(r - mean) / std of the batch."""
 
 

@@ -27,7 +27,7 @@ class Quorum(Config):
     """
 
     kind: Literal["quorum"] = "quorum"
-    max_failing_rollouts: NonNegativeInt = 1
+    max_failed_members: NonNegativeInt = 1
     """A group in which more fail is dropped at once."""
 
 

@@ -14,7 +14,7 @@ class CheckpointConfig(Config):
     """Checkpoints hold all that training needs to go on; they bound what is done again after a crash."""
 
     every_steps: PositiveInt = 100
-    """Steps from one checkpoint to the next; in the warm-up, supervised steps. A step that made no update
+    """Steps from one checkpoint to the next; in SFT, supervised steps. A step that made no update
     adds nothing to save."""
     keep_last: Annotated[int, Field(ge=2)] = 2
     """The newest checkpoints are kept. At least 2: the one before the newest is the way back when a

@@ -4,7 +4,7 @@ from warren_schemas.config.numbers import NonNegativeFloat, PositiveFloat, Posit
 from warren_schemas.config.written import Config
 
 
-class WarmupConfig(Config):
+class SftConfig(Config):
     """Supervised steps on the environment's own demonstrations, before reinforcement learning."""
 
     steps: PositiveInt = 100
@@ -23,7 +23,7 @@ class EvaluationConfig(Config):
     temperature: NonNegativeFloat = 0.0
     """0 takes the most probable token each time."""
     before: bool = True
-    """Evaluate before reinforcement learning (and after the warm-up)."""
+    """Evaluate before reinforcement learning (and after SFT)."""
     after: bool = True
     """Evaluate at the end."""
     every_steps: PositiveInt | None = None

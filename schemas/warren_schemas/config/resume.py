@@ -13,6 +13,6 @@ class ResumeFrom(Config):
 
     run: Name
     """Id of the run that saved it."""
-    checkpoint: Annotated[str, Field(pattern=r"^(step|warmup)-[0-9]{6,}$")] | None = None
+    checkpoint: Annotated[str, Field(pattern=r"^(step|sft)-[0-9]{6,}$")] | None = None
     """Its name, for example `step-000040`; null takes the newest. `limits.steps` stays the total: of 100
     steps, 60 are left then."""

@@ -11,7 +11,7 @@ from warren_schemas.config.limits import CheckpointConfig, LimitsConfig
 from warren_schemas.config.model import ModelConfig
 from warren_schemas.config.numbers import NonNegativeInt
 from warren_schemas.config.optimizer import OptimizerConfig
-from warren_schemas.config.phases import EvaluationConfig, WarmupConfig
+from warren_schemas.config.phases import EvaluationConfig, SftConfig
 from warren_schemas.config.resume import ResumeFrom
 from warren_schemas.config.retention import RetentionConfig
 from warren_schemas.config.sampling import Sampling
@@ -37,7 +37,7 @@ class TrainConfig(Config):
     sampling: Sampling = Field(default_factory=Sampling)
     algorithm: AlgorithmConfig = Field(default_factory=AlgorithmConfig)
     optimizer: OptimizerConfig = Field(default_factory=OptimizerConfig)
-    warmup: WarmupConfig | None = None
+    sft: SftConfig | None = None
     evaluation: EvaluationConfig | None = None
     checkpoint: CheckpointConfig = Field(default_factory=CheckpointConfig)
     retention: RetentionConfig = Field(default_factory=RetentionConfig)

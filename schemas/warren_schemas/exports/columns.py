@@ -26,7 +26,7 @@ COLUMNS = (
     Column("group", "text", "Episodes of one task that are compared with each other."),
     Column("member", "integer", "Its number in the group."),
     Column("attempt", "integer", "1, and more where it was started again."),
-    Column("purpose", "text", "`train`, `evaluate` or `demonstrate` (warm-up)."),
+    Column("purpose", "text", "`train`, `evaluate` or `demonstrate` (SFT)."),
     Column("environment", "text", "Name of the environment."),
     Column("environment_version", "text", "What the environment calls itself."),
     Column("task_split", "text", "Split of the task."),
@@ -34,7 +34,7 @@ COLUMNS = (
     Column("seed", "integer", "Seed of the episode, the same for its group."),
     Column("outcome", "text", "`completed` or `failed`."),
     Column("fate", "text", "`trained`, `evaluated`, `stale`, `failed` or `abandoned`; null: not decided."),
-    Column("step", "integer", "Step of training (or warm-up) that it was part of, or after which it was an"
+    Column("step", "integer", "Step of training (or SFT) that it was part of, or after which it was an"
            " evaluation's."),
     Column("policy_version_min", "integer", "Oldest policy version that sampled a token of it: optimizer"
            " steps of the model. Null: nothing was sampled."),

@@ -24,8 +24,8 @@ warren tensorboard last other-run                # fetch the curves, and look at
 None of these needs the gateway's disk. In Python: `async for row in run.metrics(["reward/*"])`; over HTTP:
 `GET /v1/runs/{run}/metrics?after=…&follow=…` answers JSON lines, and `number` of the last one goes on behind it.
 
-The x axis is the step: one batch of reinforcement learning. Warm-up counts its own steps, and what it reports stands
-below `warmup/`: `warmup/policy/loss`. A figure that does not apply to a run is not reported.
+The x axis is the step: one batch of reinforcement learning. SFT counts its own steps, and what it reports stands
+below `sft/`: `sft/policy/loss`. A figure that does not apply to a run is not reported.
 
 **TensorBoard** sorts by name, so there each tag has a number before it: `reward/mean` is `1_reward/mean`. The gateway
 writes the files of every run to `NAME-ID` (the name of the run and the last 8 digits of its id) in its `--runs-dir`, with

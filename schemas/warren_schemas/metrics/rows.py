@@ -1,6 +1,6 @@
 """Reports of a run as rows: each tag is one and the same wherever metrics are read.
 
-Warm-up counts its own steps, so its tags stand below `warmup/`, and those of evaluations below
+SFT counts its own steps, so its tags stand below `sft/`, and those of evaluations below
 `evaluation/`: no curve mixes points of two kinds.
 """
 
@@ -29,7 +29,7 @@ def tagged(body: StepCompleted | EvaluationCompleted) -> dict[str, float]:
     """The metrics under the tags that people see."""
     if isinstance(body, EvaluationCompleted):
         return _below("evaluation/", {"reward_mean": body.reward_mean} | body.metrics)
-    return _below("warmup/" if body.phase is Phase.WARMUP else "", body.metrics)
+    return _below("sft/" if body.phase is Phase.SFT else "", body.metrics)
 
 
 def _below(prefix: str, metrics: dict[str, float]) -> dict[str, float]:

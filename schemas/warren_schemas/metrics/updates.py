@@ -13,7 +13,7 @@ POLICY = Section(
     (
         Metric("policy/loss", "loss", f"sum over {TOKENS}, each already weighted (`algorithm.normalize`)",
                "What the step minimized; its height says little in reinforcement learning.",
-               "small and around 0; in warm-up it falls", "grows by orders of magnitude"),
+               "small and around 0; in SFT it falls", "grows by orders of magnitude"),
         Metric("policy/tokens", "tokens", "count in the step", "Trained tokens.", "steady",
                "near 0: few groups carry a signal (group/all_same_frac)"),
         Metric("policy/ratio_mean", "ratio", f"mean over {TOKENS}",

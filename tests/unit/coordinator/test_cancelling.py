@@ -11,7 +11,7 @@ from warren_schemas.events import Phase, RunState, StateChanged
 
 EVERY_STAGE: dict[str, object] = {
     "checkpoint": {"every_steps": 4},
-    "warmup": {"steps": 2, "episodes_per_step": 8},
+    "sft": {"steps": 2, "episodes_per_step": 8},
     "evaluation": {"episodes": 8, "every_steps": 2},
 }
 

@@ -38,9 +38,11 @@ BATCH = np.concatenate([ONE, OTHER])
         (AdvantageKind.GROUP_STD, [(ONE - 0.5) / (1 / 3**0.5), (OTHER - 3.0) / 2**0.5]),
         (AdvantageKind.LEAVE_ONE_OUT, [np.array([-2, 2, 2, -2]) / 3, np.array([-2.0, 2.0])]),
         (AdvantageKind.DIRECT, [ONE, OTHER]),
-        (AdvantageKind.CENTERED, [ONE - BATCH.mean(), OTHER - BATCH.mean()]),
+        (AdvantageKind.CENTERED, [ONE - 0.5, OTHER - 3.0]),
+        (AdvantageKind.CENTERED_NORMALIZED, [(ONE - 0.5) * 3**0.5, (OTHER - 3.0) / 2**0.5]),
+        (AdvantageKind.BATCH_MEAN, [ONE - BATCH.mean(), OTHER - BATCH.mean()]),
         (
-            AdvantageKind.CENTERED_NORMALIZED,
+            AdvantageKind.BATCH_STD,
             [(g - BATCH.mean()) / BATCH.std(ddof=1) for g in (ONE, OTHER)],
         ),
     ],

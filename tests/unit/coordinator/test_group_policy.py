@@ -84,7 +84,7 @@ def test_all_members_drops_a_group_in_which_one_failed_for_good() -> None:
 
 
 def test_the_members_that_a_dropped_group_has_in_the_air_are_cancelled() -> None:
-    here = world({"kind": "quorum", "max_failing_rollouts": 0})
+    here = world({"kind": "quorum", "max_failed_members": 0})
     first, second, *others = taken(here)
     end(here, second, Completed(reward=1.0))
     fail(here, first)
@@ -94,7 +94,7 @@ def test_the_members_that_a_dropped_group_has_in_the_air_are_cancelled() -> None
 
 
 def test_a_quorum_tries_nothing_again_and_bears_a_few() -> None:
-    here = world({"kind": "quorum", "max_failing_rollouts": 1})
+    here = world({"kind": "quorum", "max_failed_members": 1})
     first, *others = taken(here)
     fail(here, first)
     assert not here.episodes
@@ -104,7 +104,7 @@ def test_a_quorum_tries_nothing_again_and_bears_a_few() -> None:
 
 
 def test_a_quorum_is_dropped_as_soon_as_too_many_failed() -> None:
-    here = world({"kind": "quorum", "max_failing_rollouts": 1})
+    here = world({"kind": "quorum", "max_failed_members": 1})
     first, second, *_ = taken(here)
     fail(here, first)
     fail(here, second)
@@ -113,7 +113,7 @@ def test_a_quorum_is_dropped_as_soon_as_too_many_failed() -> None:
 
 
 def test_in_a_quorum_a_deadline_is_a_failure() -> None:
-    here = world({"kind": "quorum", "max_failing_rollouts": 1}, episode_s=10)
+    here = world({"kind": "quorum", "max_failed_members": 1}, episode_s=10)
     first, *others = taken(here)
     for reward, item in enumerate(others):
         end(here, item, Completed(reward=float(reward)))

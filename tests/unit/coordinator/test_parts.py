@@ -68,10 +68,10 @@ def test_micro_batches_keep_every_token_in_order_and_fit(shapes: list[tuple[int,
 
 
 def test_the_plan_holds_what_the_config_asks_for() -> None:
-    whole = config(warmup={"steps": 3}, evaluation={"episodes": 4})
+    whole = config(sft={"steps": 3}, evaluation={"episodes": 4})
 
     assert [s.phase for s in plan(whole)] == [
-        Phase.OPENING, Phase.WARMUP, Phase.EVALUATION, Phase.TRAINING, Phase.EVALUATION,
+        Phase.OPENING, Phase.SFT, Phase.EVALUATION, Phase.TRAINING, Phase.EVALUATION,
         Phase.CLOSING,
     ]  # fmt: skip
     assert [s.phase for s in plan(config())] == [Phase.OPENING, Phase.TRAINING, Phase.CLOSING]

@@ -22,13 +22,13 @@ from warren_schemas.episode import EpisodePurpose
 from warren_schemas.events import RunState, StateChanged
 from warren_schemas.training import ForwardBackward, OptimStep
 
-WARMUP = {"steps": 3, "episodes_per_step": 4}
+SFT = {"steps": 3, "episodes_per_step": 4}
 
 
 @cache
 def played(seed: int, *, failure_rate: float = 0.1, chaos: float = 0.01) -> World:
     """A run that went well enough to record something."""
-    world = World(config(warmup=WARMUP), random.Random(seed), failure_rate=failure_rate)
+    world = World(config(sft=SFT), random.Random(seed), failure_rate=failure_rate)
     world.drive(chaos)
     assert world.memory.state is RunState.COMPLETED
     return world
@@ -121,7 +121,7 @@ def test_a_replay_ends_when_the_recording_does() -> None:
 
     assert more.memory.state is RunState.COMPLETED
     n_steps = sum(isinstance(op.body, OptimStep) for op in more.applied.values())
-    assert WARMUP["steps"] < n_steps < 1000
+    assert SFT["steps"] < n_steps < 1000
 
 
 def test_a_recording_from_its_end_on_has_nothing_to_train_on() -> None:

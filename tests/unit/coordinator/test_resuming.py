@@ -83,11 +83,11 @@ def test_tasks_that_were_in_the_air_are_played_again() -> None:
 
 
 def test_the_warm_up_and_what_came_before_are_not_done_again() -> None:
-    warmup, evaluation = {"steps": 3, "episodes_per_step": 4}, {"episodes": 5}
-    settings = one_config(9, warmup=warmup, evaluation=evaluation)
+    sft, evaluation = {"steps": 3, "episodes_per_step": 4}, {"episodes": 5}
+    settings = one_config(9, sft=sft, evaluation=evaluation)
     whole = finished(World(settings, random.Random(3), rewards=(0.0, 1.0, 2.0)))
-    assert "warmup-000003" not in whole.checkpoints, "deleted for newer ones, whatever their names"
-    rest = finished(resumed(whole, "step-000003", 4, warmup=warmup, evaluation=evaluation))
+    assert "sft-000003" not in whole.checkpoints, "deleted for newer ones, whatever their names"
+    rest = finished(resumed(whole, "step-000003", 4, sft=sft, evaluation=evaluation))
     phases = {e.body.phase for e in rest.events if isinstance(e.body, StepCompleted)}
     assert phases == {Phase.TRAINING}
     assert steps_of(rest) == list(range(4, 10))
@@ -118,7 +118,7 @@ def test_a_checkpoint_of_the_warm_up_has_no_reference_yet(
     changes: dict[str, object] = {
         "model": {"base": "tiny", "update": {"kind": "full"}},
         "algorithm": {"group_size": 4, "groups_per_step": 2, "kl": {}},
-        "warmup": {"steps": 4, "episodes_per_step": 4},
+        "sft": {"steps": 4, "episodes_per_step": 4},
         "evaluation": evaluation,
         "checkpoint": {"every_steps": 2, "keep_last": 20},
     }
@@ -137,8 +137,8 @@ def test_a_checkpoint_of_the_warm_up_has_no_reference_yet(
         after = [type(rest.applied[number].body) for number in sorted(rest.applied)]
         assert before.count(KeepReference) + after.count(KeepReference) == 1
     assert {
-        "warmup-000002",
-        "warmup-000004",
+        "sft-000002",
+        "sft-000004",
         "step-000002",
         "step-000006",
     } <= whole.checkpoints.keys()

@@ -33,7 +33,7 @@ WHOLE = {
         "kl": {"coefficient": 0.1},
         "credit": {"kind": "turn"},
     },
-    "warmup": {"steps": 3, "episodes_per_step": 4},
+    "sft": {"steps": 3, "episodes_per_step": 4},
     "evaluation": {"episodes": 5, "every_steps": 2},
     "checkpoint": {"every_steps": 1, "keep_every": 4, "keep_best": 1},
 }

@@ -115,7 +115,7 @@ def test_an_unknown_key_is_answered_with_the_nearest_or_with_all(
             {"algorithm": {"advantage": "group_stdd"}},
             (
                 "algorithm.advantage: expected 'group_std', 'group_mean', 'leave_one_out',"
-                " 'direct', 'centered' or 'centered_normalized', got 'group_stdd';"
+                " 'direct', 'centered', 'centered_normalized', 'batch_mean' or 'batch_std', got 'group_stdd';"
                 " did you mean group_std?"
             ),
         ),

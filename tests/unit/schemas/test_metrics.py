@@ -31,7 +31,7 @@ def test_every_line_says_all_and_stands_once() -> None:
         ("env_total/guess/exact", "env_total/{environment}/{metric}"),
         ("evaluation/env/guess/exact", "evaluation/env/{metric}"),
         ("queue/interact/guess", "queue/interact/{environment}"),
-        ("warmup/policy/loss", "policy/loss"),
+        ("sft/policy/loss", "policy/loss"),
     ],
 )
 def test_a_tag_has_its_line(tag: str, line: str) -> None:
@@ -47,10 +47,10 @@ def test_other_tags_have_none(tag: str) -> None:
     assert find(tag) is None
 
 
-def test_tensorboard_shows_the_reward_first_and_warmup_last() -> None:
+def test_tensorboard_shows_the_reward_first_and_sft_last() -> None:
     tags = sorted(tensorboard_tag(metric.tag) for metric in LINES)
     assert tags[0].startswith("1_reward/")
-    assert tensorboard_tag("warmup/policy/loss") == "9_warmup/policy/loss" > tags[-1]
+    assert tensorboard_tag("sft/policy/loss") == "9_sft/policy/loss" > tags[-1]
 
 
 def test_charts_show_what_there_is() -> None:

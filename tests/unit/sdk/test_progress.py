@@ -52,12 +52,10 @@ def test_the_rest_of_a_phase_is_foretold_from_its_pace() -> None:
 
 
 def test_a_new_phase_starts_its_own_bar() -> None:
-    warmup = StepCompleted(
-        phase=Phase.WARMUP, step=9, n_steps=9, version=9, n_episodes=9, metrics={}
-    )
-    between = after([warmup, RUNNING])
+    sft = StepCompleted(phase=Phase.SFT, step=9, n_steps=9, version=9, n_episodes=9, metrics={})
+    between = after([sft, RUNNING])
     assert (between.step, between.phase_steps) == (0, 0)
-    assert after([warmup, RUNNING, step(1, 4)]).remaining_s is None
+    assert after([sft, RUNNING, step(1, 4)]).remaining_s is None
 
 
 def test_waiting_ends_with_the_reason_gone_or_with_the_run() -> None:

@@ -20,7 +20,7 @@ from warren.cli.display.summary import print_summary
 from warren.cli.display.tables import print_queues, print_run, print_runs, print_workers
 from warren.cli.display.views import JsonView, PlainView, View
 from warren.reading import Event
-from warren_schemas.config import WarmupConfig
+from warren_schemas.config import SftConfig
 from warren_schemas.events import (
     Phase,
     RunEventBody,
@@ -166,12 +166,12 @@ def test_a_run_that_learned_nothing_is_not_told_as_a_success(
 
 
 def test_steps_of_the_warm_up_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    config = VIEW.config and VIEW.config.model_copy(update={"warmup": WarmupConfig(steps=40)})
-    changes = {"phase": Phase.WARMUP, "warmup_step": 12, "config": config}
+    config = VIEW.config and VIEW.config.model_copy(update={"sft": SftConfig(steps=40)})
+    changes = {"phase": Phase.SFT, "sft_step": 12, "config": config}
     print_runs([ended(RunState.RUNNING, **changes)], PlainOutput())
-    assert "warm-up 12/40" in capsys.readouterr().out
-    body = StepCompleted(phase=Phase.WARMUP, step=9, n_steps=9, version=9, n_episodes=9, metrics={})
-    assert "warm-up step" in drawn([body])
+    assert "SFT 12/40" in capsys.readouterr().out
+    body = StepCompleted(phase=Phase.SFT, step=9, n_steps=9, version=9, n_episodes=9, metrics={})
+    assert "SFT step" in drawn([body])
 
 
 def test_the_summary_of_a_run_that_failed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -91,7 +91,7 @@ def test_what_cannot_be_exported_leaves_nothing(base_folder: Path, tmp_path: Pat
         ("5", "/m/policies/v43"),
         ("3", None),
         ("4", "/m/states/step-000004"),
-        ("warmup-000040", "/m/states/warmup-000040"),
+        ("sft-000040", "/m/states/sft-000040"),
         ("v44", None),
         ("step-000004", "/m/states/step-000004"),
         ("10", None),
@@ -102,11 +102,11 @@ def test_what_cannot_be_exported_leaves_nothing(base_folder: Path, tmp_path: Pat
 def test_a_step_names_the_policy_in_force_after_it(wanted: str, expected: str | None) -> None:
     """Steps 7 and 8 made no update, so the policy of step 6 was in force."""
     warm = CheckpointView(
-        name="warmup-000040",
+        name="sft-000040",
         version=40,
         step=0,
         size_bytes=1,
-        url="/m/states/warmup-000040",
+        url="/m/states/sft-000040",
         created_s=1.0,
     )
     saved = CheckpointView(

@@ -22,4 +22,4 @@ def test_examples_are_valid(path: Path) -> None:
 def test_options_of_the_demo_reach_the_run() -> None:
     config = guess_config(seed=3, learning_rate=0.0, steps=5)
     assert (config.seed, config.optimizer.learning_rate, config.limits.steps) == (3, 0.0, 5)
-    assert config.warmup == guess_config().warmup
+    assert config.sft == guess_config().sft

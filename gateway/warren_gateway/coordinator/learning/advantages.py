@@ -18,7 +18,7 @@ SAME = 1e-6
 _SMALL = 1e-4
 """Added to a standard deviation before it divides."""
 
-OF_BATCH = frozenset({AdvantageKind.CENTERED, AdvantageKind.CENTERED_NORMALIZED})
+OF_BATCH = frozenset({AdvantageKind.BATCH_MEAN, AdvantageKind.BATCH_STD})
 """Methods that compare with the batch, not with the group."""
 
 Floats = NDArray[np.float64]
@@ -30,8 +30,9 @@ def advantages(groups: Sequence[Floats], kind: AdvantageKind) -> list[Floats | N
     `group_std`: (r - mean) / (std + 1e-4) with the sample standard deviation (GRPO, Shao et al.
     2024, eq. 3). `group_mean`: r - mean (Dr. GRPO, Liu et al. 2025, section 3.2).
     `leave_one_out`: r - mean of the others (RLOO, Kool et al. 2019; Ahmadian et al. 2024).
-    `direct`: r (REINFORCE, Williams 1992). `centered`: r - mean of the batch.
-    `centered_normalized`: (r - mean) / (std + 1e-4) of the batch (Andrychowicz et al. 2021).
+    `direct`: r (REINFORCE, Williams 1992). `centered` and `centered_normalized` are what OpenReward's
+    example calls r - mean and (r - mean) / std of the group. `batch_mean`: r - mean of the batch.
+    `batch_std`: (r - mean) / (std + 1e-4) of the batch (Andrychowicz et al. 2021).
     """
     telling = [returns_G for returns_G in groups if _tells(returns_G)]
     returns_B = np.concatenate(telling) if telling else np.zeros(0)
@@ -44,7 +45,7 @@ def _tells(returns_G: Floats) -> bool:
 
 def _of_group(returns_G: Floats, returns_B: Floats, kind: AdvantageKind) -> Floats:
     match kind:
-        case AdvantageKind.GROUP_MEAN:
+        case AdvantageKind.GROUP_MEAN | AdvantageKind.CENTERED:
             return returns_G - returns_G.mean()
         case AdvantageKind.GROUP_STD:
             return (returns_G - returns_G.mean()) / (returns_G.std(ddof=1) + _SMALL)
@@ -53,7 +54,9 @@ def _of_group(returns_G: Floats, returns_B: Floats, kind: AdvantageKind) -> Floa
             return returns_G - others_G
         case AdvantageKind.DIRECT:
             return returns_G
-        case AdvantageKind.CENTERED:
-            return returns_G - returns_B.mean()
         case AdvantageKind.CENTERED_NORMALIZED:
+            return (returns_G - returns_G.mean()) / returns_G.std(ddof=1)
+        case AdvantageKind.BATCH_MEAN:
+            return returns_G - returns_B.mean()
+        case AdvantageKind.BATCH_STD:
             return (returns_G - returns_B.mean()) / (returns_B.std(ddof=1) + _SMALL)

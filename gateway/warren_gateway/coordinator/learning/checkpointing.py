@@ -64,8 +64,8 @@ def _beginnings(memory: Memory) -> set[str]:
 
 def _name(memory: Memory) -> str:
     """The step it is made after; steps of a model only rise, so no two of its checkpoints share one."""
-    if memory.stage.phase is Phase.WARMUP:
-        return f"warmup-{memory.progress.n_consumed_steps:06d}"
+    if memory.stage.phase is Phase.SFT:
+        return f"sft-{memory.progress.n_consumed_steps:06d}"
     return f"step-{memory.progress.n_trained_steps:06d}"
 
 

@@ -1,4 +1,4 @@
-"""The warm-up: supervised steps on demonstrations, through the same episodes and the same trainer.
+"""SFT: supervised steps on demonstrations, through the same episodes and the same trainer.
 
 The learning rate rises over the first 20 steps and falls linearly to a tenth; the loss is the mean
 negative log-likelihood of the demonstrated tokens.
@@ -9,7 +9,7 @@ import numpy as np
 from warren_gateway.coordinator.learning.batches import Datum
 from warren_gateway.coordinator.learning.steps import Objective, take_step
 from warren_gateway.coordinator.state import Memory
-from warren_schemas.config import CrossEntropyLoss, WarmupConfig
+from warren_schemas.config import CrossEntropyLoss, SftConfig
 from warren_schemas.episode import EpisodePurpose
 
 STEPS_AHEAD = 8
@@ -18,36 +18,36 @@ RISE_STEPS = 20
 FLOOR = 0.1
 
 
-def advance(memory: Memory, warmup: WarmupConfig) -> None:
+def advance(memory: Memory, sft: SftConfig) -> None:
     progress = memory.progress
-    while memory.has_batch and _steps_left(memory, warmup):
-        _take_step(memory, warmup)
-    ahead = (progress.n_published_steps + STEPS_AHEAD) * warmup.episodes_per_step
-    wanted = min(ahead, warmup.steps * warmup.episodes_per_step) - progress.n_admitted
+    while memory.has_batch and _steps_left(memory, sft):
+        _take_step(memory, sft)
+    ahead = (progress.n_published_steps + STEPS_AHEAD) * sft.episodes_per_step
+    wanted = min(ahead, sft.steps * sft.episodes_per_step) - progress.n_admitted
     memory.source.request(memory, EpisodePurpose.DEMONSTRATE, wanted, n_members=1)
 
 
-def _steps_left(memory: Memory, warmup: WarmupConfig) -> int:
-    return max(0, warmup.steps - memory.progress.n_consumed_steps)
+def _steps_left(memory: Memory, sft: SftConfig) -> int:
+    return max(0, sft.steps - memory.progress.n_consumed_steps)
 
 
-def _take_step(memory: Memory, warmup: WarmupConfig) -> None:
+def _take_step(memory: Memory, sft: SftConfig) -> None:
     step = memory.progress.n_consumed_steps
-    groups = memory.ready[: warmup.episodes_per_step]
-    del memory.ready[: warmup.episodes_per_step]
+    groups = memory.ready[: sft.episodes_per_step]
+    del memory.ready[: sft.episodes_per_step]
     items = [item for group in groups for item, _ in group.completed]
     sequences = [item.transcript.tokens for item in items]
     n_tokens = sum(tokens.n_sampled for tokens in sequences)
     share = np.float32(1.0 / max(1, n_tokens))
     data = [Datum(tokens, tokens.mask_T * share) for tokens in sequences]
-    rate = min(1.0, (step + 1) / RISE_STEPS) * max(FLOOR, 1 - step / warmup.steps)
+    rate = min(1.0, (step + 1) / RISE_STEPS) * max(FLOOR, 1 - step / sft.steps)
     for group in groups:
         memory.source.close(memory, group, "trained")
     take_step(
         memory,
         data if n_tokens else [],
         Objective(CrossEntropyLoss()),
-        learning_rate=warmup.learning_rate * rate,
-        publish=_steps_left(memory, warmup) == 1,
+        learning_rate=sft.learning_rate * rate,
+        publish=_steps_left(memory, sft) == 1,
         metrics={},
     )

@@ -184,8 +184,8 @@ def settle(memory: Memory) -> bool:
 
 
 def show(memory: Memory) -> None:
-    """Steps of the warm-up and of reinforcement learning are shown apart."""
-    column = "warmup_step" if memory.stage.phase is Phase.WARMUP else "step"
+    """Steps of SFT and of reinforcement learning are shown apart."""
+    column = "sft_step" if memory.stage.phase is Phase.SFT else "step"
     memory.change.run[column] = memory.progress.n_published_steps
 
 

@@ -48,7 +48,7 @@ def _most_failures(memory: Memory, group: Group) -> int:
     match memory.config.algorithm.groups:
         case AllMembers():
             return 0
-        case Quorum(max_failing_rollouts=n_allowed):
+        case Quorum(max_failed_members=n_allowed):
             return n_allowed
         case Retry():
             return group.n_members

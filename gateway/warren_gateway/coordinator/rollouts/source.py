@@ -1,6 +1,6 @@
 """Where the complete groups of a run come from: live episodes, or the recording of another run.
 
-Training and warm-up take batches of groups from `memory.ready` and don't ask where they come from.
+Training and SFT take batches of groups from `memory.ready` and don't ask where they come from.
 What differs is here: how more of them are asked for, when there will be no more, what is too old to
 be trained on, and how a group is put away. Evaluation is always live.
 """
@@ -159,7 +159,7 @@ class Recorded:
     def wants_more(self, memory: "Memory") -> bool:
         """Whether the next message should be read."""
         return (
-            memory.stage.phase in (Phase.WARMUP, Phase.TRAINING)
+            memory.stage.phase in (Phase.SFT, Phase.TRAINING)
             and not memory.is_over
             and not self.is_dry(memory)
             and len(memory.ready) < memory.groups_per_batch
@@ -177,15 +177,15 @@ class Recorded:
 
     def enter(self, memory: "Memory") -> None:
         """Give the stage its groups; demonstrations come before everything else or not at all."""
-        is_warmup = memory.stage.phase is Phase.WARMUP
-        if not is_warmup and memory.stage.phase is not Phase.TRAINING:
+        is_sft = memory.stage.phase is Phase.SFT
+        if not is_sft and memory.stage.phase is not Phase.TRAINING:
             return
         waiting, self._later = self._later, []
         for group in waiting:
             is_demonstration = group.purpose is EpisodePurpose.DEMONSTRATE
-            if is_demonstration is is_warmup:
+            if is_demonstration is is_sft:
                 memory.ready.append(group)
-            elif is_warmup:
+            elif is_sft:
                 self._later.append(group)
             else:
                 self.close(memory, group, "abandoned")

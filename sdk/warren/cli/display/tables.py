@@ -106,8 +106,8 @@ def _outcome(view: RunView) -> RunOutcome | None:
 
 
 def _step(view: RunView) -> str:
-    """Steps of reinforcement learning; while the warm-up goes on, its own."""
-    if view.phase is Phase.WARMUP:
-        of = f"/{view.config.warmup.steps}" if view.config and view.config.warmup else ""
-        return f"warm-up {view.warmup_step}{of}"
+    """Steps of reinforcement learning; while SFT goes on, its own."""
+    if view.phase is Phase.SFT:
+        of = f"/{view.config.sft.steps}" if view.config and view.config.sft else ""
+        return f"SFT {view.sft_step}{of}"
     return f"{view.step}/{view.n_steps}"

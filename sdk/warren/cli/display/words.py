@@ -12,7 +12,7 @@ _OUTCOMES = {
     RunOutcome.NOTHING_LEARNED: "nothing learned",
     RunOutcome.NOTHING_TO_DO: "nothing to do",
 }
-_PHASES = {Phase.WARMUP: "warm-up step", Phase.TRAINING: "step"}
+_PHASES = {Phase.SFT: "SFT step", Phase.TRAINING: "step"}
 _BARS = "▁▂▃▄▅▆▇█"
 
 

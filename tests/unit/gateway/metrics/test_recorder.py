@@ -53,18 +53,18 @@ def read_back(folder: Path) -> Curves:
     }
 
 
-def test_steps_evaluations_and_warmup_are_curves_of_their_own(tmp_path: Path) -> None:
-    warmup = step(1, policy_loss=2.0).model_copy(update={"phase": Phase.WARMUP})
+def test_steps_evaluations_and_sft_are_curves_of_their_own(tmp_path: Path) -> None:
+    sft = step(1, policy_loss=2.0).model_copy(update={"phase": Phase.SFT})
     evaluation = EvaluationCompleted(
         when="before", step=0, version=1, n_episodes=8, reward_mean=0.25, metrics={"env/exact": 0.1}
     )
-    bodies = [warmup, evaluation, step(1, policy_loss=0.5), WarningRaised(message="x"), ended()]
+    bodies = [sft, evaluation, step(1, policy_loss=0.5), WarningRaised(message="x"), ended()]
     with recorder(tmp_path) as record:
         for offset, body in enumerate(bodies):
             record.record(offset, [event("run_1", body)])
         assert record.is_complete
     assert read_back(tmp_path / ABOUT.folder) == {
-        "9_warmup/policy/loss": [(1, 2.0)],
+        "9_sft/policy/loss": [(1, 2.0)],
         "2_evaluation/reward_mean": [(0, 0.25)],
         "2_evaluation/env/exact": [(0, 0.1)],
         "5_policy/loss": [(1, 0.5)],
