@@ -19,7 +19,7 @@ def ls(run: RunName, /, *, json: AsJson = False, gateway: GatewayOptions = HERE)
     """List the checkpoints and policies that are kept of a run, the oldest first.
 
     `resume_from` in a config takes the names of checkpoints, and so does `warren export RUN@NAME`;
-    `warren export RUN@STEP` takes the policy in force after that step.
+    `warren export RUN@STEP --to FOLDER` takes the policy in force after that step.
 
     For example:
         warren checkpoints ls last
@@ -78,7 +78,9 @@ def print_checkpoints(found: CheckpointList, output: Output) -> None:
     if found.policies:
         first, last = found.policies[0].step, found.step
         steps = f"step {last}" if first == last else f"steps {first} to {last}"
-        output.line(f"The policies after {steps} are kept as well: warren export RUN@STEP")
+        output.line(
+            f"The policies after {steps} are kept as well: warren export RUN@STEP --to FOLDER"
+        )
 
 
 def _row(view: CheckpointView) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ async def test_names_that_nobody_knows(gateway: Gateway) -> None:
     found = await checked(gateway, model={"base": "warren/tinny"}, environments=[{"name": "gues"}])
     assert "did you mean warren/tiny?" in found.mistakes[0]
     assert found.mistakes[-1].startswith("environments.0.name: no env worker offers gues")
-    assert found.mistakes[-1].endswith("did you mean guess?")
+    assert "did you mean guess?" in found.mistakes[-1]
 
 
 async def test_keys_and_splits_that_an_environment_does_not_have(gateway: Gateway) -> None:

@@ -42,7 +42,7 @@ async def published(gateway: Gateway, folder: Path) -> RunId:
         session.exec(
             update(Model)
             .where(col(Model.run_id) == run)
-            .values(policy_url=f"file://{folder}", policy_version=4)
+            .values(policy_url=f"file://{folder}", policy_version=4, policies=[(0, 4)])
         )
 
     await gateway.store.transact(write)
@@ -60,7 +60,7 @@ async def test_a_policy_is_fetched_whole_and_checked(
     assert (tmp_path / "here" / SEAL).read_text() == (tmp_path / "p/v4" / SEAL).read_text()
     with pytest.raises(warren.ConfigurationError, match="there already"):
         await run.download(tmp_path / "here", "v4")
-    with pytest.raises(warren.NotFound, match="no version 5"):
+    with pytest.raises(warren.NotFound, match="no policy of step 5"):
         await run.download(tmp_path / "other", "5")
 
 

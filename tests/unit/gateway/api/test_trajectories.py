@@ -175,7 +175,7 @@ async def test_a_replay_needs_a_recording_of_ones_own(
     assert replay.view.config and replay.view.config.model_dump()["source"] == {
         "kind": "recorded", "run": run, "from_offset": 128, "from_s": None,
     }  # fmt: skip
-    for source, told in (("run_of_nobody", "there is no run"), (replay.id, "is a replay itself")):
+    for source, told in ((f"run_{0:028}", "there is no run"), (replay.id, "is a replay itself")):
         with pytest.raises(warren.ConfigurationError) as refused:
             await client.replay(source, config)
         assert told in str(refused.value)
