@@ -72,11 +72,11 @@ def free_port() -> int:
     A socket keeps it that never listens. One that says `SO_REUSEADDR`, as every server does, may
     listen there beside it; the system gives the port to nobody who asks for any.
     """
-    keeper = socket.socket()
-    keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    keeper.bind(("127.0.0.1", 0))
-    port = int(keeper.getsockname()[1])
-    keeper.detach()  # nobody closes it before the process ends
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    port = int(reserved.getsockname()[1])
+    reserved.detach()  # nobody closes it before the process ends
     return port
 
 

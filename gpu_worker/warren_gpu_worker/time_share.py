@@ -1,7 +1,7 @@
 """Sharing a GPU in time: sampler and full-parameter training, which don't fit together, have it in turn.
 
 It is the samplers' until the trainer asks. Then every sampler's child that is in it falls asleep or
-is killed (see `sampler.slumber`), no other is started, and the trainer's models come. The trainer
+is killed (see `sampler.supervisor.sleep_mode`), no other is started, and the trainer's models come. The trainer
 leaves when samplers miss the room and it has nothing more to do, or has had its time.
 
 Invariants:

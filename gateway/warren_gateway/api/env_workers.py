@@ -37,7 +37,7 @@ async def connect_env_worker(call: Call[Nothing]) -> web.StreamResponse:
 
 
 async def _converse(call: Call[Nothing], socket: web.WebSocketResponse) -> tuple[int, str]:
-    """Until it ends; the code and the words of our goodbye."""
+    """Until it ends; the code and the reason of our close."""
     parts, key = call.parts, bearer_key(call.request) or ""
 
     async def is_still_good() -> bool:

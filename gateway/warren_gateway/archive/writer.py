@@ -1,4 +1,4 @@
-"""The keeper of one run's archive: reads what the run has consumed, and writes it part by part.
+"""Writes one run's archive: reads what the run has consumed, and writes it part by part.
 
 What the stream has lost before it was read, and what can't be read, is written down as missing.
 """

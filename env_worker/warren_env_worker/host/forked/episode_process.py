@@ -116,6 +116,13 @@ class EpisodeProcess:
             "its process was silent for too long" if is_stuck and self.status.call == IDLE else None
         )
 
+    def is_overdue(self, root: str, step_s: float, now_s: float, *, closes: bool) -> bool:
+        """Whether it is late or silent; `sentence` says how. `closes`: it is ending its episode."""
+        self.sentence = self.lateness(root)
+        if self.sentence is None and (self.call is not None or closes):
+            self.sentence = self.silence(step_s, now_s)
+        return self.sentence is not None
+
     def kill(self) -> None:
         """It, and whatever it has started."""
         with contextlib.suppress(ProcessLookupError):

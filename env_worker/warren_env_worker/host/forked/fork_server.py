@@ -24,7 +24,7 @@ from warren_env_worker.host.forked.episode_process import EpisodeProcess
 from warren_env_worker.host.forked.forking import fork, make_room_for_files
 from warren_env_worker.host.forked.leftovers import Template
 from warren_env_worker.host.forked.pool import Pool
-from warren_env_worker.host.forked.supervisor import Supervisor, refused
+from warren_env_worker.host.forked.supervisor import Supervisor, ended_in, refused
 from warren_env_worker.host.forked.task_loader import TaskLoader
 from warren_env_worker.host.forked.told import Closed, unpack_told
 from warren_env_worker.host.forked.waiting import Waiting
@@ -287,11 +287,7 @@ class ForkServer:
         if call.start is not None and not has_begun:
             self._waiting.put_first(call, self._tasks.loaded_at(call))
             return
-        kind = FailureKind.ENVIRONMENT_CRASHED
-        if process.sentence is not None:
-            kind, how = FailureKind.ENVIRONMENT_TIMEOUT, process.sentence
-        method = "step()" if call.actions else "reset()"
-        self._supervisor.answer(Refused(call.id, kind, f"in {method}, {how}"))
+        self._supervisor.answer(ended_in(call, how, late=process.sentence))
 
     def _enforce_limits(self, now_s: float) -> None:
         while (old := self._pool.take_old()) is not None:
@@ -300,9 +296,5 @@ class ForkServer:
             self._closing.add(old)
         step_s = self._environment.limits.step_s
         for process in tuple(self._processes):
-            owes = process.call is not None or process in self._closing
-            process.sentence = process.lateness(self._root) or (
-                process.silence(step_s, now_s) if owes else None
-            )
-            if process.sentence is not None:
+            if process.is_overdue(self._root, step_s, now_s, closes=process in self._closing):
                 self._end(process)

@@ -5,6 +5,7 @@ import socket
 from warren_env_worker.host.child.call_reader import CallReader
 from warren_env_worker.host.protocol import Answer, Call, Refused, pack_answers
 from warren_env_worker.host.refusal import blame
+from warren_schemas.episode import FailureKind
 
 
 class Supervisor:
@@ -36,3 +37,10 @@ def refused(call: Call, error: BaseException, package: str) -> Refused:
     """The answer to a call for which user code of this package raised."""
     refusal = blame(error, package)
     return Refused(call.id, refusal.kind, refusal.reason, refusal.is_retryable)
+
+
+def ended_in(call: Call, how: str, *, late: str | None) -> Refused:
+    """The answer to a call in which the process died, or was killed for being `late`."""
+    kind = FailureKind.ENVIRONMENT_TIMEOUT if late else FailureKind.ENVIRONMENT_CRASHED
+    method = "step()" if call.actions else "reset()"
+    return Refused(call.id, kind, f"in {method}, {late or how}")

@@ -109,7 +109,7 @@ class _Trainer:
                 self._is_leaving = True
 
     async def leave(self) -> None:
-        """Say goodbye, so that nobody waits for us; a broker that is away won't hear it."""
+        """Say that it leaves, so that nobody waits for us; a broker that is away won't hear it."""
         try:
             async with asyncio.timeout(_LEAVING_S):
                 await self._batch_publisher.close()

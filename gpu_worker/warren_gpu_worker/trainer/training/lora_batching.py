@@ -177,7 +177,7 @@ def _gradients(batched_with: list[Member], losses: list[Tensor]) -> list[list[Te
 def _laid_out(gradient: Tensor | None) -> Tensor | None:
     """As its parameter is, for the fused optimizer goes by memory, not by strides; and in memory of
     its own: what comes out of a stack is a view of all models' gradients, at rank 1 a contiguous
-    one, and parking gives the whole memory back."""
+    one, and offloading gives the whole memory back."""
     return None if gradient is None else gradient.clone(memory_format=torch.contiguous_format)
 
 
