@@ -10,7 +10,7 @@ Invariants
 - A member counts with its first completed attempt, or as failed once its attempts are used up; a
   group comes out with its last member, so groups come in the order in which they were completed.
 - A group of which a member never ended (its loss left no trace in the stream) is given up when
-  `most_open` others have begun after it; so memory is bounded.
+  `most_open` others have begun after it; so state is bounded.
 - What the run wrote after its end, at `end_offset` or behind, does not count.
 """
 
@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 
 from warren_broker.port import FromTime, StreamStart
 from warren_broker.topology import Stream
-from warren_gateway.coordinator.rollouts.groups import Group
 from warren_gateway.coordinator.rollouts.trainable import as_trainable
+from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.position import Position
 from warren_schemas.config import Quorum, TrainConfig
 from warren_schemas.episode import EpisodeEnded, EpisodePurpose

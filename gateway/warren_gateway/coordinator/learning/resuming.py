@@ -10,7 +10,7 @@ two runs train on what one run would have trained on.
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from warren_gateway.coordinator.learning.op_log import append
-from warren_gateway.coordinator.state import Memory
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_schemas.config import LoraUpdate
 from warren_schemas.events import Phase
 from warren_schemas.training import OpDone, PublishPolicy
@@ -34,66 +34,67 @@ class Landmark(BaseModel):
     has_reference: bool
 
 
-def landmark(memory: Memory) -> dict[str, JsonValue]:
+def landmark(state: CoordinatorState) -> dict[str, JsonValue]:
     """What the next checkpoint says about the run; the batch under way counts as consumed."""
-    progress, is_sft = memory.progress, memory.stage.phase is Phase.SFT
+    is_sft = state.stage.phase is Phase.SFT
     mark = Landmark(
         phase=Phase.SFT if is_sft else Phase.TRAINING,
-        step=progress.n_consumed_steps if is_sft else progress.n_trained_steps,
-        n_updates=progress.n_updates,
-        next_group=progress.next_group,
-        task_cursors=progress.task_cursors,
+        step=state.learning.n_consumed_steps if is_sft else state.learning.n_trained_steps,
+        n_updates=state.learning.n_updates,
+        next_group=state.rollouts.next_group,
+        task_cursors=state.rollouts.task_cursors,
         tasks_again=[
             (group.purpose.value, group.environment, group.task_index)
-            for group in sorted(memory.groups.values(), key=lambda group: group.number)
+            for group in sorted(state.rollouts.groups.values(), key=lambda group: group.number)
         ],
-        recent_rewards=progress.recent_rewards,
+        recent_rewards=state.learning.recent_rewards,
         # It is kept on entering the training, before the first of its checkpoints.
-        has_reference=memory.config.algorithm.kl is not None and not is_sft,
+        has_reference=state.config.algorithm.kl is not None and not is_sft,
     )
     return mark.model_dump(mode="json")
 
 
-def begin(memory: Memory, opened: OpDone) -> None:
+def begin(state: CoordinatorState, opened: OpDone) -> None:
     """The model is open for the first time: take up where its checkpoint was made.
 
     Samplers know neither these weights nor those of an adapter, so they are published first.
     """
-    progress, update = memory.progress, memory.spec.update
-    if memory.config.resume_from is not None:
-        progress.version_issued = opened.version
+    update = state.spec.update
+    if state.config.resume_from is not None:
+        state.learning.version_issued = opened.version
         if opened.note is not None:
-            _adopt(memory, Landmark.model_validate(opened.note))
+            _adopt(state, Landmark.model_validate(opened.note))
     elif not (isinstance(update, LoraUpdate) and update.start_adapter is not None):
         return
-    progress.start_op = append(memory, PublishPolicy())
+    state.learning.start_op = append(state, PublishPolicy())
 
 
-def _adopt(memory: Memory, mark: Landmark) -> None:
-    progress = memory.progress
-    progress.next_group, progress.n_updates = mark.next_group, mark.n_updates
-    progress.task_cursors = dict(mark.task_cursors)
-    progress.tasks_again = list(mark.tasks_again)
-    progress.recent_rewards = list(mark.recent_rewards)
-    progress.has_reference = mark.has_reference
-    phases = [stage.phase for stage in memory.stages]
+def _adopt(state: CoordinatorState, mark: Landmark) -> None:
+    state.rollouts.next_group, state.learning.n_updates = mark.next_group, mark.n_updates
+    state.rollouts.task_cursors = dict(mark.task_cursors)
+    state.rollouts.tasks_again = list(mark.tasks_again)
+    state.learning.recent_rewards = list(mark.recent_rewards)
+    state.learning.has_reference = mark.has_reference
+    phases = [stage.phase for stage in state.stages]
     if mark.phase in phases:
-        progress.resumed_stage, progress.resumed_step = phases.index(mark.phase), mark.step
-    progress.n_updates_at_start = mark.n_updates
+        state.learning.resumed_stage, state.learning.resumed_step = (
+            phases.index(mark.phase),
+            mark.step,
+        )
+    state.learning.n_updates_at_start = mark.n_updates
     if mark.phase is Phase.TRAINING:
-        progress.n_steps_at_start = progress.n_trained_steps = mark.step
+        state.learning.n_steps_at_start = state.learning.n_trained_steps = mark.step
 
 
-def is_ready(memory: Memory) -> bool:
+def is_ready(state: CoordinatorState) -> bool:
     """The model is open, and samplers can get what it starts with."""
-    return memory.lease.is_opened and memory.done_op >= memory.progress.start_op
+    return state.lease.is_opened and state.learning.done_op >= state.learning.start_op
 
 
-def skip_done(memory: Memory) -> None:
+def skip_done(state: CoordinatorState) -> None:
     """After the opening: pass over the stages, and the steps, that the other run has done."""
-    progress = memory.progress
-    if progress.resumed_stage is None:
+    if state.learning.resumed_stage is None:
         return
-    progress.stage, progress.resumed_stage = progress.resumed_stage, None
-    progress.n_consumed_steps = progress.n_published_steps = progress.resumed_step
-    progress.n_admitted = progress.resumed_step * memory.groups_per_batch
+    state.stage_number, state.learning.resumed_stage = state.learning.resumed_stage, None
+    state.learning.n_consumed_steps = state.learning.n_published_steps = state.learning.resumed_step
+    state.rollouts.n_admitted = state.learning.resumed_step * state.groups_per_batch

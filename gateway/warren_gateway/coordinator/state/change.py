@@ -11,7 +11,7 @@ from sqlalchemy import delete, insert, update
 from sqlmodel import Session, col
 
 from warren_broker.topology import Stream, Topic, WorkQueue
-from warren_gateway.coordinator.rollouts.groups import Group
+from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import Checkpoint, GroupRow, MetricsRow, Model, OpRow, Run
 from warren_schemas.codec.wire import MAX_ITEMS, encode

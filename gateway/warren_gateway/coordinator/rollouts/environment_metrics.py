@@ -11,8 +11,8 @@ Invariant: the sums are part of the run's progress, so they go on where another 
 from collections import defaultdict
 from collections.abc import Sequence
 
-from warren_gateway.coordinator.rollouts.groups import Group
-from warren_gateway.coordinator.state import Memory
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.groups import Group
 from warren_schemas.episode import Completed, EpisodeEnded
 
 Pairs = list[tuple[EpisodeEnded, Completed]]
@@ -22,11 +22,11 @@ Sums = dict[str, dict[str, float]]
 EPISODES = "episodes"
 
 
-def environment_metrics(memory: Memory, groups: Sequence[Group]) -> dict[str, float]:
+def environment_metrics(state: CoordinatorState, groups: Sequence[Group]) -> dict[str, float]:
     """The tags of a step, which is counted in the run's totals."""
     by_environment = environment_sums(groups)
-    tags = environment_tags(memory, by_environment)
-    totals = memory.progress.environment_totals
+    tags = environment_tags(state, by_environment)
+    totals = state.learning.environment_totals
     add(totals, by_environment)
     for name in by_environment:
         tags |= {f"env_total/{name}/{what}": mean for what, mean in _means(totals[name]).items()}
@@ -46,9 +46,9 @@ def add(totals: Sums, more: Sums) -> None:
             mine[what] = mine.get(what, 0.0) + value
 
 
-def environment_tags(memory: Memory, by_environment: Sums) -> dict[str, float]:
+def environment_tags(state: CoordinatorState, by_environment: Sums) -> dict[str, float]:
     """Means over the episodes of each environment."""
-    is_one = len({environment.name for environment in memory.config.environments}) == 1
+    is_one = len({environment.name for environment in state.config.environments}) == 1
     tags: dict[str, float] = {}
     for name, sums in by_environment.items():
         tags |= _tags(name, sums, is_one=is_one)
