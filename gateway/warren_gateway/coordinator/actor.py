@@ -44,7 +44,7 @@ LONGEST_NAP_S = 10.0
 RESULTS_PREFETCH = 64
 RESTART_GRACE_S = 5.0
 """After a time in which nobody read, this long is left to read endings before any counts as missing.
-With a broker that forgets, episodes in the air are started again after a restart and this."""
+With a broker that forgets, episodes in flight are started again after a restart and this."""
 
 T = TypeVar("T")
 
@@ -135,9 +135,8 @@ class RunActor:
         await self._declare(*addresses)  # in one go: new queues take their time to settle
         state.now_s = time.time()
         if not self._broker.is_durable:
-            for group in state.rollouts.groups.values():
-                group.deadline_s = state.now_s
-        episodes.reprieve(state, RESTART_GRACE_S)
+            episodes.start_all_again(state.rollouts, state.now_s)
+        episodes.reprieve(state.rollouts, state.now_s + RESTART_GRACE_S)
 
     async def _drive(self) -> None:
         while not self._state.is_over:
@@ -174,7 +173,7 @@ class RunActor:
         state, before_s = self._state, self._state.now_s
         state.now_s = time.time()
         if state.now_s - before_s > LONGEST_NAP_S + RESTART_GRACE_S:
-            episodes.reprieve(state, RESTART_GRACE_S)
+            episodes.reprieve(state.rollouts, state.now_s + RESTART_GRACE_S)
 
     def _absorb(self, mail: Mail) -> None:
         state = self._state
@@ -182,7 +181,7 @@ class RunActor:
             assert ended.offset is not None
             if ended.item.envelope.run == state.run:
                 decisions.absorb_ending(state, ended.item, ended.offset)
-            state.rollouts.stream_offset = max(state.rollouts.stream_offset, ended.offset + 1)
+            episodes.note_read(state.rollouts, ended.offset)
         for answer in mail.answers:
             decisions.absorb_answer(state, answer.item)
         if mail.recorded:
@@ -251,7 +250,7 @@ class RunActor:
                 continue
             if has_waited:
                 state.now_s = time.time()
-                episodes.reprieve(state, RESTART_GRACE_S)
+                episodes.reprieve(state.rollouts, state.now_s + RESTART_GRACE_S)
             return result
 
     async def _declare(self, *addresses: Address) -> None:

@@ -1,6 +1,7 @@
 """The decisions of a coordinator: what to do about what has come in.
 
-Pure: everything a decision does is in `state.change`. Each stage of the plan has an `advance`,
+Pure: a function of the state, which holds the time and all that was seen; everything that a
+decision does is in the state and in `state.change`, but for the ids of new groups and messages. Each stage of the plan has an `advance`,
 which may be called at any time and does what is possible now.
 """
 
@@ -16,13 +17,13 @@ from warren_gateway.coordinator.learning import (
     steps,
     training,
 )
-from warren_gateway.coordinator.rollouts import episodes, evaluation, failure_limits, group_policy
+from warren_gateway.coordinator.rollouts import completed, episodes, evaluation, failure_limits
 from warren_gateway.coordinator.rollouts.source import Recorded
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.coordinator.waiting import Alive
 from warren_schemas.control import WorkerRole
-from warren_schemas.episode import EpisodeEnded, EpisodePurpose
+from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import Phase, RunState, StateChanged
 from warren_schemas.training import KeepReference, OpDone, OpFailed, OpResult
 
@@ -39,7 +40,7 @@ def absorb_ending(state: CoordinatorState, item: EpisodeEnded, offset: int) -> N
 def absorb_recorded(state: CoordinatorState, items: Sequence[EpisodeEnded], offset: int) -> None:
     """One message of the recording that is replayed was read."""
     if not state.is_over and isinstance(state.source, Recorded):
-        state.source.read(state, items, offset, group_policy.is_usable)
+        state.source.read(state, items, offset)
 
 
 def absorb_answer(state: CoordinatorState, result: OpResult) -> None:
@@ -60,14 +61,16 @@ def absorb_answer(state: CoordinatorState, result: OpResult) -> None:
 
 def decide(state: CoordinatorState, alive: Alive) -> None:
     """Do what can be done now."""
-    state.rollouts.n_started_now = 0
+    episodes.begin_decision(state.rollouts)
     if state.is_over:
         return
     if state.observed.is_cancel_requested:
         return ending.end(state, RunState.CANCELLED, "cancelled by its owner")
     if trainer_lease.is_hopeless(state.lease, state.learning.answered_op):
         return ending.end(state, RunState.FAILED, _hopeless_reason(state))
-    reason = failure_limits.reason_to_end(state) or state.source.failure(state)
+    reason = failure_limits.reason_to_end(state.rollouts, state.config) or state.source.failure(
+        state
+    )
     if reason is not None:
         return ending.end(state, RunState.FAILED, reason)
     _expire(state)
@@ -96,7 +99,7 @@ def next_deadline_s(state: CoordinatorState) -> float:
     if state.rollouts.n_started_now >= episodes.MOST_AT_ONCE:
         return state.now_s
     times = (
-        episodes.next_deadline_s(state),
+        episodes.next_deadline_s(state.rollouts),
         waiting.next_check_s(state),
         trainer_lease.next_check_s(state.lease, state.now_s),
         state.source.next_check_s(state),
@@ -133,16 +136,7 @@ def _expire(state: CoordinatorState) -> None:
 
 def _complete(state: CoordinatorState, group: Group) -> None:
     """Whatever may still come changes nothing for this group."""
-    if group.purpose is EpisodePurpose.EVALUATE:
-        evaluation.absorb(state, group)
-    elif group_policy.is_usable(state, group):
-        state.rollouts.n_failed_groups_in_a_row = 0
-        state.rollouts.ready.append(group)
-        return
-    else:
-        state.rollouts.n_admitted -= 1
-        episodes.close(state, group, "failed")
-    if (reason := failure_limits.note_group(state, group)) is not None:
+    if (reason := completed.take_in(state, group)) is not None:
         ending.end(state, RunState.FAILED, reason)
 
 
@@ -150,7 +144,7 @@ def _advance(state: CoordinatorState) -> bool:
     """Do what this stage allows; True when the next stage began."""
     match state.stage.phase:
         case Phase.OPENING:
-            is_done = resuming.is_ready(state)
+            is_done = resuming.is_ready(state.lease, state.learning)
         case Phase.SFT:
             is_done = _advance_sft(state)
         case Phase.EVALUATION:
@@ -186,10 +180,8 @@ def _advance_training(state: CoordinatorState) -> bool:
 
 
 def _advance_closing(state: CoordinatorState) -> bool:
-    if not state.learning.is_final_checkpoint_issued:
-        state.learning.is_final_checkpoint_issued = True
-        checkpointing.checkpoint_at_end(state)
-    if checkpointing.is_saved(state):
+    checkpointing.checkpoint_at_end(state)
+    if checkpointing.is_saved(state.learning):
         ending.complete(state)
     return False
 
@@ -214,15 +206,11 @@ def _is_quiet(state: CoordinatorState) -> bool:
 
 
 def _next_stage(state: CoordinatorState) -> None:
-    """Leave this stage: what is still in the air of it is of no use."""
-    state.source.leave(state)
-    for group in list(state.rollouts.groups.values()):
-        episodes.close(state, group, "abandoned")
-    state.stage_number += 1
-    state.rollouts.n_admitted = state.learning.n_consumed_steps = (
-        state.learning.n_published_steps
-    ) = 0
-    resuming.skip_done(state)
+    """Leave this stage; after the opening, pass over what the run that is resumed has done."""
+    completed.abandon(state)
+    state.stage_number = resuming.next_stage(state.learning, after=state.stage_number)
+    n_done = state.learning.n_consumed_steps * state.groups_per_batch
+    episodes.begin_stage(state.rollouts, n_done)
     _enter(state)
 
 

@@ -3,7 +3,7 @@
 from warren_broker.topology import RUNS
 from warren_gateway.coordinator import trainer_lease
 from warren_gateway.coordinator.notices.outcome import conclude
-from warren_gateway.coordinator.rollouts import episodes
+from warren_gateway.coordinator.rollouts import completed
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_schemas.control import RunEnded
 from warren_schemas.envelope import Envelope
@@ -29,9 +29,7 @@ def end(
     if reason is not None:
         reason = reason.replace("\0", "")  # workers' words; PostgreSQL takes no text with a NUL
     state.run_state = final
-    state.source.leave(state)
-    for group in list(state.rollouts.groups.values()):
-        episodes.close(state, group, "abandoned")
+    completed.abandon(state)
     trainer_lease.give_up(state)
     state.change.send(
         RUNS,

@@ -40,7 +40,7 @@ AGO_S = 100.0
 
 @pytest.fixture
 def world(store: Store, tmp_path: Path) -> World:
-    """In the store of the test: episodes are in the air, and late."""
+    """In the store of the test: episodes are in flight, and late."""
     engine = create_engine(f"sqlite:///{tmp_path / 'warren.db'}")
     world = World(config(), random.Random(1), engine=engine, now_s=time.time() - AGO_S)
     world.decide()
@@ -51,7 +51,7 @@ def world(store: Store, tmp_path: Path) -> World:
 
 
 async def record(world: World, broker: Broker) -> None:
-    """Every episode in the air has ended, and nobody has read of it."""
+    """Every episode in flight has ended, and nobody has read of it."""
     while world.episodes:
         world.finish_episode()
     stream = recording(world.run, world.config)
@@ -94,7 +94,7 @@ async def test_episodes_that_ended_while_no_gateway_was_there_are_not_played_aga
 
     await until_trained_on(state, an_actor(world, state, store, broker))
 
-    assert failure_limits.n_failed(state) == 0
+    assert failure_limits.n_failed(state.rollouts) == 0
 
 
 class OnceAway(Store):
@@ -126,7 +126,7 @@ async def test_episodes_that_ended_while_the_store_was_away_are_not_played_again
     await until_trained_on(state, actor)
 
     assert store.state is None
-    assert failure_limits.n_failed(state) == 0
+    assert failure_limits.n_failed(state.rollouts) == 0
     await store.close()
 
 
@@ -155,7 +155,7 @@ async def test_episodes_that_ended_while_the_machine_slept_are_not_played_again(
 
     await until_trained_on(state, an_actor(world, state, store, broker))
 
-    assert failure_limits.n_failed(state) == 0
+    assert failure_limits.n_failed(state.rollouts) == 0
 
 
 async def test_an_end_that_was_never_committed_is_written_after_all(

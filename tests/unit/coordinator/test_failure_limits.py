@@ -21,7 +21,7 @@ def a_world(failure_rate: float) -> World:
 
 def fail_episodes(world: World, n: int) -> None:
     world.decide()
-    while failure_limits.n_failed(world.state) < n:
+    while failure_limits.n_failed(world.state.rollouts) < n:
         world.move()
         assert not world.state.is_over
 
@@ -30,7 +30,7 @@ def test_attempts_count_like_members_as_long_as_no_episode_has_completed() -> No
     state = a_world(failure_rate=1.0).drive(chaos=0.0)
 
     assert state.run_state is RunState.FAILED
-    assert ENOUGH <= failure_limits.n_failed(state) <= ENOUGH + 5
+    assert ENOUGH <= failure_limits.n_failed(state.rollouts) <= ENOUGH + 5
 
 
 def test_an_environment_that_works_after_a_while_is_given_the_time() -> None:
@@ -77,13 +77,13 @@ def test_a_failure_counts_once_and_is_told_once_whoever_reads_of_it() -> None:
     world.decide()
     while not any(group.n_failed_attempts for group in world.state.rollouts.groups.values()):
         world.move()
-    n_failed = failure_limits.n_failed(world.state)
+    n_failed = failure_limits.n_failed(world.state.rollouts)
 
     world.load()
     while world.n_read < len(world.stream):
         world.read_mail()
 
-    assert failure_limits.n_failed(world.state) == n_failed
+    assert failure_limits.n_failed(world.state.rollouts) == n_failed
     assert sum(isinstance(event.body, WarningRaised) for event in world.events) == 1
 
 
@@ -99,7 +99,7 @@ def test_what_the_store_can_t_take_is_left_out_of_the_reason() -> None:
 def test_episodes_that_nobody_plays_are_waited_for() -> None:
     world = a_world(failure_rate=0.0)
     world.decide()
-    while failure_limits.n_failed(world.state) < 2 * ENOUGH:
+    while failure_limits.n_failed(world.state.rollouts) < 2 * ENOUGH:
         world.episodes.clear()
         world.now_s += 60.0
         world.read_mail()

@@ -50,7 +50,7 @@ def test_episodes_that_never_end_are_told_again_and_again_less_often() -> None:
     pass_time(world, 30)
     [first] = told(world)
     assert first.startswith("nothing has moved for 5")
-    assert "16 episodes are in the air and none ends" in first
+    assert "16 episodes are in flight and none ends" in first
     assert "16 messages in generate" in first and "limits.episode_s" in first
     pass_time(world, 300)
     assert len(told(world)) == 2
@@ -86,7 +86,7 @@ def test_a_run_whose_cause_nobody_foresaw_tells_its_counters() -> None:
     world.state.rollouts.groups.clear()
     pass_time(world, 70)
     [reason] = told(world)
-    assert "no episode is in the air and no op is unanswered; step 0 of 6, 999 groups" in reason
+    assert "no episode is in flight and no op is unanswered; step 0 of 6, 999 groups" in reason
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -282,7 +282,7 @@ class World:
         self.now_s += 2 * trainer_lease.SILENCE_S
 
     def finish_episode(self) -> None:
-        """Some episode in the air ends, sometimes with a duplicate."""
+        """Some episode in flight ends, sometimes with a duplicate."""
         if not self.episodes:
             return
         item = self.episodes.pop(self.rng.randrange(len(self.episodes)))

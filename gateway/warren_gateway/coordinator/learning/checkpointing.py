@@ -11,7 +11,7 @@ import numpy as np
 from warren_gateway.coordinator.learning.op_log import append
 from warren_gateway.coordinator.learning.resuming import landmark
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
-from warren_gateway.coordinator.state.learning import CheckpointMark
+from warren_gateway.coordinator.state.learning import CheckpointMark, LearningState
 from warren_schemas.config import CheckpointConfig
 from warren_schemas.events import Phase
 from warren_schemas.training import OpDone, OpResult, SaveState
@@ -26,16 +26,19 @@ def checkpoint_if_due(state: CoordinatorState) -> None:
 
 
 def checkpoint_at_end(state: CoordinatorState) -> None:
-    """Append the last checkpoint, unless this very step has one, or nothing was ever done."""
+    """Append the last checkpoint, once, unless this very step has one, or nothing was ever done."""
+    if state.learning.is_final_checkpoint_issued:
+        return
+    state.learning.is_final_checkpoint_issued = True
     marks = state.learning.checkpoints
     if state.learning.last_op and not (marks and marks[-1].name == _name(state)):
         _checkpoint(state)
 
 
-def is_saved(state: CoordinatorState) -> bool:
+def is_saved(learning: LearningState) -> bool:
     """Whether the newest checkpoint is."""
-    marks = state.learning.checkpoints
-    return not marks or state.learning.checkpoint_op >= marks[-1].op
+    marks = learning.checkpoints
+    return not marks or learning.checkpoint_op >= marks[-1].op
 
 
 def _checkpoint(state: CoordinatorState) -> None:

@@ -3,14 +3,17 @@
 A checkpoint carries a landmark: which step it was, and which tasks were taken and which of them were
 not trained on yet. A run that resumes from it continues the count, the learning rate and the tasks.
 
-Invariant: tasks that were in the air when the checkpoint was made are played again, so together the
+Invariant: tasks that were in flight when the checkpoint was made are played again, so together the
 two runs train on what one run would have trained on.
 """
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from warren_gateway.coordinator.learning.op_log import append
+from warren_gateway.coordinator.rollouts import tasks
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.learning import LearningState
+from warren_gateway.coordinator.state.lease import TrainerLease
 from warren_schemas.config import LoraUpdate
 from warren_schemas.events import Phase
 from warren_schemas.training import OpDone, PublishPolicy
@@ -70,31 +73,28 @@ def begin(state: CoordinatorState, opened: OpDone) -> None:
 
 
 def _adopt(state: CoordinatorState, mark: Landmark) -> None:
-    state.rollouts.next_group, state.learning.n_updates = mark.next_group, mark.n_updates
-    state.rollouts.task_cursors = dict(mark.task_cursors)
-    state.rollouts.tasks_again = list(mark.tasks_again)
-    state.learning.recent_rewards = list(mark.recent_rewards)
-    state.learning.has_reference = mark.has_reference
+    tasks.resume(state.rollouts, mark.next_group, mark.task_cursors, mark.tasks_again)
+    learning = state.learning
+    learning.n_updates = learning.n_updates_at_start = mark.n_updates
+    learning.recent_rewards = list(mark.recent_rewards)
+    learning.has_reference = mark.has_reference
     phases = [stage.phase for stage in state.stages]
     if mark.phase in phases:
-        state.learning.resumed_stage, state.learning.resumed_step = (
-            phases.index(mark.phase),
-            mark.step,
-        )
-    state.learning.n_updates_at_start = mark.n_updates
+        learning.resumed_stage, learning.resumed_step = phases.index(mark.phase), mark.step
     if mark.phase is Phase.TRAINING:
-        state.learning.n_steps_at_start = state.learning.n_trained_steps = mark.step
+        learning.n_steps_at_start = learning.n_trained_steps = mark.step
 
 
-def is_ready(state: CoordinatorState) -> bool:
+def is_ready(lease: TrainerLease, learning: LearningState) -> bool:
     """The model is open, and samplers can get what it starts with."""
-    return state.lease.is_opened and state.learning.done_op >= state.learning.start_op
+    return lease.is_opened and learning.done_op >= learning.start_op
 
 
-def skip_done(state: CoordinatorState) -> None:
-    """After the opening: pass over the stages, and the steps, that the other run has done."""
-    if state.learning.resumed_stage is None:
-        return
-    state.stage_number, state.learning.resumed_stage = state.learning.resumed_stage, None
-    state.learning.n_consumed_steps = state.learning.n_published_steps = state.learning.resumed_step
-    state.rollouts.n_admitted = state.learning.resumed_step * state.groups_per_batch
+def next_stage(learning: LearningState, after: int) -> int:
+    """Begin the stage after this one, or after the opening the one that the other run stood in; which."""
+    stage, n_steps = after + 1, 0
+    if learning.resumed_stage is not None:
+        stage, n_steps = learning.resumed_stage, learning.resumed_step
+        learning.resumed_stage = None
+    learning.n_consumed_steps = learning.n_published_steps = n_steps
+    return stage

@@ -8,12 +8,13 @@ import numpy as np
 
 from warren_gateway.coordinator.learning.batches import Datum
 from warren_gateway.coordinator.learning.steps import Objective, take_step
+from warren_gateway.coordinator.rollouts import completed
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_schemas.config import CrossEntropyLoss, SftConfig
 from warren_schemas.episode import EpisodePurpose
 
 STEPS_AHEAD = 8
-"""Batches of demonstrations in the air; they do not depend on the policy."""
+"""Batches of demonstrations in flight; they do not depend on the policy."""
 RISE_STEPS = 20
 FLOOR = 0.1
 
@@ -32,8 +33,7 @@ def _steps_left(state: CoordinatorState, sft: SftConfig) -> int:
 
 def _take_step(state: CoordinatorState, sft: SftConfig) -> None:
     step = state.learning.n_consumed_steps
-    groups = state.rollouts.ready[: sft.episodes_per_step]
-    del state.rollouts.ready[: sft.episodes_per_step]
+    groups = completed.take_batch(state.rollouts, sft.episodes_per_step)
     items = [item for group in groups for item, _ in group.completed]
     sequences = [item.transcript.tokens for item in items]
     n_tokens = sum(tokens.n_sampled for tokens in sequences)

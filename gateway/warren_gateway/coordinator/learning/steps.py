@@ -198,6 +198,6 @@ def _rates(state: CoordinatorState) -> dict[str, float]:
     return {
         "rollout/episodes_s": (state.rollouts.n_episodes - episodes) / elapsed_s,
         "rollout/tokens_s": (state.rollouts.n_tokens - tokens) / elapsed_s,
-        "episode/failed_total": float(failure_limits.n_failed(state)),
+        "episode/failed_total": float(failure_limits.n_failed(state.rollouts)),
         "stale/dropped_total": float(state.rollouts.n_stale_groups),
     }

@@ -12,14 +12,15 @@ from warren_gateway.coordinator.learning import zero_variance
 from warren_gateway.coordinator.learning.batch_metrics import batch_metrics
 from warren_gateway.coordinator.learning.batches import Datum
 from warren_gateway.coordinator.learning.credit import credited, is_by_turn, n_inseparable
+from warren_gateway.coordinator.learning.environment_metrics import environment_metrics
 from warren_gateway.coordinator.learning.learning_rate import learning_rate
 from warren_gateway.coordinator.learning.steps import objective, take_step
-from warren_gateway.coordinator.rollouts import evaluation
+from warren_gateway.coordinator.rollouts import completed, evaluation
 from warren_gateway.coordinator.rollouts.admission import n_groups_wanted
-from warren_gateway.coordinator.rollouts.environment_metrics import environment_metrics
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
-from warren_schemas.config import AlgorithmConfig
+from warren_gateway.coordinator.state.learning import LearningState
+from warren_schemas.config import AlgorithmConfig, LimitsConfig
 from warren_schemas.episode import EpisodePurpose
 
 REWARD_WINDOW = 16
@@ -28,10 +29,10 @@ REWARD_WINDOW = 16
 
 def advance(state: CoordinatorState) -> None:
     config = state.config
-    drop_stale(state)
+    completed.drop_stale(state)
     while state.has_batch and steps_left(state):
         _take_step(state)
-        drop_stale(state)
+        completed.drop_stale(state)
     evaluation.start_if_due(state)
     wanted = n_groups_wanted(
         n_admitted=state.rollouts.n_admitted,
@@ -45,31 +46,22 @@ def advance(state: CoordinatorState) -> None:
 
 def steps_left(state: CoordinatorState) -> int:
     """Batches still to be consumed, never below 0: a resumed run may begin beyond its last step."""
-    if is_goal_reached(state) or zero_variance.is_enough(state):
+    limits, learning = state.config.limits, state.learning
+    if is_goal_reached(limits, learning) or zero_variance.is_enough(limits, learning):
         return 0
-    return max(0, state.stage.n_steps - state.learning.n_consumed_steps)
+    return max(0, state.stage.n_steps - learning.n_consumed_steps)
 
 
-def is_goal_reached(state: CoordinatorState) -> bool:
+def is_goal_reached(limits: LimitsConfig, learning: LearningState) -> bool:
     """Whether the reward is as high as was asked for."""
-    goal, recent = state.config.limits.stop_at_reward, state.learning.recent_rewards
+    goal, recent = limits.stop_at_reward, learning.recent_rewards
     return goal is not None and len(recent) == REWARD_WINDOW and float(np.mean(recent)) >= goal
-
-
-def drop_stale(state: CoordinatorState) -> None:
-    """Close complete groups that are too old to be trained on; others take their place."""
-    for group in list(state.rollouts.ready):
-        if state.source.is_stale(state, group):
-            state.rollouts.ready.remove(group)
-            state.rollouts.n_admitted -= 1
-            state.rollouts.n_stale_groups += 1
-            state.source.close(state, group, "stale")
 
 
 def _take_step(state: CoordinatorState) -> None:
     config = state.config
-    n_groups = config.algorithm.groups_per_step
-    groups, state.rollouts.ready[:n_groups] = state.rollouts.ready[:n_groups], []
+    groups = completed.take_batch(state.rollouts, config.algorithm.groups_per_step)
+    learning = state.learning
     metrics = {
         **batch_metrics(groups),
         **environment_metrics(state, groups),
@@ -78,13 +70,11 @@ def _take_step(state: CoordinatorState) -> None:
     data, divisor = step_data(groups, config.algorithm)
     if is_by_turn(config.algorithm):
         metrics["group/unclear_turns"] = float(n_inseparable(groups))
-    state.learning.max_staleness_seen = max(
-        state.learning.max_staleness_seen, int(metrics.get("stale/lag_max", 0))
+    learning.max_staleness_seen = max(
+        learning.max_staleness_seen, int(metrics.get("stale/lag_max", 0))
     )
-    state.learning.recent_rewards = [*state.learning.recent_rewards, metrics["reward/mean"]][
-        -REWARD_WINDOW:
-    ]
-    state.learning.n_updates += bool(data)
+    learning.recent_rewards = [*learning.recent_rewards, metrics["reward/mean"]][-REWARD_WINDOW:]
+    learning.n_updates += bool(data)
     zero_variance.note(state, groups, has_signal=bool(data))
     for group in groups:
         state.source.close(state, group, "trained")
@@ -93,7 +83,7 @@ def _take_step(state: CoordinatorState) -> None:
         data,
         objective(config.algorithm, divisor),
         learning_rate=learning_rate(
-            config.optimizer, state.learning.n_consumed_steps, state.stage.n_steps
+            config.optimizer, learning.n_consumed_steps, state.stage.n_steps
         ),
         publish=True,
         metrics=metrics,

@@ -12,7 +12,8 @@ from warren_gateway.coordinator.learning.advantages import SAME
 from warren_gateway.coordinator.learning.credit import is_by_turn, n_inseparable
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
-from warren_schemas.config import AlgorithmConfig
+from warren_gateway.coordinator.state.learning import LearningState
+from warren_schemas.config import AlgorithmConfig, LimitsConfig
 from warren_schemas.episode import Completed, EpisodeEnded
 from warren_schemas.events import WarningRaised
 from warren_schemas.transcript import Tokens
@@ -39,10 +40,10 @@ def note(state: CoordinatorState, groups: Sequence[Group], *, has_signal: bool) 
         state.emit(WarningRaised(message=message))
 
 
-def is_enough(state: CoordinatorState) -> bool:
+def is_enough(limits: LimitsConfig, learning: LearningState) -> bool:
     """Whether `limits.stop_after_zero_variance_steps` ends the run."""
-    most = state.config.limits.stop_after_zero_variance_steps
-    return most is not None and state.learning.n_zero_variance_steps >= most
+    most = limits.stop_after_zero_variance_steps
+    return most is not None and learning.n_zero_variance_steps >= most
 
 
 def advice(state: CoordinatorState) -> str:

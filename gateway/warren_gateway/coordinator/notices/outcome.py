@@ -21,7 +21,7 @@ def conclude(state: CoordinatorState) -> tuple[RunOutcome, str | None]:
 
 def _nothing_to_do(state: CoordinatorState) -> str:
     step, limits = state.learning.n_steps_at_start, state.config.limits
-    if is_goal_reached(state):
+    if is_goal_reached(limits, state.learning):
         return (
             f"the steps before the checkpoint at step {step} have reached limits.stop_at_reward"
             f" ({limits.stop_at_reward:g})"
@@ -37,7 +37,7 @@ def _nothing_learned(state: CoordinatorState) -> str:
     steps = "the only step" if n_steps == 1 else f"{n_steps} steps"
     most = state.config.limits.stop_after_zero_variance_steps
     is_cut = (
-        zero_variance.is_enough(state)
+        zero_variance.is_enough(state.config.limits, state.learning)
         and state.learning.n_trained_steps < state.config.limits.steps
     )
     ended = f" and limits.stop_after_zero_variance_steps ({most}) ended the run" if is_cut else ""
@@ -52,9 +52,9 @@ def _ended_early(state: CoordinatorState) -> str | None:
     where = f"step {state.learning.n_trained_steps} of {limits.steps} was the last"
     if state.learning.n_trained_steps >= limits.steps:
         return None
-    if is_goal_reached(state):
+    if is_goal_reached(limits, state.learning):
         return f"{where}: the reward has reached limits.stop_at_reward ({limits.stop_at_reward:g})"
-    if zero_variance.is_enough(state):
+    if zero_variance.is_enough(state.config.limits, state.learning):
         return (
             f"{where}: {state.learning.n_zero_variance_steps} steps in a row made no update, for no group"
             f" told its episodes apart. In the last one {state.learning.zero_variance_facts}."

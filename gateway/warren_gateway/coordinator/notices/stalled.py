@@ -89,8 +89,8 @@ def _of_the_episodes(state: CoordinatorState) -> list[str]:
         if deepest
         else "no queue holds a message, so env workers or samplers have them in hand; see their logs"
     )
-    deadline_s = episodes.next_deadline_s(state)
-    told = [f"{in_flight} episodes are in the air and none ends ({where})"]
+    deadline_s = episodes.next_deadline_s(state.rollouts)
+    told = [f"{in_flight} episodes are in flight and none ends ({where})"]
     if deadline_s is not None:
         told.append(
             f"the next are started again in {max(0.0, deadline_s - state.now_s):.0f} s"
@@ -102,7 +102,7 @@ def _of_the_episodes(state: CoordinatorState) -> list[str]:
 def _counters(state: CoordinatorState) -> str:
     n_places = ", ".join(f"{n} at {place}" for place, n in sorted(state.observed.shares.items()))
     return (
-        f"no episode is in the air and no op is unanswered; step {state.learning.n_consumed_steps} of"
+        f"no episode is in flight and no op is unanswered; step {state.learning.n_consumed_steps} of"
         f" {state.stage.n_steps}, {state.rollouts.n_admitted} groups admitted, {len(state.rollouts.ready)} of"
         f" {state.groups_per_batch} ready, {len(state.learning.pending)} steps pending, places of env"
         f" workers: {n_places or 'no share known'}. Cancel the run and report this, with the"

@@ -9,14 +9,15 @@ from collections import Counter
 from typing import Any
 
 from warren_broker.topology import CANCELLATIONS, interact
-from warren_gateway.coordinator.rollouts import failure_limits, group_policy
+from warren_gateway.coordinator.rollouts import failure_limits, group_policy, tasks
 from warren_gateway.coordinator.rollouts.ownership import place, played_by
 from warren_gateway.coordinator.rollouts.starting import episode_s, policy, start_item
 from warren_gateway.coordinator.rollouts.trainable import as_trainable
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group, timed_out
+from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_schemas.codec.wire import MAX_ITEMS
-from warren_schemas.config import EnvironmentConfig
+from warren_schemas.config import EnvironmentConfig, TrainConfig
 from warren_schemas.control import EpisodeCancelled
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import Completed, EpisodeEnded, EpisodePurpose, Failed
@@ -36,15 +37,14 @@ def admit(
     may, or as are its share of the env workers' places: weights stay exact, and the endings of
     episodes make room. Of many, the next decision, which follows at once, starts the next.
     """
-    in_flight = Counter[int]()
+    rollouts, in_flight = state.rollouts, Counter[int]()
     for group in state.rollouts.groups.values():
         in_flight[group.environment] += group.n_missing
     for n_started in range(n_groups):
         if state.rollouts.n_started_now >= MOST_AT_ONCE:
             return n_started
-        again = _task_again(state, purpose)
-        environment = again[1] if again else _next_environment(state, purpose)
-        size = n_members or group_size(state, environment)
+        environment = tasks.next_environment(rollouts, state.config.environments, purpose)
+        size = n_members or group_size(state.config, environment)
         if not _has_room(state, in_flight, environment, size):
             return n_started
         _admit(state, purpose, environment, size)
@@ -52,10 +52,9 @@ def admit(
     return n_groups
 
 
-def group_size(state: CoordinatorState, environment: int) -> int:
+def group_size(config: TrainConfig, environment: int) -> int:
     """Episodes of one task that are compared with each other."""
-    own = state.config.environments[environment].group_size
-    return own or state.config.algorithm.group_size
+    return config.environments[environment].group_size or config.algorithm.group_size
 
 
 def _has_room(
@@ -94,9 +93,9 @@ def _admit(
         number=state.rollouts.next_group,
         purpose=purpose,
         environment=environment,
-        task_index=_take_task(state, purpose, environment),
+        task_index=tasks.take(state.rollouts, purpose, environment),
         min_version=policy(state, purpose).min_version,
-        deadline_s=state.now_s + episode_s(state, environment),
+        deadline_s=state.now_s + episode_s(state.config, environment),
         attempts=[1] * n_members,
     )
     state.rollouts.next_group += 1
@@ -114,10 +113,10 @@ def absorb(state: CoordinatorState, item: EpisodeEnded, offset: int) -> Group | 
     item = as_trainable(item)
     if isinstance(item.outcome, Failed):
         failure_limits.note_failures(state, group.environment, item.outcome)
-    again = group.take(item, offset, max_attempts=group_policy.max_attempts(state, group))
+    again = group.take(item, offset, max_attempts=group_policy.max_attempts(state.config, group))
     if again:
         _restart(state, group, [item.spec.member])
-    return group if group_policy.is_decided(state, group) else None
+    return group if group_policy.is_decided(state.config, group) else None
 
 
 def expire(state: CoordinatorState) -> list[Group]:
@@ -126,8 +125,8 @@ def expire(state: CoordinatorState) -> list[Group]:
     for group in state.rollouts.groups.values():
         if group.is_complete or group.deadline_s > state.now_s:
             continue
-        failure = timed_out(episode_s(state, group.environment))
-        n_attempts = group_policy.max_attempts(state, group)
+        failure = timed_out(episode_s(state.config, group.environment))
+        n_attempts = group_policy.max_attempts(state.config, group)
         failure_limits.note_failures(state, group.environment, failure, group.n_missing)
         again = [
             member
@@ -136,15 +135,36 @@ def expire(state: CoordinatorState) -> list[Group]:
         ]
         if again:
             _restart(state, group, again)
-        if group_policy.is_decided(state, group):
+        if group_policy.is_decided(state.config, group):
             decided.append(group)
     return decided
 
 
-def reprieve(state: CoordinatorState, grace_s: float) -> None:
+def begin_decision(rollouts: RolloutState) -> None:
+    """No new episode was started by it yet."""
+    rollouts.n_started_now = 0
+
+
+def note_read(rollouts: RolloutState, offset: int) -> None:
+    """This message of the run's stream was read."""
+    rollouts.stream_offset = max(rollouts.stream_offset, offset + 1)
+
+
+def begin_stage(rollouts: RolloutState, n_groups_done: int) -> None:
+    """Groups that another run has consumed of this stage count as admitted."""
+    rollouts.n_admitted = n_groups_done
+
+
+def start_all_again(rollouts: RolloutState, now_s: float) -> None:
+    """Nothing that was sent is left at the broker: every member is late."""
+    for group in rollouts.groups.values():
+        group.deadline_s = now_s
+
+
+def reprieve(rollouts: RolloutState, until_s: float) -> None:
     """Nobody looked for a while: endings that came meanwhile are not late, only unread."""
-    for group in state.rollouts.groups.values():
-        group.deadline_s = max(group.deadline_s, state.now_s + grace_s)
+    for group in rollouts.groups.values():
+        group.deadline_s = max(group.deadline_s, until_s)
 
 
 def close(state: CoordinatorState, group: Group, fate: str) -> None:
@@ -157,7 +177,7 @@ def close(state: CoordinatorState, group: Group, fate: str) -> None:
 
 
 def _cancel(state: CoordinatorState, group: Group) -> None:
-    """Nobody needs the members that are still in the air."""
+    """Nobody needs the members that are still in flight."""
     for member in group.missing:
         envelope = Envelope(
             run=state.run, episode=group.episode(member), attempt=group.attempts[member]
@@ -180,13 +200,13 @@ def _step(state: CoordinatorState, fate: str) -> int | None:
     return evaluation.step if fate == "evaluated" and evaluation is not None else None
 
 
-def next_deadline_s(state: CoordinatorState) -> float | None:
-    open_groups = (g.deadline_s for g in state.rollouts.groups.values() if not g.is_complete)
+def next_deadline_s(rollouts: RolloutState) -> float | None:
+    open_groups = (g.deadline_s for g in rollouts.groups.values() if not g.is_complete)
     return min(open_groups, default=None)
 
 
 def _restart(state: CoordinatorState, group: Group, members: list[int]) -> None:
-    group.deadline_s = state.now_s + episode_s(state, group.environment)
+    group.deadline_s = state.now_s + episode_s(state.config, group.environment)
     state.change.restarted[group.id] = group
     _start(state, group, members)
 
@@ -200,43 +220,6 @@ def _start(state: CoordinatorState, group: Group, members: "range | list[int]") 
     state.change.message_sizes[queue] = state.observed.message_sizes.get(
         place(environment.name, owner), MAX_ITEMS
     )
-
-
-def _cursor(purpose: EpisodePurpose, environment: int) -> str:
-    return f"{purpose}/{environment}"
-
-
-def _next_environment(state: CoordinatorState, purpose: EpisodePurpose) -> int:
-    """The environment that is furthest behind its share."""
-    cursors = state.rollouts.task_cursors
-    environments = state.config.environments
-
-    def served(i: int) -> float:
-        return (cursors.get(_cursor(purpose, i), 0) + 1) / environments[i].weight
-
-    return min(range(len(environments)), key=served)
-
-
-def _take_task(state: CoordinatorState, purpose: EpisodePurpose, environment: int) -> int:
-    if (again := _task_again(state, purpose)) is not None:
-        state.rollouts.tasks_again.remove(again)
-        return again[2]
-    cursors, key = state.rollouts.task_cursors, _cursor(purpose, environment)
-    index = cursors.get(key, 0)
-    cursors[key] = index + 1
-    return index
-
-
-def _task_again(state: CoordinatorState, purpose: EpisodePurpose) -> tuple[str, int, int] | None:
-    """A task that was in the air when the checkpoint was made that this run resumes from."""
-    waiting = state.rollouts.tasks_again
-    return next((task for task in waiting if task[0] == purpose.value), None)
-
-
-def rewind_tasks(state: CoordinatorState, purpose: EpisodePurpose) -> None:
-    """Begin again with the first task: every evaluation sees the same tasks."""
-    for environment in range(len(state.config.environments)):
-        state.rollouts.task_cursors.pop(_cursor(purpose, environment), None)
 
 
 def _count(state: CoordinatorState, group: Group) -> None:

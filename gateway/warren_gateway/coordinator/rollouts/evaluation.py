@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from warren_gateway.coordinator.rollouts import episodes
-from warren_gateway.coordinator.rollouts.environment_metrics import (
+from warren_gateway.coordinator.rollouts import episodes, tasks
+from warren_gateway.coordinator.rollouts.by_environment import (
     add,
     environment_sums,
     environment_tags,
@@ -25,7 +25,7 @@ _WHEN = {
 def start(
     state: CoordinatorState, config: EvaluationConfig, when: Literal["before", "during", "after"]
 ) -> None:
-    episodes.rewind_tasks(state, EpisodePurpose.EVALUATE)
+    tasks.rewind(state.rollouts, EpisodePurpose.EVALUATE, len(state.config.environments))
     state.rollouts.evaluation = EvaluationProgress(
         when=when,
         step=state.learning.n_published_steps
@@ -50,7 +50,7 @@ def start_if_due(state: CoordinatorState) -> None:
 
 
 def advance(state: CoordinatorState) -> None:
-    """Admit what may be in the air."""
+    """Admit what may be in flight."""
     evaluation = state.rollouts.evaluation
     if evaluation is None:
         return
@@ -101,7 +101,7 @@ def _report(state: CoordinatorState, evaluation: EvaluationProgress) -> None:
             n_episodes=evaluation.n_ended,
             reward_mean=reward,
             metrics={
-                **environment_tags(state, evaluation.environment_totals),
+                **environment_tags(state.config.environments, evaluation.environment_totals),
                 "episodes": float(evaluation.n_ended),
                 "failed": float(evaluation.n_failed),
                 "duration_s": state.now_s - evaluation.started_s,

@@ -8,6 +8,8 @@ whichever attempt it was. Workers that are missing or die are waited for and cou
 
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
+from warren_gateway.coordinator.state.rollouts import RolloutState
+from warren_schemas.config import LimitsConfig, TrainConfig
 from warren_schemas.episode import Failed, FailureKind
 from warren_schemas.events import WarningRaised
 
@@ -30,40 +32,39 @@ def note_failures(state: CoordinatorState, environment: int, failure: Failed, n:
     if not state.rollouts.is_failure_told:
         state.rollouts.is_failure_told = True
         _tell_first(state, environment, failure)
-    if failure.kind in _OF_ENVIRONMENTS and not _has_completed(state):
+    if failure.kind in _OF_ENVIRONMENTS and not _has_completed(state.rollouts):
         state.rollouts.n_failures_at_first += n
         state.rollouts.last_failure_at_first = failure.reason
 
 
-def note_group(state: CoordinatorState, group: Group) -> str | None:
+def note_group(rollouts: RolloutState, limits: LimitsConfig, group: Group) -> str | None:
     """A group is decided; the reason to end the run if this was one too many that came to nothing."""
     if not group.failures or group.completed:
-        state.rollouts.n_failed_groups_in_a_row = 0
+        rollouts.n_failed_groups_in_a_row = 0
         return None
-    state.rollouts.n_failed_groups_in_a_row += 1
+    rollouts.n_failed_groups_in_a_row += 1
     last = next(reversed(group.failures.values()))
-    is_last = state.rollouts.n_failed_groups_in_a_row >= state.config.limits.failed_groups
+    is_last = rollouts.n_failed_groups_in_a_row >= limits.failed_groups
     return _reason(last.reason) if is_last or _is_hopeless(last) else None
 
 
-def n_failed(state: CoordinatorState) -> int:
+def n_failed(rollouts: RolloutState) -> int:
     """Episodes of the run that failed so far, each attempt by itself."""
-    in_the_air = sum(group.n_failed_attempts for group in state.rollouts.groups.values())
-    return state.rollouts.n_failed_episodes + in_the_air
+    in_flight = sum(group.n_failed_attempts for group in rollouts.groups.values())
+    return rollouts.n_failed_episodes + in_flight
 
 
-def reason_to_end(state: CoordinatorState) -> str | None:
+def reason_to_end(rollouts: RolloutState, config: TrainConfig) -> str | None:
     """Why to end a run of which no episode has completed."""
-    config = state.config
     most = config.limits.failed_groups * config.algorithm.group_size
-    if state.rollouts.n_failures_at_first < most or _has_completed(state):
+    if rollouts.n_failures_at_first < most or _has_completed(rollouts):
         return None
-    return _reason(state.rollouts.last_failure_at_first)
+    return _reason(rollouts.last_failure_at_first)
 
 
-def _has_completed(state: CoordinatorState) -> bool:
+def _has_completed(rollouts: RolloutState) -> bool:
     """Whether any episode of the run has; those of open groups are not in the totals yet."""
-    return state.rollouts.n_episodes > 0 or any(g.ended for g in state.rollouts.groups.values())
+    return rollouts.n_episodes > 0 or any(g.ended for g in rollouts.groups.values())
 
 
 def _tell_first(state: CoordinatorState, environment: int, failure: Failed) -> None:

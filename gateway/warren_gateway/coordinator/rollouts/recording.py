@@ -27,7 +27,7 @@ from warren_schemas.episode import EpisodeEnded, EpisodePurpose
 from warren_schemas.ids import GroupId, RunId
 
 SLACK = 64
-"""Groups that may be open beyond those that the run can have had in the air."""
+"""Groups that may be open beyond those that the run can have had in flight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Terms:
     @classmethod
     def of(cls, config: TrainConfig) -> "Terms":
         algorithm = config.algorithm
-        in_the_air = (algorithm.max_staleness + 1) * algorithm.groups_per_step
+        in_flight = (algorithm.max_staleness + 1) * algorithm.groups_per_step
         return cls(
             group_sizes={e.name: e.group_size or algorithm.group_size for e in config.environments},
             attempts={
@@ -51,7 +51,7 @@ class Terms:
                 for e in config.environments
                 for purpose in EpisodePurpose
             },
-            most_open=4 * in_the_air + SLACK,
+            most_open=4 * in_flight + SLACK,
         )
 
 

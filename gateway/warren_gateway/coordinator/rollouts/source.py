@@ -6,9 +6,9 @@ be trained on, and how a group is put away. Evaluation is always live.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from warren_gateway.coordinator.rollouts import episodes
+from warren_gateway.coordinator.rollouts import episodes, group_policy
 from warren_gateway.coordinator.rollouts.recording import Recording
 from warren_gateway.coordinator.rollouts.versions import recorded_versions, staleness
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
@@ -87,19 +87,13 @@ class Recorded:
         self._followed_s = now_s
         """When a recording that goes on was last known to grow, or not needed to."""
 
-    def read(
-        self,
-        state: CoordinatorState,
-        items: Sequence[EpisodeEnded],
-        offset: int,
-        is_usable: "IsUsable",
-    ) -> None:
+    def read(self, state: CoordinatorState, items: Sequence[EpisodeEnded], offset: int) -> None:
         """Take in one message of the recording."""
         self._heard_s = self._followed_s = state.now_s
         completed, given_up = self.recording.take(items, offset)
         for group in completed:
             group.environment = _environment(state, group)
-            if is_usable(state, group):
+            if group_policy.is_usable(state.config, group):
                 self._later.append(group)
             else:
                 self.close(state, group, "failed")
@@ -208,6 +202,3 @@ def _environment(state: CoordinatorState, group: Group) -> int:
     names = [environment.name for environment in state.config.environments]
     recorded = next((item.spec.environment for item in group.ended.values()), "")
     return names.index(recorded) if recorded in names else 0
-
-
-IsUsable = Callable[[CoordinatorState, Group], bool]

@@ -8,7 +8,7 @@ import hashlib
 from warren_gateway.coordinator.rollouts.ownership import played_by
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
-from warren_schemas.config import EnvironmentConfig, Sampling, SplitConfig
+from warren_schemas.config import EnvironmentConfig, Sampling, SplitConfig, TrainConfig
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import EpisodePurpose, EpisodeSpec, PolicyRef, StartEpisode, TaskRef
 
@@ -59,9 +59,9 @@ def _task(state: CoordinatorState, group: Group, environment: EnvironmentConfig)
     )
 
 
-def episode_s(state: CoordinatorState, environment: int) -> float:
+def episode_s(config: TrainConfig, environment: int) -> float:
     """How long an episode may take."""
-    return state.config.environments[environment].episode_s or state.config.limits.episode_s
+    return config.environments[environment].episode_s or config.limits.episode_s
 
 
 def policy(state: CoordinatorState, purpose: EpisodePurpose) -> PolicyRef:

@@ -1,18 +1,16 @@
-"""Statistics of every environment of a run: of one step or evaluation, and of all steps so far.
+"""Statistics by environment: of one step or evaluation, and of all steps so far.
 
-    env/METRIC                  mean over the step's episodes (env/NAME/METRIC in a run of several)
-    reward/env/NAME             the same of the reward, in a run of several
-    env_total/NAME/episodes     episodes that were trained on so far
-    env_total/NAME/reward       mean over them; so `turns`, `truncated`, and every METRIC
-
-Invariant: the sums are part of the run's progress, so they go on where another coordinator left off.
+env/METRIC                  mean over the step's episodes (env/NAME/METRIC in a run of several)
+reward/env/NAME             the same of the reward, in a run of several
+env_total/NAME/episodes     episodes that were trained on so far
+env_total/NAME/reward       mean over them; so `turns`, `truncated`, and every METRIC
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
 
-from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
+from warren_schemas.config import EnvironmentConfig
 from warren_schemas.episode import Completed, EpisodeEnded
 
 Pairs = list[tuple[EpisodeEnded, Completed]]
@@ -20,17 +18,6 @@ Sums = dict[str, dict[str, float]]
 """By environment and by what is summed up, `EPISODES` among it."""
 
 EPISODES = "episodes"
-
-
-def environment_metrics(state: CoordinatorState, groups: Sequence[Group]) -> dict[str, float]:
-    """The tags of a step, which is counted in the run's totals."""
-    by_environment = environment_sums(groups)
-    tags = environment_tags(state, by_environment)
-    totals = state.learning.environment_totals
-    add(totals, by_environment)
-    for name in by_environment:
-        tags |= {f"env_total/{name}/{what}": mean for what, mean in _means(totals[name]).items()}
-    return tags
 
 
 def environment_sums(groups: Sequence[Group]) -> Sums:
@@ -46,9 +33,11 @@ def add(totals: Sums, more: Sums) -> None:
             mine[what] = mine.get(what, 0.0) + value
 
 
-def environment_tags(state: CoordinatorState, by_environment: Sums) -> dict[str, float]:
+def environment_tags(
+    environments: Sequence[EnvironmentConfig], by_environment: Sums
+) -> dict[str, float]:
     """Means over the episodes of each environment."""
-    is_one = len({environment.name for environment in state.config.environments}) == 1
+    is_one = len({environment.name for environment in environments}) == 1
     tags: dict[str, float] = {}
     for name, sums in by_environment.items():
         tags |= _tags(name, sums, is_one=is_one)
@@ -83,9 +72,10 @@ def _tags(name: str, sums: dict[str, float], *, is_one: bool) -> dict[str, float
     return tags if is_one else {**tags, f"reward/env/{name}": sums["reward"] / n}
 
 
-def _means(totals: dict[str, float]) -> dict[str, float]:
+def means(totals: dict[str, float]) -> dict[str, float]:
+    """Of one environment: means over its episodes, and how many these are."""
     n = totals[EPISODES]
-    means = {what: value / n for what, value in totals.items() if what != EPISODES}
-    reported = {k.removeprefix("metric:"): v for k, v in means.items() if k.startswith("metric:")}
-    own = {k: v for k, v in means.items() if not k.startswith("metric:")}
+    found = {what: value / n for what, value in totals.items() if what != EPISODES}
+    reported = {k.removeprefix("metric:"): v for k, v in found.items() if k.startswith("metric:")}
+    own = {k: v for k, v in found.items() if not k.startswith("metric:")}
     return {**reported, **own, EPISODES: n}
