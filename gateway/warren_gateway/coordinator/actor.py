@@ -3,7 +3,7 @@
 Invariants
 - One task decides and commits, one decision at a time; readers only hand over.
 - Claims are settled after the change that they led to is committed, so a crash repeats and never
-  loses; duplicates are recognised by `logic`.
+  loses; duplicates are recognised by `decisions`.
 - A store that is away stops the run where it is; it goes on when the store is back.
 """
 

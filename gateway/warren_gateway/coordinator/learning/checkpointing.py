@@ -89,7 +89,7 @@ def note_saved(state: CoordinatorState, answer: OpResult) -> None:
     for mark in state.learning.checkpoints:
         if mark.op != answer.number:
             continue
-        state.change.forgotten |= set(mark.drops)
+        state.change.deleted |= set(mark.drops)
         state.change.saved.append(
             {
                 "model_id": state.model,
