@@ -3,7 +3,7 @@
 Invariants
 - One task decides and commits, one decision at a time; readers only hand over.
 - Claims are settled after the change that they led to is committed, so a crash repeats and never
-  loses; duplicates are recognised by `logic`.
+  loses; duplicates are recognised by `decisions`.
 - A store that is away stops the run where it is; it goes on when the store is back.
 """
 
@@ -27,7 +27,7 @@ from warren_gateway.coordinator.rollouts.fair_shares import Shares
 from warren_gateway.coordinator.rollouts.ownership import interact_queues
 from warren_gateway.coordinator.rollouts.replay_reader import play
 from warren_gateway.coordinator.rollouts.source import Recorded
-from warren_gateway.coordinator.state import Memory
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.registry import Registry
 from warren_gateway.runs.streams import recording
 from warren_gateway.store.outbox import Relay
@@ -44,7 +44,7 @@ LONGEST_NAP_S = 10.0
 RESULTS_PREFETCH = 64
 RESTART_GRACE_S = 5.0
 """After a time in which nobody read, this long is left to read endings before any counts as missing.
-With a broker that forgets, episodes in the air are started again after a restart and this."""
+With a broker that forgets, episodes in flight are started again after a restart and this."""
 
 T = TypeVar("T")
 
@@ -56,14 +56,14 @@ class RunActor:
 
     def __init__(
         self,
-        memory: Memory,
+        state: CoordinatorState,
         store: Store,
         broker: Broker,
         registry: Registry,
         relay: Relay,
         shares: Shares,
     ) -> None:
-        self._memory = memory
+        self._state = state
         self._store = store
         self._broker = broker
         self._registry = registry
@@ -78,7 +78,7 @@ class RunActor:
 
     def notice_cancellation(self) -> None:
         """The owner wants the run to end; told with every renewal of the lease."""
-        if not self._memory.is_cancel_requested:
+        if not self._state.observed.is_cancel_requested:
             self.notify()
 
     async def run(self) -> None:
@@ -86,24 +86,24 @@ class RunActor:
 
         Raises `LeaseLost` when another coordinator has taken it over, `BrokerError`.
         """
-        if not self._memory.is_over:
+        if not self._state.is_over:
             await self._work()
         await self._clean_up()
 
     async def _work(self) -> None:
-        memory = self._memory
+        state = self._state
         await self._prepare()
         reading = (
             follow(
                 self._broker,
-                recording(memory.run, memory.config),
+                recording(state.run, state.config),
                 EpisodeEnded,
-                start=memory.stream_offset,
+                start=state.rollouts.stream_offset,
             ),
-            receive(self._broker, results(memory.model), OpResult, prefetch=RESULTS_PREFETCH),
+            receive(self._broker, results(state.model), OpResult, prefetch=RESULTS_PREFETCH),
         )
         async with reading[0] as endings, reading[1] as answers, asyncio.TaskGroup() as tasks:
-            name = memory.run
+            name = state.run
             readers = [
                 tasks.create_task(
                     hand_over(endings, self._mailbox.put_endings), name=f"{name} endings"
@@ -112,51 +112,50 @@ class RunActor:
                     hand_over(answers, self._mailbox.put_answers), name=f"{name} answers"
                 ),
                 tasks.create_task(self._watch_workers(), name=f"{name} workers"),
-                tasks.create_task(watch_queues(memory, self._broker), name=f"{name} queues"),
+                tasks.create_task(watch_queues(state, self._broker), name=f"{name} queues"),
             ]
-            if isinstance(memory.source, Recorded):
-                playing = play(memory.source.recording, self._broker, self._mailbox)
+            if isinstance(state.source, Recorded):
+                playing = play(state.source.recording, self._broker, self._mailbox)
                 readers.append(tasks.create_task(playing, name=f"{name} recording"))
             await self._drive()
             for reader in readers:
                 reader.cancel()
 
     async def _prepare(self) -> None:
-        memory = self._memory
-        epoch = memory.lease.epoch + (memory.lease.holder is None)
+        state = self._state
+        epoch = state.lease.epoch + (state.lease.holder is None)
         addresses: list[Address] = [
-            recording(memory.run, memory.config),
-            run_events(memory.run),
-            results(memory.model),
-            train(memory.model, epoch),
+            recording(state.run, state.config),
+            run_events(state.run),
+            results(state.model),
+            train(state.model, epoch),
         ]
-        if memory.plays_episodes:
-            addresses += interact_queues(memory.config, memory.owner).values()
+        if state.plays_episodes:
+            addresses += interact_queues(state.config, state.owner).values()
         await self._declare(*addresses)  # in one go: new queues take their time to settle
-        memory.now_s = time.time()
+        state.now_s = time.time()
         if not self._broker.is_durable:
-            for group in memory.groups.values():
-                group.deadline_s = memory.now_s
-        episodes.reprieve(memory, RESTART_GRACE_S)
+            episodes.start_all_again(state.rollouts, state.now_s)
+        episodes.reprieve(state.rollouts, state.now_s + RESTART_GRACE_S)
 
     async def _drive(self) -> None:
-        while not self._memory.is_over:
-            self._memory.now_s = time.time()
-            if decisions.wants_trainer(self._memory, self._registry.alive):
+        while not self._state.is_over:
+            self._state.now_s = time.time()
+            if decisions.wants_trainer(self._state, self._registry.alive):
                 await self._seek_trainer()
             self._decide()
             await self._commit()
-            if not self._memory.is_over:
+            if not self._state.is_over:
                 await self._take_mail()
 
     def _decide(self) -> None:
-        self._memory.shares = self._shares.of(self._memory.run)
-        self._memory.message_sizes = self._shares.message_sizes_of(self._memory.run)
-        decisions.decide(self._memory, self._registry.alive)
+        self._state.observed.shares = self._shares.of(self._state.run)
+        self._state.observed.message_sizes = self._shares.message_sizes_of(self._state.run)
+        decisions.decide(self._state, self._registry.alive)
 
     async def _take_mail(self) -> None:
         self._ask_for_recorded()
-        nap_s = min(decisions.next_deadline_s(self._memory) - time.time(), LONGEST_NAP_S)
+        nap_s = min(decisions.next_deadline_s(self._state) - time.time(), LONGEST_NAP_S)
         mail = await self._mailbox.take(nap_s)
         self._notice_sleep()
         if mail.is_control_changed:
@@ -171,31 +170,31 @@ class RunActor:
 
     def _notice_sleep(self) -> None:
         """No nap is as long as the time in which this machine slept, or was stopped."""
-        memory, before_s = self._memory, self._memory.now_s
-        memory.now_s = time.time()
-        if memory.now_s - before_s > LONGEST_NAP_S + RESTART_GRACE_S:
-            episodes.reprieve(memory, RESTART_GRACE_S)
+        state, before_s = self._state, self._state.now_s
+        state.now_s = time.time()
+        if state.now_s - before_s > LONGEST_NAP_S + RESTART_GRACE_S:
+            episodes.reprieve(state.rollouts, state.now_s + RESTART_GRACE_S)
 
     def _absorb(self, mail: Mail) -> None:
-        memory = self._memory
+        state = self._state
         for ended in mail.endings:
             assert ended.offset is not None
-            if ended.item.envelope.run == memory.run:
-                decisions.absorb_ending(memory, ended.item, ended.offset)
-            memory.stream_offset = max(memory.stream_offset, ended.offset + 1)
+            if ended.item.envelope.run == state.run:
+                decisions.absorb_ending(state, ended.item, ended.offset)
+            episodes.note_read(state.rollouts, ended.offset)
         for answer in mail.answers:
-            decisions.absorb_answer(memory, answer.item)
+            decisions.absorb_answer(state, answer.item)
         if mail.recorded:
             items = [claim.item for claim in mail.recorded]
-            decisions.absorb_recorded(memory, items, mail.recorded[0].offset or 0)
+            decisions.absorb_recorded(state, items, mail.recorded[0].offset or 0)
 
     def _ask_for_recorded(self) -> None:
-        source = self._memory.source
-        if isinstance(source, Recorded) and source.wants_more(self._memory):
+        source = self._state.source
+        if isinstance(source, Recorded) and source.wants_more(self._state):
             self._mailbox.ask_for_recorded()
 
     async def _look_for_end_of_recording(self) -> None:
-        source = self._memory.source
+        source = self._state.source
         if isinstance(source, Recorded):
             run = source.recording.run
             source.recording.end_offset = await self._patiently(
@@ -203,57 +202,55 @@ class RunActor:
             )
 
     async def _look_for_wishes(self) -> None:
-        memory = self._memory
-        memory.is_cancel_requested = await self._patiently(
-            lambda session: records.is_cancel_requested(session, memory.run)
+        state = self._state
+        state.observed.is_cancel_requested = await self._patiently(
+            lambda session: records.is_cancel_requested(session, state.run)
         )
 
     async def _seek_trainer(self) -> None:
-        memory = self._memory
-        if trainer_lease.is_hopeless(memory):
+        state = self._state
+        if trainer_lease.is_hopeless(state.lease, state.learning.answered_op):
             return
         trainers = self._registry.alive(WorkerRole.TRAINER)
-        worker = trainer_lease.choose(memory, trainers)
+        worker = trainer_lease.choose(state, trainers)
         if worker is None:
-            return await self._look_who_trains(busy.holding(memory, trainers))
-        await self._declare(train(memory.model, memory.lease.epoch + 1))
-        trainer_lease.grant(memory, worker)
-        change = memory.take_change()
-        await self._patiently(lambda session: records.save_grant(session, memory, change))
+            return await self._look_who_trains(busy.holding(state, trainers))
+        await self._declare(train(state.model, state.lease.epoch + 1))
+        trainer_lease.grant(state, worker)
+        change = state.take_change()
+        await self._patiently(lambda session: records.save_grant(session, state, change))
         self._relay.notify()
-        log.info(
-            "%s: %s trains %s (epoch %d)", memory.run, worker, memory.model, memory.lease.epoch
-        )
+        log.info("%s: %s trains %s (epoch %d)", state.run, worker, state.model, state.lease.epoch)
 
     async def _look_who_trains(self, models: frozenset[ModelId]) -> None:
         """Whoever waits wants to know for whom."""
         if models == self._trained_models:
             return
         known = await self._patiently(lambda session: records.runs_of(session, models))
-        self._trained_models, self._memory.trained_runs = models, known
+        self._trained_models, self._state.observed.trained_runs = models, known
 
     async def _commit(self) -> None:
-        change = self._memory.take_change()
+        change = self._state.take_change()
         if change.is_empty:
             return
-        await self._patiently(lambda session: records.save(session, self._memory, change))
+        await self._patiently(lambda session: records.save(session, self._state, change))
         if change.posts:
             self._relay.notify()
 
     async def _patiently(self, work: Callable[[Session], T]) -> T:
         """The transaction, tried again until the store is there."""
-        memory, has_waited = self._memory, False
+        state, has_waited = self._state, False
         while True:
             try:
                 result = await self._store.transact(work)
             except StoreUnavailable as error:
-                log.warning("%s waits for the store: %s", memory.run, error)
+                log.warning("%s waits for the store: %s", state.run, error)
                 has_waited = True
                 await asyncio.sleep(RETRY_S)
                 continue
             if has_waited:
-                memory.now_s = time.time()
-                episodes.reprieve(memory, RESTART_GRACE_S)
+                state.now_s = time.time()
+                episodes.reprieve(state.rollouts, state.now_s + RESTART_GRACE_S)
             return result
 
     async def _declare(self, *addresses: Address) -> None:
@@ -262,7 +259,7 @@ class RunActor:
             try:
                 return await self._broker.declare(*addresses)
             except BrokerUnavailable as error:
-                log.warning("%s waits for the broker: %s", self._memory.run, error)
+                log.warning("%s waits for the broker: %s", self._state.run, error)
                 await asyncio.sleep(RETRY_S)
 
     async def _watch_workers(self) -> None:
@@ -275,11 +272,11 @@ class RunActor:
 
         Raises `LeaseLost`.
         """
-        run, epoch = self._memory.run, self._memory.epoch
-        memory = await self._patiently(lambda session: records.load(session, run, time.time()))
-        memory.epoch = epoch  # of our own lease, so that its loss is noticed
-        self._memory = memory
-        ending.end(memory, RunState.FAILED, reason)
+        run, epoch = self._state.run, self._state.epoch
+        state = await self._patiently(lambda session: records.load(session, run, time.time()))
+        state.epoch = epoch  # of our own lease, so that its loss is noticed
+        self._state = state
+        ending.end(state, RunState.FAILED, reason)
         await self._commit()
 
     async def _clean_up(self) -> None:
@@ -288,7 +285,7 @@ class RunActor:
             try:
                 return await self._broker.delete(*self._own_queues())
             except BrokerUnavailable as error:
-                log.warning("%s can't delete its queues yet: %s", self._memory.run, error)
+                log.warning("%s can't delete its queues yet: %s", self._state.run, error)
                 await asyncio.sleep(RETRY_S)
 
     def forget(self) -> None:
@@ -297,5 +294,5 @@ class RunActor:
 
     def _own_queues(self) -> list[WorkQueue]:
         """Those of the answers and of every lease that there was, or would have been next."""
-        model, n_epochs = self._memory.model, self._memory.lease.epoch + 1
+        model, n_epochs = self._state.model, self._state.lease.epoch + 1
         return [results(model), *(train(model, epoch) for epoch in range(1, n_epochs + 1))]

@@ -5,7 +5,8 @@ Invariant: a run of another owner is not named.
 
 from collections.abc import Sequence
 
-from warren_gateway.coordinator.state import Memory, TrainedRun
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.observed import TrainedRun
 from warren_schemas.control import Heartbeat
 from warren_schemas.ids import ModelId
 from warren_schemas.training import is_full
@@ -13,23 +14,23 @@ from warren_schemas.training import is_full
 MOST_NAMED = 3
 
 
-def holding(memory: Memory, trainers: Sequence[Heartbeat]) -> frozenset[ModelId]:
+def holding(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> frozenset[ModelId]:
     """The models that trainers hold which could train this run's."""
-    base = memory.spec.base_model
+    base = state.spec.base_model
     return frozenset(held.model for t in trainers if base in t.offers for held in t.models)
 
 
-def reason(memory: Memory, trainers: Sequence[Heartbeat]) -> str:
+def reason(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> str:
     """A sentence without its full stop."""
-    base = memory.spec.base_model
-    known = memory.trained_runs
-    holders = [known[model] for model in sorted(holding(memory, trainers)) if model in known]
-    own = [run for run in holders if run.owner == memory.owner]
+    base = state.spec.base_model
+    known = state.observed.trained_runs
+    holders = [known[model] for model in sorted(holding(state, trainers)) if model in known]
+    own = [run for run in holders if run.owner == state.owner]
     told = _told(own, len(holders) - len(own))
     choices = ["wait until one of them ends" if len(holders) > 1 else "wait until it ends"]
     if own:
         choices.append(f"cancel it with: warren runs cancel {own[0].id}")
-    if more := memory.advice.more_room(base, is_full=is_full(memory.spec)):
+    if more := state.observed.advice.more_room(base, is_full=is_full(state.spec)):
         choices.append(more)
     return f"every trainer that offers {base} is busy{told}; {', or '.join(choices)}"
 

@@ -1,243 +1,233 @@
 """The decisions of a coordinator: what to do about what has come in.
 
-Pure: everything a decision does is in `memory.change`. Each stage of the plan has an `advance`,
+Pure: a function of the state, which holds the time and all that was seen; everything that a
+decision does is in the state and in `state.change`, but for the ids of new groups and messages. Each stage of the plan has an `advance`,
 which may be called at any time and does what is possible now.
 """
 
 from collections.abc import Sequence
 
-from warren_gateway.coordinator import ending, resuming, trainer_lease, waiting
+from warren_gateway.coordinator import ending, trainer_lease, waiting
 from warren_gateway.coordinator.learning import (
     checkpointing,
     op_log,
+    resuming,
     sft,
     step_times,
     steps,
     training,
 )
-from warren_gateway.coordinator.rollouts import episodes, evaluation, failure_limits, group_policy
-from warren_gateway.coordinator.rollouts.groups import Group
+from warren_gateway.coordinator.rollouts import completed, episodes, evaluation, failure_limits
 from warren_gateway.coordinator.rollouts.source import Recorded
-from warren_gateway.coordinator.state import Memory
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.coordinator.waiting import Alive
 from warren_schemas.control import WorkerRole
-from warren_schemas.episode import EpisodeEnded, EpisodePurpose
+from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import Phase, RunState, StateChanged
 from warren_schemas.training import KeepReference, OpDone, OpFailed, OpResult
 
 
-def absorb_ending(memory: Memory, item: EpisodeEnded, offset: int) -> None:
+def absorb_ending(state: CoordinatorState, item: EpisodeEnded, offset: int) -> None:
     """An episode has ended."""
-    if memory.is_over:
+    if state.is_over:
         return
-    group = episodes.absorb(memory, item, offset)
+    group = episodes.absorb(state, item, offset)
     if group is not None:
-        _complete(memory, group)
+        _complete(state, group)
 
 
-def absorb_recorded(memory: Memory, items: Sequence[EpisodeEnded], offset: int) -> None:
+def absorb_recorded(state: CoordinatorState, items: Sequence[EpisodeEnded], offset: int) -> None:
     """One message of the recording that is replayed was read."""
-    if not memory.is_over and isinstance(memory.source, Recorded):
-        memory.source.read(memory, items, offset, group_policy.is_usable)
+    if not state.is_over and isinstance(state.source, Recorded):
+        state.source.read(state, items, offset)
 
 
-def absorb_answer(memory: Memory, result: OpResult) -> None:
+def absorb_answer(state: CoordinatorState, result: OpResult) -> None:
     """The trainer has answered an op."""
-    if memory.is_over or result.epoch != memory.lease.epoch:
+    if state.is_over or result.epoch != state.lease.epoch:
         return
     if result.number == 0:
-        return _absorb_opening(memory, result)
-    for answer in op_log.take_answer(memory, result):
-        steps.note_answer(memory, answer)
-        checkpointing.note_saved(memory, answer)
+        return _absorb_opening(state, result)
+    for answer in op_log.take_answer(state, result):
+        steps.note_answer(state, answer)
+        checkpointing.note_saved(state, answer)
         if isinstance(answer.outcome, OpFailed):
             ending.end(
-                memory, RunState.FAILED, f"training op {answer.number}: {answer.outcome.reason}"
+                state, RunState.FAILED, f"training op {answer.number}: {answer.outcome.reason}"
             )
             return
 
 
-def decide(memory: Memory, alive: Alive) -> None:
+def decide(state: CoordinatorState, alive: Alive) -> None:
     """Do what can be done now."""
-    memory.n_started_now = 0
-    if memory.is_over:
+    episodes.begin_decision(state.rollouts)
+    if state.is_over:
         return
-    if memory.is_cancel_requested:
-        return ending.end(memory, RunState.CANCELLED, "cancelled by its owner")
-    if trainer_lease.is_hopeless(memory):
-        return ending.end(memory, RunState.FAILED, _hopeless_reason(memory))
-    reason = failure_limits.reason_to_end(memory) or memory.source.failure(memory)
+    if state.observed.is_cancel_requested:
+        return ending.end(state, RunState.CANCELLED, "cancelled by its owner")
+    if trainer_lease.is_hopeless(state.lease, state.learning.answered_op):
+        return ending.end(state, RunState.FAILED, _hopeless_reason(state))
+    reason = failure_limits.reason_to_end(state.rollouts, state.config) or state.source.failure(
+        state
+    )
     if reason is not None:
-        return ending.end(memory, RunState.FAILED, reason)
-    _expire(memory)
-    if not memory.is_over:
-        waiting.report(memory, alive)
-    while not memory.is_over:
-        has_moved = _advance(memory)
-        if not steps.settle(memory) and not has_moved:
+        return ending.end(state, RunState.FAILED, reason)
+    _expire(state)
+    if not state.is_over:
+        waiting.report(state, alive)
+    while not state.is_over:
+        has_moved = _advance(state)
+        if not steps.settle(state) and not has_moved:
             break
 
 
-def wants_trainer(memory: Memory, alive: Alive) -> bool:
+def wants_trainer(state: CoordinatorState, alive: Alive) -> bool:
     """Whether somebody must be given the lease of the model.
 
     While the broker is away nobody can be heard, and the holder's lease goes on.
     """
-    if memory.is_over or memory.is_cancel_requested:
+    if state.is_over or state.observed.is_cancel_requested:
         return False
-    if memory.is_broker_away:
-        memory.lease.seen_s = memory.now_s
-    return trainer_lease.watch(memory, alive(WorkerRole.TRAINER))
+    if state.observed.is_broker_away:
+        trainer_lease.still_held(state)
+    return trainer_lease.watch(state, alive(WorkerRole.TRAINER))
 
 
-def next_deadline_s(memory: Memory) -> float:
+def next_deadline_s(state: CoordinatorState) -> float:
     """When a decision is due even if nothing comes in."""
-    if memory.n_started_now >= episodes.MOST_AT_ONCE:
-        return memory.now_s
+    if state.rollouts.n_started_now >= episodes.MOST_AT_ONCE:
+        return state.now_s
     times = (
-        episodes.next_deadline_s(memory),
-        waiting.next_check_s(memory),
-        trainer_lease.next_check_s(memory),
-        memory.source.next_check_s(memory),
+        episodes.next_deadline_s(state.rollouts),
+        waiting.next_check_s(state),
+        trainer_lease.next_check_s(state.lease, state.now_s),
+        state.source.next_check_s(state),
     )
     return min(time for time in times if time is not None)
 
 
-def _hopeless_reason(memory: Memory) -> str:
-    n = max(memory.progress.n_grants_in_vain, memory.progress.n_losses_in_vain)
+def _hopeless_reason(state: CoordinatorState) -> str:
+    n = max(state.lease.n_grants_in_vain, state.lease.n_losses_in_vain)
     return (
-        f"{n} trainers in a row died or gave the model back after op {memory.answered_op};"
+        f"{n} trainers in a row died or gave the model back after op {state.learning.answered_op};"
         " the logs of the GPU workers say why"
     )
 
 
-def _absorb_opening(memory: Memory, result: OpResult) -> None:
+def _absorb_opening(state: CoordinatorState, result: OpResult) -> None:
     if isinstance(result.outcome, OpDone):
-        trainer_lease.opened(memory)
-        if memory.last_op == 0:
-            resuming.begin(memory, result.outcome)
+        trainer_lease.opened(state)
+        if state.learning.last_op == 0:
+            resuming.begin(state, result.outcome)
     elif result.outcome.elsewhere:
-        trainer_lease.declined(memory)
+        trainer_lease.declined(state)
     else:
-        ending.end(memory, RunState.FAILED, f"the model can't be opened: {result.outcome.reason}")
+        ending.end(state, RunState.FAILED, f"the model can't be opened: {result.outcome.reason}")
 
 
-def _expire(memory: Memory) -> None:
+def _expire(state: CoordinatorState) -> None:
     """The end of the run closes every group, also those of this round that were not looked at."""
-    for group in episodes.expire(memory):
-        if memory.is_over:
+    for group in episodes.expire(state):
+        if state.is_over:
             return
-        _complete(memory, group)
+        _complete(state, group)
 
 
-def _complete(memory: Memory, group: Group) -> None:
+def _complete(state: CoordinatorState, group: Group) -> None:
     """Whatever may still come changes nothing for this group."""
-    if group.purpose is EpisodePurpose.EVALUATE:
-        evaluation.absorb(memory, group)
-    elif group_policy.is_usable(memory, group):
-        memory.progress.n_failed_groups_in_a_row = 0
-        memory.ready.append(group)
-        return
-    else:
-        memory.progress.n_admitted -= 1
-        episodes.close(memory, group, "failed")
-    if (reason := failure_limits.note_group(memory, group)) is not None:
-        ending.end(memory, RunState.FAILED, reason)
+    if (reason := completed.take_in(state, group)) is not None:
+        ending.end(state, RunState.FAILED, reason)
 
 
-def _advance(memory: Memory) -> bool:
+def _advance(state: CoordinatorState) -> bool:
     """Do what this stage allows; True when the next stage began."""
-    match memory.stage.phase:
+    match state.stage.phase:
         case Phase.OPENING:
-            is_done = resuming.is_ready(memory)
+            is_done = resuming.is_ready(state.lease, state.learning)
         case Phase.SFT:
-            is_done = _advance_sft(memory)
+            is_done = _advance_sft(state)
         case Phase.EVALUATION:
-            is_done = _advance_evaluation(memory)
+            is_done = _advance_evaluation(state)
         case Phase.TRAINING:
-            is_done = _advance_training(memory)
+            is_done = _advance_training(state)
         case Phase.CLOSING:
-            return _advance_closing(memory)
+            return _advance_closing(state)
     if is_done:
-        _next_stage(memory)
+        _next_stage(state)
     return is_done
 
 
-def _advance_sft(memory: Memory) -> bool:
-    assert memory.config.sft is not None
-    sft.advance(memory, memory.config.sft)
-    return _all_published(memory) or _is_exhausted(memory)
+def _advance_sft(state: CoordinatorState) -> bool:
+    assert state.config.sft is not None
+    sft.advance(state, state.config.sft)
+    return _all_published(state) or _is_exhausted(state)
 
 
-def _advance_evaluation(memory: Memory) -> bool:
-    evaluation.advance(memory)
-    return memory.progress.evaluation is None
+def _advance_evaluation(state: CoordinatorState) -> bool:
+    evaluation.advance(state)
+    return state.rollouts.evaluation is None
 
 
-def _advance_training(memory: Memory) -> bool:
-    training.advance(memory)
-    evaluation.advance(memory)
-    if _is_exhausted(memory) and not memory.progress.n_consumed_steps:
-        ending.end(memory, RunState.FAILED, _empty_reason(memory))
+def _advance_training(state: CoordinatorState) -> bool:
+    training.advance(state)
+    evaluation.advance(state)
+    if _is_exhausted(state) and not state.learning.n_consumed_steps:
+        ending.end(state, RunState.FAILED, _empty_reason(state))
         return False
-    has_enough = not training.steps_left(memory) or _is_exhausted(memory)
-    return has_enough and _is_quiet(memory)
+    has_enough = not training.steps_left(state) or _is_exhausted(state)
+    return has_enough and _is_quiet(state)
 
 
-def _advance_closing(memory: Memory) -> bool:
-    if not memory.progress.is_final_checkpoint_issued:
-        memory.progress.is_final_checkpoint_issued = True
-        checkpointing.checkpoint_at_end(memory)
-    if checkpointing.is_saved(memory):
-        ending.complete(memory)
+def _advance_closing(state: CoordinatorState) -> bool:
+    checkpointing.checkpoint_at_end(state)
+    if checkpointing.is_saved(state.learning):
+        ending.complete(state)
     return False
 
 
-def _all_published(memory: Memory) -> bool:
-    return memory.progress.n_published_steps >= memory.stage.n_steps
+def _all_published(state: CoordinatorState) -> bool:
+    return state.learning.n_published_steps >= state.stage.n_steps
 
 
-def _is_exhausted(memory: Memory) -> bool:
+def _is_exhausted(state: CoordinatorState) -> bool:
     """Nothing more comes, and what came is not enough for another step."""
-    is_short = len(memory.ready) < memory.groups_per_batch
-    return is_short and memory.source.is_dry(memory) and not memory.progress.pending
+    is_short = len(state.rollouts.ready) < state.groups_per_batch
+    return is_short and state.source.is_dry(state) and not state.learning.pending
 
 
-def _empty_reason(memory: Memory) -> str:
-    n_groups = memory.groups_per_batch
+def _empty_reason(state: CoordinatorState) -> str:
+    n_groups = state.groups_per_batch
     return f"the recording holds no {n_groups} complete groups from where it was to be replayed on"
 
 
-def _is_quiet(memory: Memory) -> bool:
-    return not memory.progress.pending and memory.progress.evaluation is None
+def _is_quiet(state: CoordinatorState) -> bool:
+    return not state.learning.pending and state.rollouts.evaluation is None
 
 
-def _next_stage(memory: Memory) -> None:
-    """Leave this stage: what is still in the air of it is of no use."""
-    memory.source.leave(memory)
-    for group in list(memory.groups.values()):
-        episodes.close(memory, group, "abandoned")
-    progress = memory.progress
-    progress.stage += 1
-    progress.n_admitted = progress.n_consumed_steps = progress.n_published_steps = 0
-    resuming.skip_done(memory)
-    _enter(memory)
+def _next_stage(state: CoordinatorState) -> None:
+    """Leave this stage; after the opening, pass over what the run that is resumed has done."""
+    completed.abandon(state)
+    state.stage_number = resuming.next_stage(state.learning, after=state.stage_number)
+    n_done = state.learning.n_consumed_steps * state.groups_per_batch
+    episodes.begin_stage(state.rollouts, n_done)
+    _enter(state)
 
 
-def _enter(memory: Memory) -> None:
-    stage = memory.stage
-    if memory.state is RunState.QUEUED:
-        memory.state = RunState.RUNNING
-        memory.started_s = memory.now_s
-        memory.change.run |= {"state": memory.state.value, "started_s": memory.now_s}
-    memory.change.run["phase"] = stage.phase.value
+def _enter(state: CoordinatorState) -> None:
+    stage = state.stage
+    if state.run_state is RunState.QUEUED:
+        state.run_state = RunState.RUNNING
+        state.started_s = state.now_s
+        state.change.run |= {"state": state.run_state.value, "started_s": state.now_s}
+    state.change.run["phase"] = stage.phase.value
     if stage.n_steps:
-        steps.show(memory)
-    memory.emit(StateChanged(state=memory.state, phase=stage.phase))
-    memory.source.enter(memory)
-    step_times.start_clock(memory)
+        steps.show(state)
+    state.emit(StateChanged(state=state.run_state, phase=stage.phase))
+    state.source.enter(state)
+    step_times.start_clock(state)
     is_training = stage.phase is Phase.TRAINING
-    if is_training and memory.config.algorithm.kl and not memory.progress.has_reference:
-        op_log.append(memory, KeepReference())
-    if stage.phase is Phase.EVALUATION and memory.config.evaluation and stage.when:
-        evaluation.start(memory, memory.config.evaluation, stage.when)
+    if is_training and state.config.algorithm.kl and not state.learning.has_reference:
+        op_log.append(state, KeepReference())
+    if stage.phase is Phase.EVALUATION and state.config.evaluation and stage.when:
+        evaluation.start(state, state.config.evaluation, stage.when)

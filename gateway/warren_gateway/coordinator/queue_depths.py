@@ -7,7 +7,7 @@ from warren_broker.errors import BrokerUnavailable
 from warren_broker.port import Broker
 from warren_broker.topology import generate, results
 from warren_gateway.coordinator.rollouts.ownership import interact_queues
-from warren_gateway.coordinator.state import Memory
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.probe import within
 
 DEPTH_INTERVAL_S = 2.0
@@ -18,20 +18,20 @@ DEPTH_S = 3.0
 log = logging.getLogger(__name__)
 
 
-async def watch_queues(memory: Memory, broker: Broker) -> None:
-    """Keep `memory.queue_depths` and `memory.is_broker_away` up to date; never returns."""
-    queues = {"queue/results": results(memory.model)}
-    if memory.plays_episodes:
-        queues["queue/generate"] = generate(memory.spec.base_model)
-        for name, queue in interact_queues(memory.config, memory.owner).items():
+async def watch_queues(state: CoordinatorState, broker: Broker) -> None:
+    """Keep `state.observed.queue_depths` and `state.observed.is_broker_away` up to date; never returns."""
+    queues = {"queue/results": results(state.model)}
+    if state.plays_episodes:
+        queues["queue/generate"] = generate(state.spec.base_model)
+        for name, queue in interact_queues(state.config, state.owner).items():
             queues[f"queue/interact/{name}"] = queue
     while True:
         try:
             for tag, queue in queues.items():
                 asking = within(DEPTH_S, broker.depth(queue))
-                memory.queue_depths[tag] = float(await asking or 0)
-            memory.is_broker_away = False
+                state.observed.queue_depths[tag] = float(await asking or 0)
+            state.observed.is_broker_away = False
         except BrokerUnavailable as error:
-            log.info("%s: queue depths are unknown: %s", memory.run, error)
-            memory.is_broker_away = True
+            log.info("%s: queue depths are unknown: %s", state.run, error)
+            state.observed.is_broker_away = True
         await asyncio.sleep(DEPTH_INTERVAL_S)

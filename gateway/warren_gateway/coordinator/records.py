@@ -7,12 +7,14 @@ from sqlmodel import Session, col, select
 
 from warren_broker.port import FromTime
 from warren_broker.topology import train
-from warren_gateway.coordinator.change import Change, recorded_id
-from warren_gateway.coordinator.progress import Progress
+from warren_gateway.coordinator.restoring import restore
 from warren_gateway.coordinator.rollouts.recording import Recording, Terms
-from warren_gateway.coordinator.rollouts.source import Live, Recorded, Source
+from warren_gateway.coordinator.rollouts.source import Live, Recorded
 from warren_gateway.coordinator.run_leases import fence
-from warren_gateway.coordinator.state import Memory, TrainedRun, remember
+from warren_gateway.coordinator.state.change import Change, recorded_id
+from warren_gateway.coordinator.state.coordinator import CoordinatorState, Progress
+from warren_gateway.coordinator.state.observed import TrainedRun
+from warren_gateway.coordinator.state.source import Source
 from warren_gateway.position import Position
 from warren_gateway.runs.streams import recording
 from warren_gateway.store.outbox import post
@@ -24,13 +26,13 @@ from warren_schemas.ids import GroupId, ModelId, RunId
 from warren_schemas.training import Op
 
 
-def load(session: Session, run_id: RunId, now_s: float) -> Memory:
-    """The memory of a run, for the coordinator that holds its lease."""
+def load(session: Session, run_id: RunId, now_s: float) -> CoordinatorState:
+    """The state of a run, for the coordinator that holds its lease."""
     run = session.get_one(Run, run_id)
     model = session.exec(select(Model).where(col(Model.run_id) == run_id)).one()
     is_open = (col(GroupRow.run_id) == run_id) & col(GroupRow.is_open)
     groups = session.exec(select(GroupRow).where(is_open).order_by(col(GroupRow.number)))
-    return remember(run, model, list(groups), _source(session, run, now_s), now_s)
+    return restore(run, model, groups, _source(session, run, now_s), now_s)
 
 
 def end_of_recording(session: Session, run_id: RunId) -> int | None:
@@ -39,7 +41,7 @@ def end_of_recording(session: Session, run_id: RunId) -> int | None:
     return run.stream_offset if RunState(run.state).is_final else None
 
 
-def _source(session: Session, run: Run, now_s: float) -> Source:
+def _source(session: Session, run: Run, now_s: float) -> Source[CoordinatorState]:
     config = TrainConfig.model_validate(run.config)
     if not isinstance(config.source, RecordedSource):
         return Live()
@@ -87,25 +89,27 @@ def runs_of(session: Session, models: Collection[ModelId]) -> dict[ModelId, Trai
     }
 
 
-def save(session: Session, memory: Memory, change: Change) -> None:
+def save(session: Session, state: CoordinatorState, change: Change) -> None:
     """Commit a change, once. Raises `LeaseLost`."""
     if change.is_empty or not fence(
-        session, memory.run, epoch=memory.epoch, revision=change.revision
+        session, state.run, epoch=state.epoch, revision=change.revision
     ):
         return
-    change.apply(session, memory.run, memory.model)
+    change.apply(session, state.run, state.model)
 
 
-def save_grant(session: Session, memory: Memory, change: Change) -> None:
+def save_grant(session: Session, state: CoordinatorState, change: Change) -> None:
     """Save the grant of a lease and send the new holder every op after the checkpoint.
 
     Raises `LeaseLost`.
     """
-    if not fence(session, memory.run, epoch=memory.epoch, revision=change.revision):
+    if not fence(session, state.run, epoch=state.epoch, revision=change.revision):
         return
-    change.apply(session, memory.run, memory.model)
-    epoch = memory.lease.epoch
-    newer = (col(OpRow.model_id) == memory.model) & (col(OpRow.number) > memory.checkpoint_op)
+    change.apply(session, state.run, state.model)
+    epoch = state.lease.epoch
+    newer = (col(OpRow.model_id) == state.model) & (
+        col(OpRow.number) > state.learning.checkpoint_op
+    )
     for row in session.exec(select(OpRow).where(newer).order_by(col(OpRow.number))):
         op = cast("Op", decode(row.body).items[0])
-        post(session, train(memory.model, epoch), op.model_copy(update={"epoch": epoch}))
+        post(session, train(state.model, epoch), op.model_copy(update={"epoch": epoch}))

@@ -166,14 +166,14 @@ class Coordinators:
     async def _drive(self, run: RunId, holding: _Holding) -> bool:
         """One actor's life; False if it should be followed by another."""
         try:
-            memory = await self._store.transact(
+            state = await self._store.transact(
                 lambda session: records.load(session, run, time.time())
             )
-            if memory.epoch != holding.epoch:
+            if state.epoch != holding.epoch:
                 raise LeaseLost(f"{run}: epoch {holding.epoch} is over")
-            memory.advice = self._advice
+            state.observed.advice = self._advice
             actor = RunActor(
-                memory, self._store, self._broker, self._registry, self._relay, self._shares
+                state, self._store, self._broker, self._registry, self._relay, self._shares
             )
             holding.actor = actor
             log.info("%s drives %s (epoch %d)", self._gateway, run, holding.epoch)

@@ -9,7 +9,9 @@ import math
 from collections.abc import Sequence
 
 from warren_broker.topology import trainer
-from warren_gateway.coordinator.state import Lease, Memory
+from warren_gateway.coordinator.learning import op_log
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.lease import TrainerLease
 from warren_schemas.control import Heartbeat, HeldModel
 from warren_schemas.envelope import Envelope
 from warren_schemas.ids import WorkerId
@@ -28,118 +30,119 @@ TAKING_S = 60.0
 open. One that does not has never seen the grant."""
 
 
-def watch(memory: Memory, trainers: Sequence[Heartbeat]) -> bool:
+def watch(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> bool:
     """Take the lease back from a holder that lost it; True when somebody needs it now."""
-    lease = memory.lease
+    lease = state.lease
     if lease.holder is None:
         return True
     beat = next((t for t in trainers if t.worker == lease.holder), None)
-    held = HeldModel(model=memory.model, epoch=max(1, lease.epoch))
+    held = HeldModel(model=state.model, epoch=max(1, lease.epoch))
     if beat is not None and held in beat.models:
-        lease.seen_s, lease.was_listed = memory.now_s, True
+        lease.seen_s, lease.was_listed = state.now_s, True
         return False
     if beat is not None and lease.was_listed:
-        return revoke(memory)
-    if memory.now_s - lease.seen_s <= (TAKING_S if beat is not None else SILENCE_S):
+        return revoke(state)
+    if state.now_s - lease.seen_s <= (TAKING_S if beat is not None else SILENCE_S):
         return False
-    memory.deaf_trainer = lease.holder if beat is not None else None
+    state.lease.deaf_trainer = lease.holder if beat is not None else None
     if beat is None:
-        memory.progress.n_grants_in_vain -= 1
-        memory.progress.n_losses_in_vain += 1
-    return revoke(memory)
+        state.lease.n_grants_in_vain -= 1
+        state.lease.n_losses_in_vain += 1
+    return revoke(state)
 
 
-def revoke(memory: Memory) -> bool:
-    memory.lease.holder, memory.lease.is_opened = None, False
-    memory.change.model |= {"holder": None, "is_opened": False}
+def revoke(state: CoordinatorState) -> bool:
+    state.lease.holder, state.lease.is_opened = None, False
+    state.change.model |= {"holder": None, "is_opened": False}
     return True
 
 
-def choose(memory: Memory, trainers: Sequence[Heartbeat]) -> WorkerId | None:
+def choose(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> WorkerId | None:
     """The trainer with most room that offers the base model; a full model needs an empty one.
 
     One that lives and did not take the last grant comes last: its orders may not reach it.
     """
-    offering = [t for t in trainers if memory.spec.base_model in t.offers]
-    alone = is_full(memory.spec)
+    offering = [t for t in trainers if state.spec.base_model in t.offers]
+    alone = is_full(state.spec)
     able = [t for t in offering if t.in_flight < (1 if alone else t.capacity)]
 
     def burden(trainer: Heartbeat) -> tuple[bool, float, str]:
-        is_deaf = trainer.worker == memory.deaf_trainer
+        is_deaf = trainer.worker == state.lease.deaf_trainer
         return is_deaf, trainer.in_flight / trainer.capacity, trainer.worker
 
     return min(able, key=burden).worker if able else None
 
 
-def grant(memory: Memory, worker: WorkerId) -> None:
+def grant(state: CoordinatorState, worker: WorkerId) -> None:
     """Give the lease of the next epoch to this worker.
 
     The ops after the checkpoint are sent again by the actor, which reads them from the store.
     """
-    progress = memory.progress
-    progress.n_grants_in_vain += 1
-    if memory.answered_op > progress.op_at_grant:
-        progress.n_grants_in_vain, progress.op_at_grant = 1, memory.answered_op
-        progress.n_losses_in_vain = 0
-    memory.lease = Lease(memory.lease.epoch + 1, worker, is_opened=False, seen_s=memory.now_s)
-    memory.done_op = memory.checkpoint_op
-    memory.early_answers.clear()
-    for pending in progress.pending:
-        if pending.first_op > memory.checkpoint_op:
-            pending.answers.clear()  # the new holder answers these ops again
-    memory.change.model |= {
-        "epoch": memory.lease.epoch,
+    lease, learning = state.lease, state.learning
+    lease.n_grants_in_vain += 1
+    if learning.answered_op > lease.op_at_grant:
+        lease.n_grants_in_vain, lease.op_at_grant = 1, learning.answered_op
+        lease.n_losses_in_vain = 0
+    lease.epoch, lease.holder, lease.seen_s = lease.epoch + 1, worker, state.now_s
+    lease.is_opened = lease.was_listed = False
+    op_log.rewind(learning)
+    state.change.model |= {
+        "epoch": lease.epoch,
         "holder": worker,
-        "granted_s": memory.now_s,
+        "granted_s": state.now_s,
         "is_opened": False,
-        "done_op": memory.done_op,
+        "done_op": learning.done_op,
     }
     item = OpenModel(
-        envelope=Envelope(run=memory.run),
-        model=memory.model,
-        epoch=memory.lease.epoch,
-        spec=memory.spec,
-        checkpoint_url=memory.checkpoint_url,
-        next_op=memory.checkpoint_op + 1,
-        owner=memory.owner,
+        envelope=Envelope(run=state.run),
+        model=state.model,
+        epoch=lease.epoch,
+        spec=state.spec,
+        checkpoint_url=learning.checkpoint_url,
+        next_op=learning.checkpoint_op + 1,
+        owner=state.owner,
     )
-    memory.change.send(trainer(worker), item)
+    state.change.send(trainer(worker), item)
 
 
-def declined(memory: Memory) -> None:
+def declined(state: CoordinatorState) -> None:
     """The holder had no room after all; that says nothing about the model."""
-    memory.progress.n_grants_in_vain -= 1
-    revoke(memory)
+    state.lease.n_grants_in_vain -= 1
+    revoke(state)
 
 
-def is_hopeless(memory: Memory) -> bool:
+def is_hopeless(lease: TrainerLease, answered_op: int) -> bool:
     """Whether yet another trainer would only die of the same op."""
-    progress = memory.progress
     are_too_many = (
-        progress.n_grants_in_vain >= GRANTS_IN_VAIN or progress.n_losses_in_vain >= LOSSES_IN_VAIN
+        lease.n_grants_in_vain >= GRANTS_IN_VAIN or lease.n_losses_in_vain >= LOSSES_IN_VAIN
     )
-    is_at_a_loss = memory.lease.holder is None and memory.answered_op <= progress.op_at_grant
+    is_at_a_loss = lease.holder is None and answered_op <= lease.op_at_grant
     return is_at_a_loss and are_too_many
 
 
-def opened(memory: Memory) -> None:
+def still_held(state: CoordinatorState) -> None:
+    """While the broker is away nobody can be heard, so silence says nothing."""
+    state.lease.seen_s = state.now_s
+
+
+def opened(state: CoordinatorState) -> None:
     """The holder has answered that it has the model."""
-    memory.lease.is_opened, memory.lease.seen_s = True, memory.now_s
-    memory.change.model["is_opened"] = True
+    state.lease.is_opened, state.lease.seen_s = True, state.now_s
+    state.change.model["is_opened"] = True
 
 
-def give_up(memory: Memory) -> None:
+def give_up(state: CoordinatorState) -> None:
     """The run is over: the holder may let go of the model."""
-    memory.change.model["is_closed"] = True
-    if memory.lease.holder is not None:
+    state.change.model["is_closed"] = True
+    if state.lease.holder is not None:
         item = CloseModel(
-            envelope=Envelope(run=memory.run), model=memory.model, epoch=memory.lease.epoch
+            envelope=Envelope(run=state.run), model=state.model, epoch=state.lease.epoch
         )
-        memory.change.send(trainer(memory.lease.holder), item)
+        state.change.send(trainer(state.lease.holder), item)
 
 
-def next_check_s(memory: Memory) -> float:
+def next_check_s(lease: TrainerLease, now_s: float) -> float:
     """When to look again whether the holder has fallen silent."""
-    if memory.lease.holder is None:
+    if lease.holder is None:
         return math.inf
-    return max(memory.lease.seen_s + SILENCE_S, memory.now_s + LOOK_S)
+    return max(lease.seen_s + SILENCE_S, now_s + LOOK_S)

@@ -7,7 +7,7 @@ from warren_gateway.advice import Advice
 from warren_gateway.coordinator import busy, trainer_lease
 from warren_gateway.coordinator.notices import stalled
 from warren_gateway.coordinator.rollouts.ownership import played_by
-from warren_gateway.coordinator.state import Memory
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_schemas.config import EnvironmentConfig
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.events import WaitingEnded, WaitingStarted
@@ -33,49 +33,49 @@ _ONLY_OWN = (
 )
 
 
-def report(memory: Memory, alive: Alive) -> None:
+def report(state: CoordinatorState, alive: Alive) -> None:
     """Say once that the run waits, and once that it no longer does."""
-    reason = missing(memory, alive)
+    reason = missing(state, alive)
     if reason is None:
-        reason = stalled.reason(memory)
+        reason = stalled.reason(state)
     else:
-        stalled.forget(memory)
+        stalled.forget(state)
     if reason is None:
-        memory.missing_since_s = None
-    elif memory.missing_since_s is None:
-        memory.missing_since_s = memory.now_s
-    if reason is None and memory.waiting_for is not None:
-        _set(memory, None)
-        memory.emit(WaitingEnded())
-    elif reason is not None and _is_overdue(memory) and memory.waiting_for != reason:
-        _set(memory, reason)
-        memory.emit(WaitingStarted(reason=reason))
+        state.waiting.missing_since_s = None
+    elif state.waiting.missing_since_s is None:
+        state.waiting.missing_since_s = state.now_s
+    if reason is None and state.waiting.reason is not None:
+        _set(state, None)
+        state.emit(WaitingEnded())
+    elif reason is not None and _is_overdue(state) and state.waiting.reason != reason:
+        _set(state, reason)
+        state.emit(WaitingStarted(reason=reason))
 
 
-def missing(memory: Memory, alive: Alive) -> str | None:
-    base = memory.spec.base_model
-    needs = [WorkerRole.TRAINER] if memory.lease.holder is None else []
-    if memory.plays_episodes:
+def missing(state: CoordinatorState, alive: Alive) -> str | None:
+    base = state.spec.base_model
+    needs = [WorkerRole.TRAINER] if state.lease.holder is None else []
+    if state.plays_episodes:
         needs.append(WorkerRole.SAMPLER)
     for role in needs:
         workers = alive(role)
         if not any(base in worker.offers for worker in workers):
-            return nobody_offers(memory.advice, role, base, workers)
-    if memory.plays_episodes and (reason := _missing_environment(memory, alive)):
+            return nobody_offers(state.observed.advice, role, base, workers)
+    if state.plays_episodes and (reason := _missing_environment(state, alive)):
         return reason
     if (
-        memory.lease.holder is None
-        and trainer_lease.choose(memory, alive(WorkerRole.TRAINER)) is None
+        state.lease.holder is None
+        and trainer_lease.choose(state, alive(WorkerRole.TRAINER)) is None
     ):
-        return busy.reason(memory, alive(WorkerRole.TRAINER))
-    return memory.source.missing(memory)
+        return busy.reason(state, alive(WorkerRole.TRAINER))
+    return state.source.missing(state)
 
 
-def _missing_environment(memory: Memory, alive: Alive) -> str | None:
+def _missing_environment(state: CoordinatorState, alive: Alive) -> str | None:
     workers = alive(WorkerRole.ENVIRONMENT)
     reasons = (
-        missing_environment(memory.advice, environment, memory.owner, workers)
-        for environment in memory.config.environments
+        missing_environment(state.observed.advice, environment, state.owner, workers)
+        for environment in state.config.environments
     )
     return next((reason for reason in reasons if reason is not None), None)
 
@@ -95,21 +95,21 @@ def missing_environment(
     return nobody_offers(advice, WorkerRole.ENVIRONMENT, environment.name, asked)
 
 
-def next_check_s(memory: Memory) -> float:
+def next_check_s(state: CoordinatorState) -> float:
     """When a missing worker, or that nothing moves, would have to be reported."""
-    if memory.missing_since_s is None or _is_overdue(memory):
-        return stalled.next_check_s(memory)
-    return memory.missing_since_s + PATIENCE_S
+    if state.waiting.missing_since_s is None or _is_overdue(state):
+        return stalled.next_check_s(state)
+    return state.waiting.missing_since_s + PATIENCE_S
 
 
-def _is_overdue(memory: Memory) -> bool:
-    since = memory.missing_since_s
-    return since is not None and memory.now_s - since >= PATIENCE_S
+def _is_overdue(state: CoordinatorState) -> bool:
+    since = state.waiting.missing_since_s
+    return since is not None and state.now_s - since >= PATIENCE_S
 
 
-def _set(memory: Memory, reason: str | None) -> None:
-    memory.waiting_for = reason
-    memory.change.run["waiting_for"] = reason
+def _set(state: CoordinatorState, reason: str | None) -> None:
+    state.waiting.reason = reason
+    state.change.run["waiting_for"] = reason
 
 
 def nobody_offers(

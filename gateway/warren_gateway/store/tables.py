@@ -49,7 +49,7 @@ class Run(SQLModel, table=True):
     ended_s: float | None = None
     result: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON))
     progress: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON))
-    """The coordinator's own counters; see `coordinator.progress`."""
+    """The coordinator's own counters; see `coordinator.state.coordinator.Progress`."""
     stream_offset: int = 0
     coordinator: str | None = None
     """Gateway that drives the run; also after its end, until its queues are gone."""

@@ -17,12 +17,12 @@ from warren_broker.port import Broker
 from warren_gateway.coordinator import actor as actors
 from warren_gateway.coordinator import decisions, records, service
 from warren_gateway.coordinator.actor import RunActor
-from warren_gateway.coordinator.change import Change
 from warren_gateway.coordinator.mailbox import Mail, Mailbox
 from warren_gateway.coordinator.rollouts import failure_limits
 from warren_gateway.coordinator.rollouts.fair_shares import Shares
 from warren_gateway.coordinator.service import Coordinators
-from warren_gateway.coordinator.state import Memory
+from warren_gateway.coordinator.state.change import Change
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.waiting import Alive
 from warren_gateway.registry import Registry
 from warren_gateway.runs.streams import recording
@@ -40,18 +40,18 @@ AGO_S = 100.0
 
 @pytest.fixture
 def world(store: Store, tmp_path: Path) -> World:
-    """In the store of the test: episodes are in the air, and late."""
+    """In the store of the test: episodes are in flight, and late."""
     engine = create_engine(f"sqlite:///{tmp_path / 'warren.db'}")
     world = World(config(), random.Random(1), engine=engine, now_s=time.time() - AGO_S)
     world.decide()
-    while not world.memory.groups:
+    while not world.state.rollouts.groups:
         world.train()
         world.read_mail()
     return world
 
 
 async def record(world: World, broker: Broker) -> None:
-    """Every episode in the air has ended, and nobody has read of it."""
+    """Every episode in flight has ended, and nobody has read of it."""
     while world.episodes:
         world.finish_episode()
     stream = recording(world.run, world.config)
@@ -60,20 +60,20 @@ async def record(world: World, broker: Broker) -> None:
         await broker.publish(stream, encode([ended]), message_id=new_message_id())
 
 
-def an_actor(world: World, memory: Memory, store: Store, broker: Broker) -> RunActor:
+def an_actor(world: World, state: CoordinatorState, store: Store, broker: Broker) -> RunActor:
     registry = Registry(broker)
     for beat in world.alive(None):
         registry.hear(beat)
-    return RunActor(memory, store, broker, registry, Relay(store, broker), Shares(registry))
+    return RunActor(state, store, broker, registry, Relay(store, broker), Shares(registry))
 
 
-async def load(store: Store) -> Memory:
+async def load(store: Store) -> CoordinatorState:
     return await store.transact(lambda session: records.load(session, RUN, time.time()))
 
 
-async def until_trained_on(memory: Memory, actor: RunActor) -> None:
+async def until_trained_on(state: CoordinatorState, actor: RunActor) -> None:
     async def is_trained_on() -> bool:
-        return memory.progress.n_consumed_steps > 0
+        return state.learning.n_consumed_steps > 0
 
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(actor.run())
@@ -90,23 +90,23 @@ async def test_episodes_that_ended_while_no_gateway_was_there_are_not_played_aga
     world: World, store: Store, broker: Broker
 ) -> None:
     await record(world, broker)
-    memory = await load(store)
+    state = await load(store)
 
-    await until_trained_on(memory, an_actor(world, memory, store, broker))
+    await until_trained_on(state, an_actor(world, state, store, broker))
 
-    assert failure_limits.n_failed(memory) == 0
+    assert failure_limits.n_failed(state.rollouts) == 0
 
 
 class OnceAway(Store):
     """The first transaction finds it away, for longer than the episodes have."""
 
-    memory: Memory | None = None
+    state: CoordinatorState | None = None
 
     async def transact(self, work: Callable[[Session], T]) -> T:
-        if self.memory is not None:
-            for group in self.memory.groups.values():
+        if self.state is not None:
+            for group in self.state.rollouts.groups.values():
                 group.deadline_s = 0.0
-            self.memory = None
+            self.state = None
             raise StoreUnavailable("away")
         return await super().transact(work)
 
@@ -118,30 +118,30 @@ async def test_episodes_that_ended_while_the_store_was_away_are_not_played_again
     await record(world, broker)
     store = await OnceAway.open(f"sqlite:///{tmp_path / 'warren.db'}")
     assert isinstance(store, OnceAway)
-    memory = await load(store)
-    actor = an_actor(world, memory, store, broker)
+    state = await load(store)
+    actor = an_actor(world, state, store, broker)
     actor.notify()  # it looks into the store with its first mail
-    store.memory = memory
+    store.state = state
 
-    await until_trained_on(memory, actor)
+    await until_trained_on(state, actor)
 
-    assert store.memory is None
-    assert failure_limits.n_failed(memory) == 0
+    assert store.state is None
+    assert failure_limits.n_failed(state.rollouts) == 0
     await store.close()
 
 
 class Slept(Mailbox):
     """The first look into it takes the machine longer than the episodes have."""
 
-    memory: Memory | None = None
+    state: CoordinatorState | None = None
 
     async def take(self, timeout_s: float) -> Mail:
-        if self.memory is None:
+        if self.state is None:
             return await super().take(timeout_s)
-        self.memory.now_s -= AGO_S
-        for group in self.memory.groups.values():
+        self.state.now_s -= AGO_S
+        for group in self.state.rollouts.groups.values():
             group.deadline_s = 0.0
-        self.memory = None
+        self.state = None
         return Mail()
 
 
@@ -149,22 +149,22 @@ async def test_episodes_that_ended_while_the_machine_slept_are_not_played_again(
     world: World, store: Store, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await record(world, broker)
-    memory = await load(store)
-    monkeypatch.setattr(Slept, "memory", memory)
+    state = await load(store)
+    monkeypatch.setattr(Slept, "state", state)
     monkeypatch.setattr(actors, "Mailbox", Slept)
 
-    await until_trained_on(memory, an_actor(world, memory, store, broker))
+    await until_trained_on(state, an_actor(world, state, store, broker))
 
-    assert failure_limits.n_failed(memory) == 0
+    assert failure_limits.n_failed(state.rollouts) == 0
 
 
 async def test_an_end_that_was_never_committed_is_written_after_all(
     world: World, store: Store, broker: Broker
 ) -> None:
-    memory = await load(store)
-    memory.state = RunState.FAILED
+    state = await load(store)
+    state.run_state = RunState.FAILED
 
-    await an_actor(world, memory, store, broker).fail("it broke")
+    await an_actor(world, state, store, broker).fail("it broke")
 
     assert await state_of(store) == ("failed", "it broke")
 
@@ -173,16 +173,16 @@ async def test_a_run_fails_although_what_it_had_begun_is_void(
     world: World, store: Store, broker: Broker
 ) -> None:
     world.now_s += AGO_S
-    while world.memory.progress.n_admitted < 4:
+    while world.state.rollouts.n_admitted < 4:
         world.train()
         world.read_mail()
-    memory = await load(store)
-    memory.groups.clear()
-    memory.progress.n_admitted = 0
-    decisions.decide(memory, world.alive)
-    assert memory.change.admitted
+    state = await load(store)
+    state.rollouts.groups.clear()
+    state.rollouts.n_admitted = 0
+    decisions.decide(state, world.alive)
+    assert state.change.admitted
 
-    await an_actor(world, memory, store, broker).fail("it broke")
+    await an_actor(world, state, store, broker).fail("it broke")
 
     assert await state_of(store) == ("failed", "it broke")
 
@@ -195,15 +195,15 @@ async def test_a_run_whose_failure_can_t_be_written_ends_no_other(
     loop, decide, save = asyncio.get_running_loop(), decisions.decide, records.save
     to_fail = ["the decision", "the end of the run"]
 
-    def failing_decide(memory: Memory, alive: Alive) -> None:
+    def failing_decide(state: CoordinatorState, alive: Alive) -> None:
         if len(to_fail) == 2:
             raise ValueError(to_fail.pop(0))
-        decide(memory, alive)
+        decide(state, alive)
 
-    def failing_save(session: Session, memory: Memory, change: Change) -> None:
+    def failing_save(session: Session, state: CoordinatorState, change: Change) -> None:
         if to_fail:
             raise ValueError(to_fail.pop())
-        save(session, memory, change)
+        save(session, state, change)
         loop.call_soon_threadsafe(is_tried_again.set)
 
     monkeypatch.setattr(decisions, "decide", failing_decide)

@@ -22,13 +22,13 @@ def a_world(seed: int) -> World:
 
 def move_until_in(world: World, phase: Phase) -> None:
     world.decide()
-    while world.memory.stage.phase is not phase:
+    while world.state.stage.phase is not phase:
         world.move()
 
 
 def cancel(world: World) -> None:
     """As its owner asks for it; then all that is still under way comes in."""
-    world.memory.is_cancel_requested = True
+    world.state.observed.is_cancel_requested = True
     n_started, n_applied = len(world.episodes), len(world.applied)
     world.decide()
     assert len(world.episodes) == n_started
@@ -43,8 +43,8 @@ def cancel(world: World) -> None:
 
 
 def check_cancelled(world: World) -> None:
-    assert world.memory.state is RunState.CANCELLED
-    assert not world.memory.groups
+    assert world.state.run_state is RunState.CANCELLED
+    assert not world.state.rollouts.groups
     finals = [e.body for e in world.events if isinstance(e.body, StateChanged)]
     assert [body.reason for body in finals if body.state.is_final] == ["cancelled by its owner"]
     assert not world.episodes
@@ -79,11 +79,11 @@ def test_a_run_is_cancelled_after_any_number_of_moves(seed: int, n_moves: int) -
         if world.rng.random() < 0.05:
             world.rng.choice((world.load, world.kill_trainer, world.lose_episode))()
         world.move()
-    was_over = world.memory.is_over
+    was_over = world.state.is_over
 
     cancel(world)
 
     if was_over:
-        assert world.memory.state is RunState.COMPLETED
+        assert world.state.run_state is RunState.COMPLETED
     else:
         check_cancelled(world)

@@ -3,7 +3,7 @@
 import pytest
 
 from warren_gateway.coordinator.learning.checkpointing import kept
-from warren_gateway.coordinator.progress import CheckpointMark
+from warren_gateway.coordinator.state.learning import CheckpointMark
 from warren_schemas.config import CheckpointConfig
 from warren_schemas.errors import ConfigurationError
 

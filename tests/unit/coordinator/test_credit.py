@@ -9,7 +9,7 @@ from warren_gateway.coordinator.learning.advantages import advantages
 from warren_gateway.coordinator.learning.credit import credited, n_inseparable, turn_returns
 from warren_gateway.coordinator.learning.steps import objective
 from warren_gateway.coordinator.learning.training import step_data
-from warren_gateway.coordinator.rollouts.groups import Group
+from warren_gateway.coordinator.state.groups import Group
 from warren_schemas.config import AdvantageKind, AlgorithmConfig, DroLoss, Sampling
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import (

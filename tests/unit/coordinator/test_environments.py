@@ -61,9 +61,9 @@ def test_row_50_each_environment_has_its_own_settings() -> None:
 
 def test_row_52_groups_have_the_size_of_their_environment() -> None:
     world = begin(World(config(**TWO), random.Random(0)))
-    sizes = {g.environment: g.n_members for g in world.memory.groups.values()}
+    sizes = {g.environment: g.n_members for g in world.state.rollouts.groups.values()}
     assert sizes == {0: 3, 1: 4}
-    n_groups = Counter(g.environment for g in world.memory.groups.values())
+    n_groups = Counter(g.environment for g in world.state.rollouts.groups.values())
     assert n_groups == {0: 3, 1: 1}
 
 
@@ -71,8 +71,8 @@ def test_row_52_a_group_with_too_many_failed_members_is_dropped() -> None:
     """`guess` allows none: every group of it that is trained on is whole."""
     changes = {**TWO, "limits": {"steps": 6, "episode_s": 50, "failed_groups": 10_000}}
     world = World(config(**changes), random.Random(3), failure_rate=0.5)
-    memory = world.drive(0.0)
-    assert memory.state is RunState.COMPLETED
+    state = world.drive(0.0)
+    assert state.run_state is RunState.COMPLETED
     marks = {int(item.transcript.tokens.ids_T[0]): item.spec for item in world.stream}
     members = Counter(
         marks[mark].group for mark in world.trained_episodes if marks[mark].environment == "guess"
@@ -113,19 +113,19 @@ def test_row_55_no_more_episodes_are_in_flight_than_allowed() -> None:
     environments = [{"name": "guess", "max_in_flight": 9}]
     world = begin(World(config(environments=environments), random.Random(2)))
     assert len(world.episodes) == 8
-    while not world.memory.is_over:
+    while not world.state.is_over:
         world.finish_episode()
         world.train()
         world.read_mail()
-        open_members = sum(len(g.missing) for g in world.memory.groups.values())
+        open_members = sum(len(g.missing) for g in world.state.rollouts.groups.values())
         assert open_members <= 9
-    assert world.memory.state is RunState.COMPLETED
+    assert world.state.run_state is RunState.COMPLETED
 
 
 def test_a_group_is_admitted_even_where_it_is_larger_than_the_limit() -> None:
     environments = [{"name": "guess", "max_in_flight": 1}]
-    memory = World(config(environments=environments), random.Random(2)).drive(0.02)
-    assert memory.state is RunState.COMPLETED
+    state = World(config(environments=environments), random.Random(2)).drive(0.02)
+    assert state.run_state is RunState.COMPLETED
 
 
 def test_an_evaluation_keeps_its_own_temperature() -> None:

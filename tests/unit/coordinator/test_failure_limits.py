@@ -21,16 +21,16 @@ def a_world(failure_rate: float) -> World:
 
 def fail_episodes(world: World, n: int) -> None:
     world.decide()
-    while failure_limits.n_failed(world.memory) < n:
+    while failure_limits.n_failed(world.state.rollouts) < n:
         world.move()
-        assert not world.memory.is_over
+        assert not world.state.is_over
 
 
 def test_attempts_count_like_members_as_long_as_no_episode_has_completed() -> None:
-    memory = a_world(failure_rate=1.0).drive(chaos=0.0)
+    state = a_world(failure_rate=1.0).drive(chaos=0.0)
 
-    assert memory.state is RunState.FAILED
-    assert ENOUGH <= failure_limits.n_failed(memory) <= ENOUGH + 5
+    assert state.run_state is RunState.FAILED
+    assert ENOUGH <= failure_limits.n_failed(state.rollouts) <= ENOUGH + 5
 
 
 def test_an_environment_that_works_after_a_while_is_given_the_time() -> None:
@@ -38,26 +38,26 @@ def test_an_environment_that_works_after_a_while_is_given_the_time() -> None:
     fail_episodes(world, ENOUGH - 6)
     world.failure_rate = 0.0
 
-    assert world.drive(chaos=0.0).state is RunState.COMPLETED
+    assert world.drive(chaos=0.0).run_state is RunState.COMPLETED
 
 
 def test_once_an_episode_has_completed_each_is_tried_as_often_as_it_may() -> None:
     world = a_world(failure_rate=0.0)
     world.decide()
-    while not any(group.ended for group in world.memory.groups.values()):
+    while not any(group.ended for group in world.state.rollouts.groups.values()):
         world.move()
     world.failure_rate = 1.0
     fail_episodes(world, 3 * ENOUGH)
     world.failure_rate = 0.0
 
-    assert world.drive(chaos=0.0).state is RunState.COMPLETED
+    assert world.drive(chaos=0.0).run_state is RunState.COMPLETED
 
 
 def test_groups_that_run_out_of_time_together_end_the_run_once() -> None:
     limits = {"steps": 3, "episode_s": 50, "episode_attempts": 1, "failed_groups": 2}
     world = World(config(limits=limits), random.Random(2))
     world.decide()
-    while len(world.memory.groups) < 2 * 2:
+    while len(world.state.rollouts.groups) < 2 * 2:
         world.train()
         world.read_mail()
     world.episodes.clear()
@@ -65,8 +65,8 @@ def test_groups_that_run_out_of_time_together_end_the_run_once() -> None:
 
     world.decide()
 
-    assert world.memory.state is RunState.FAILED
-    assert not world.memory.groups
+    assert world.state.run_state is RunState.FAILED
+    assert not world.state.rollouts.groups
     last = world.events[-1].body
     assert isinstance(last, StateChanged) and last.state is RunState.FAILED
 
@@ -75,23 +75,23 @@ def test_a_failure_counts_once_and_is_told_once_whoever_reads_of_it() -> None:
     limits = {"steps": 3, "episode_s": 50, "episode_attempts": 1}
     world = World(config(limits=limits), random.Random(2), failure_rate=0.5)
     world.decide()
-    while not any(group.n_failed_attempts for group in world.memory.groups.values()):
+    while not any(group.n_failed_attempts for group in world.state.rollouts.groups.values()):
         world.move()
-    n_failed = failure_limits.n_failed(world.memory)
+    n_failed = failure_limits.n_failed(world.state.rollouts)
 
     world.load()
     while world.n_read < len(world.stream):
         world.read_mail()
 
-    assert failure_limits.n_failed(world.memory) == n_failed
+    assert failure_limits.n_failed(world.state.rollouts) == n_failed
     assert sum(isinstance(event.body, WarningRaised) for event in world.events) == 1
 
 
 def test_what_the_store_can_t_take_is_left_out_of_the_reason() -> None:
     world = a_world(failure_rate=0.0)
-    ending.end(world.memory, RunState.FAILED, "it\0 broke")
+    ending.end(world.state, RunState.FAILED, "it\0 broke")
 
-    change = world.memory.take_change()
+    change = world.state.take_change()
 
     assert change.run["error"] == "it broke"
 
@@ -99,9 +99,9 @@ def test_what_the_store_can_t_take_is_left_out_of_the_reason() -> None:
 def test_episodes_that_nobody_plays_are_waited_for() -> None:
     world = a_world(failure_rate=0.0)
     world.decide()
-    while failure_limits.n_failed(world.memory) < 2 * ENOUGH:
+    while failure_limits.n_failed(world.state.rollouts) < 2 * ENOUGH:
         world.episodes.clear()
         world.now_s += 60.0
         world.read_mail()
 
-    assert world.drive(chaos=0.0).state is RunState.COMPLETED
+    assert world.drive(chaos=0.0).run_state is RunState.COMPLETED

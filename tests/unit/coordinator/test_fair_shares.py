@@ -113,11 +113,11 @@ def test_a_run_admits_no_more_than_its_share() -> None:
     world = World(
         config(algorithm=algorithm, limits={"steps": 2, "in_flight": 100_000}), random.Random(3)
     )
-    world.memory.shares = {"guess": 10}
+    world.state.observed.shares = {"guess": 10}
     while not world.episodes:
         world.decide()
         world.read_mail()
-    assert sum(group.n_missing for group in world.memory.groups.values()) == 12
+    assert sum(group.n_missing for group in world.state.rollouts.groups.values()) == 12
 
 
 async def test_a_message_of_new_episodes_fills_a_fraction_of_the_smallest_worker() -> None:
@@ -160,7 +160,7 @@ class Post(World):
 
 def test_new_episodes_travel_in_messages_of_that_size() -> None:
     large, small = (Post(config(), random.Random(1)) for _ in range(2))
-    small.memory.message_sizes = {"guess": 3}
+    small.state.observed.message_sizes = {"guess": 3}
     assert large.drive(0).is_over
     assert small.drive(0).is_over
 

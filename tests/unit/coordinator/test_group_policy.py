@@ -9,7 +9,7 @@ from tests.unit.coordinator.world import World, config
 
 from warren_gateway.coordinator import decisions
 from warren_gateway.coordinator.rollouts import episodes
-from warren_gateway.coordinator.rollouts.groups import Group
+from warren_gateway.coordinator.state.groups import Group
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import Completed, EpisodeEnded, Failed, FailureKind, StartEpisode
 from warren_schemas.events import RunState
@@ -42,8 +42,8 @@ def end(world: World, item: StartEpisode, outcome: Completed | Failed) -> None:
         started_s=1.0,
         ended_s=2.0,
     )
-    decisions.absorb_ending(world.memory, ended, world.memory.stream_offset)
-    world.memory.stream_offset += 1
+    decisions.absorb_ending(world.state, ended, world.state.rollouts.stream_offset)
+    world.state.rollouts.stream_offset += 1
     world.decide()
 
 
@@ -57,7 +57,7 @@ def taken(world: World) -> list[StartEpisode]:
 
 
 def group_of(world: World, item: StartEpisode) -> Group | None:
-    return world.memory.groups.get(item.spec.group)
+    return world.state.rollouts.groups.get(item.spec.group)
 
 
 def test_retry_tries_again_and_then_goes_on_without() -> None:
@@ -69,7 +69,7 @@ def test_retry_tries_again_and_then_goes_on_without() -> None:
     fail(here, second)
     for reward, item in enumerate(others):
         end(here, item, Completed(reward=float(reward)))
-    assert here.memory.progress.n_consumed_steps == 1
+    assert here.state.learning.n_consumed_steps == 1
 
 
 def test_all_members_drops_a_group_in_which_one_failed_for_good() -> None:
@@ -80,7 +80,7 @@ def test_all_members_drops_a_group_in_which_one_failed_for_good() -> None:
     fail(here, second)
     assert group_of(here, first) is None
     assert len(taken(here)) == SIZE, "another group takes its place"
-    assert here.memory.progress.n_consumed_steps == 0
+    assert here.state.learning.n_consumed_steps == 0
 
 
 def test_the_members_that_a_dropped_group_has_in_the_air_are_cancelled() -> None:
@@ -100,7 +100,7 @@ def test_a_quorum_tries_nothing_again_and_bears_a_few() -> None:
     assert not here.episodes
     for reward, item in enumerate(others):
         end(here, item, Completed(reward=float(reward)))
-    assert here.memory.progress.n_consumed_steps == 1
+    assert here.state.learning.n_consumed_steps == 1
 
 
 def test_a_quorum_is_dropped_as_soon_as_too_many_failed() -> None:
@@ -117,11 +117,11 @@ def test_in_a_quorum_a_deadline_is_a_failure() -> None:
     first, *others = taken(here)
     for reward, item in enumerate(others):
         end(here, item, Completed(reward=float(reward)))
-    assert here.memory.progress.n_consumed_steps == 0
+    assert here.state.learning.n_consumed_steps == 0
     here.now_s += 11
     here.decide()
-    assert first.spec.group not in here.memory.groups
-    assert here.memory.progress.n_consumed_steps == 1
+    assert first.spec.group not in here.state.rollouts.groups
+    assert here.state.learning.n_consumed_steps == 1
 
 
 @settings(max_examples=6, deadline=None)
@@ -133,8 +133,8 @@ def test_runs_end_under_every_policy(seed: int, policy: dict[str, object]) -> No
     algorithm = {"group_size": SIZE, "groups_per_step": 2, "max_staleness": 1, "groups": policy}
     limits = {"steps": 4, "episode_s": 50, "failed_groups": 1000}
     here = World(config(algorithm=algorithm, limits=limits), random.Random(seed), failure_rate=0.15)
-    memory = here.drive(chaos=0.01)
-    assert memory.state is RunState.COMPLETED
+    state = here.drive(chaos=0.01)
+    assert state.run_state is RunState.COMPLETED
     assert not [mark for mark, n in here.trained_episodes.items() if n > 1]
 
 
@@ -164,10 +164,10 @@ def test_many_episodes_are_started_in_parts_with_room_for_others_between_them() 
         here.read_mail()
     for _ in range(2):
         assert len(taken(here)) == episodes.MOST_AT_ONCE
-        assert decisions.next_deadline_s(here.memory) <= here.now_s
+        assert decisions.next_deadline_s(here.state) <= here.now_s
         here.decide()
     assert len(taken(here)) == SIZE
-    assert decisions.next_deadline_s(here.memory) > here.now_s
+    assert decisions.next_deadline_s(here.state) > here.now_s
 
 
 def test_an_environment_that_restarts_moves_no_house() -> None:

@@ -13,10 +13,10 @@ from tests.unit.coordinator.world import World, config
 from warren_broker.topology import interact
 from warren_gateway.coordinator import decisions, trainer_lease, waiting
 from warren_gateway.coordinator.learning.batches import MICRO_BATCH_BYTES, Datum, token_batches
-from warren_gateway.coordinator.plan import plan
 from warren_gateway.coordinator.rollouts import episodes
 from warren_gateway.coordinator.rollouts.admission import n_groups_wanted
-from warren_gateway.coordinator.state import TrainedRun
+from warren_gateway.coordinator.state.observed import TrainedRun
+from warren_gateway.coordinator.state.plan import plan
 from warren_schemas.control import Heartbeat, HeldModel, WorkerRole
 from warren_schemas.episode import EpisodePurpose, StartEpisode
 from warren_schemas.events import Phase
@@ -80,13 +80,13 @@ def test_the_plan_holds_what_the_config_asks_for() -> None:
 def test_a_silent_trainer_loses_the_lease_and_its_answers_count_no_more() -> None:
     world = World(config(), random.Random(0))
     world.decide()
-    first = world.memory.lease.epoch
+    first = world.state.lease.epoch
     world.kill_trainer()
 
     world.decide()
 
-    assert world.memory.lease.epoch == first + 1
-    assert world.memory.lease.holder == "trainer-1"
+    assert world.state.lease.epoch == first + 1
+    assert world.state.lease.holder == "trainer-1"
 
 
 def test_a_trainer_that_no_longer_names_the_lease_loses_it_at_once() -> None:
@@ -95,10 +95,10 @@ def test_a_trainer_that_no_longer_names_the_lease_loses_it_at_once() -> None:
     world.decide()
     beat = world.alive(WorkerRole.TRAINER)[0]
 
-    lost = trainer_lease.watch(world.memory, [beat.model_copy(update={"models": ()})])
+    lost = trainer_lease.watch(world.state, [beat.model_copy(update={"models": ()})])
 
     assert lost
-    assert world.memory.lease.holder is None
+    assert world.state.lease.holder is None
 
 
 def test_a_live_trainer_that_takes_no_grant_is_asked_again_only_if_nobody_else_is_there() -> None:
@@ -107,24 +107,24 @@ def test_a_live_trainer_that_takes_no_grant_is_asked_again_only_if_nobody_else_i
     world.decide()
     deaf = world.alive(WorkerRole.TRAINER)[0].model_copy(update={"models": ()})
     other = deaf.model_copy(update={"worker": WorkerId("trainer-9"), "in_flight": 3, "capacity": 4})
-    trainer_lease.grant(world.memory, deaf.worker)
+    trainer_lease.grant(world.state, deaf.worker)
 
-    assert not trainer_lease.watch(world.memory, [deaf, other])
-    world.memory.now_s += trainer_lease.TAKING_S + 1
+    assert not trainer_lease.watch(world.state, [deaf, other])
+    world.state.now_s += trainer_lease.TAKING_S + 1
 
-    assert trainer_lease.watch(world.memory, [deaf, other])
-    assert trainer_lease.choose(world.memory, [deaf, other]) == other.worker
-    assert trainer_lease.choose(world.memory, [deaf]) == deaf.worker
+    assert trainer_lease.watch(world.state, [deaf, other])
+    assert trainer_lease.choose(world.state, [deaf, other]) == other.worker
+    assert trainer_lease.choose(world.state, [deaf]) == deaf.worker
 
 
 @pytest.mark.parametrize("is_broker_away", [False, True])
 def test_a_lease_ends_when_nobody_is_heard_unless_nobody_can_be(is_broker_away: bool) -> None:
     world = World(config(), random.Random(0))
     world.decide()
-    world.memory.is_broker_away = is_broker_away
-    world.memory.now_s += 2 * trainer_lease.SILENCE_S
+    world.state.observed.is_broker_away = is_broker_away
+    world.state.now_s += 2 * trainer_lease.SILENCE_S
 
-    wanted = decisions.wants_trainer(world.memory, lambda role: [])
+    wanted = decisions.wants_trainer(world.state, lambda role: [])
 
     assert wanted is not is_broker_away
 
@@ -132,7 +132,7 @@ def test_a_lease_ends_when_nobody_is_heard_unless_nobody_can_be(is_broker_away: 
 def test_a_missing_environment_is_named_with_what_is_there() -> None:
     world = World(config(environments=[{"name": "gess"}]), random.Random(0))
 
-    reason = waiting.missing(world.memory, lambda role: _of(world, role))
+    reason = waiting.missing(world.state, lambda role: _of(world, role))
 
     assert reason is not None
     assert reason.startswith(
@@ -143,7 +143,7 @@ def test_a_missing_environment_is_named_with_what_is_there() -> None:
 def test_a_trainer_that_is_busy_is_told_with_who_has_it_unless_that_is_somebody_else() -> None:
     world = World(config(model={"base": "tiny", "update": {"kind": "full"}}), random.Random(0))
     theirs, mine = ModelId("model_7"), ModelId("model_8")
-    world.memory.trained_runs = {
+    world.state.observed.trained_runs = {
         theirs: TrainedRun(RunId("run_7"), "secret", "bob"),
         mine: TrainedRun(RunId("run_8"), "older", "me"),
     }
@@ -153,9 +153,7 @@ def test_a_trainer_that_is_busy_is_told_with_who_has_it_unless_that_is_somebody_
         (idle,) = world.alive(WorkerRole.TRAINER)
         busy = idle.model_copy(update={"models": held, "in_flight": len(held)})
         alive = [*world.alive(WorkerRole.SAMPLER), *world.alive(WorkerRole.ENVIRONMENT), busy]
-        return (
-            waiting.missing(world.memory, lambda role: [b for b in alive if b.role == role]) or ""
-        )
+        return waiting.missing(world.state, lambda role: [b for b in alive if b.role == role]) or ""
 
     assert reason(mine) == (
         "every trainer that offers tiny is busy: older (run_8) has it; wait until it ends, or cancel"
@@ -165,7 +163,7 @@ def test_a_trainer_that_is_busy_is_told_with_who_has_it_unless_that_is_somebody_
     assert "busy: another user's run has it; wait until it ends, or start" in reason(theirs)
     assert "busy: older (run_8) and another user's run have it; wait" in reason(theirs, mine)
     assert "secret" not in reason(theirs, mine) and "run_7" not in reason(theirs, mine)
-    world.memory.advice = StartAgain(("warren", "up"), ("tiny",))
+    world.state.observed.advice = StartAgain(("warren", "up"), ("tiny",))
     assert reason(theirs).endswith("another user's run has it; wait until it ends")
     assert "gpu-worker" not in reason(mine)
 
@@ -188,7 +186,7 @@ def test_a_worker_that_is_still_starting_offers_nothing_yet() -> None:
     starting = make_heartbeat(offers=())
 
     reason = waiting.missing(
-        world.memory, lambda role: [starting] if role is starting.role else _of(world, role)
+        world.state, lambda role: [starting] if role is starting.role else _of(world, role)
     )
 
     assert reason is not None
@@ -200,17 +198,17 @@ def test_a_worker_that_is_still_starting_offers_nothing_yet() -> None:
 
 def test_a_missing_worker_is_reported_once_and_only_after_a_while() -> None:
     world = World(config(), random.Random(0))
-    world.memory.now_s = 100.0
-    waiting.report(world.memory, lambda role: [])
-    assert world.memory.waiting_for is None
+    world.state.now_s = 100.0
+    waiting.report(world.state, lambda role: [])
+    assert world.state.waiting.reason is None
 
-    world.memory.now_s = 100.0 + waiting.PATIENCE_S
-    waiting.report(world.memory, lambda role: [])
-    waiting.report(world.memory, lambda role: [])
+    world.state.now_s = 100.0 + waiting.PATIENCE_S
+    waiting.report(world.state, lambda role: [])
+    waiting.report(world.state, lambda role: [])
 
-    assert world.memory.waiting_for is not None
-    assert "warren gpu-worker --base-model tiny" in world.memory.waiting_for
-    sent = [item for items in world.memory.change.posts.values() for item in items]
+    assert world.state.waiting.reason is not None
+    assert "warren gpu-worker --base-model tiny" in world.state.waiting.reason
+    sent = [item for items in world.state.change.posts.values() for item in items]
     assert len(sent) == 1
 
 
@@ -226,7 +224,7 @@ def test_an_own_environment_waits_for_a_worker_of_the_runs_owner() -> None:
         def alive(role: WorkerRole | None) -> Sequence[Heartbeat]:
             return workers if role is WorkerRole.ENVIRONMENT else _of(world, role)
 
-        return waiting.missing(world.memory, alive)
+        return waiting.missing(world.state, alive)
 
     bobs, mine = (shared.model_copy(update={"owner": owner}) for owner in ("bob", "me"))
     waits = reason(shared, bobs)
@@ -243,14 +241,14 @@ def test_a_shared_environment_that_only_an_own_worker_offers_is_explained() -> N
     def alive(role: WorkerRole | None) -> Sequence[Heartbeat]:
         return [own] if role is WorkerRole.ENVIRONMENT else _of(world, role)
 
-    reason = waiting.missing(world.memory, alive)
+    reason = waiting.missing(world.state, alive)
     assert reason is not None
     assert "workers: own" in reason
 
 
 def test_episodes_of_an_own_environment_start_at_the_owners_queue() -> None:
     world = World(config(environments=[{"name": "mine", "workers": "own"}]), random.Random(0))
-    assert episodes.admit(world.memory, EpisodePurpose.TRAIN, 1) == 1
-    ((queue, items),) = world.memory.change.posts.items()
+    assert episodes.admit(world.state, EpisodePurpose.TRAIN, 1) == 1
+    ((queue, items),) = world.state.change.posts.items()
     assert queue == interact("mine", "me")
     assert {item.spec.owner for item in items if isinstance(item, StartEpisode)} == {"me"}

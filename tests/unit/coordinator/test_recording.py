@@ -30,7 +30,7 @@ def played(seed: int, *, failure_rate: float = 0.1, chaos: float = 0.01) -> Worl
     """A run that went well enough to record something."""
     world = World(config(sft=SFT), random.Random(seed), failure_rate=failure_rate)
     world.drive(chaos)
-    assert world.memory.state is RunState.COMPLETED
+    assert world.state.run_state is RunState.COMPLETED
     return world
 
 
@@ -56,7 +56,7 @@ def test_a_recording_gives_the_same_ops_however_often_it_is_replayed(seed: int) 
     calm = replayed(recorded, seed + 1)
     rough = replayed(recorded, seed + 2, chaos=0.01)
 
-    assert calm.memory.state is rough.memory.state is RunState.COMPLETED
+    assert calm.state.run_state is rough.state.run_state is RunState.COMPLETED
     assert ops_of(calm) == ops_of(rough)
     assert set(rough.trained_episodes.values()) <= {1}
     assert calm.episodes == [], "a replay plays nothing"
@@ -65,12 +65,12 @@ def test_a_recording_gives_the_same_ops_however_often_it_is_replayed(seed: int) 
 def test_a_replay_with_the_same_config_repeats_the_run() -> None:
     """Where the run dropped nothing as stale, the replay's ops are its ops."""
     recorded = played(7, failure_rate=0.0, chaos=0.0)
-    assert recorded.memory.progress.n_stale_groups == 0
+    assert recorded.state.rollouts.n_stale_groups == 0
 
     again = replayed(recorded, 8)
 
     assert ops_of(again) == ops_of(recorded)
-    assert again.memory.progress.n_episodes == recorded.memory.progress.n_episodes
+    assert again.state.rollouts.n_episodes == recorded.state.rollouts.n_episodes
 
 
 def test_a_replay_has_rows_of_its_own_and_leaves_the_runs_alone() -> None:
@@ -85,7 +85,7 @@ def test_a_replay_has_rows_of_its_own_and_leaves_the_runs_alone() -> None:
     ours = [row for row in rows if row.run_id != RUN]
     assert {r.id: r.outcomes for r in rows if r.run_id == RUN} == before
     fates = [o["fate"] for row in ours for o in row.outcomes or []]
-    n_episodes = replay.memory.progress.n_episodes
+    n_episodes = replay.state.rollouts.n_episodes
     assert len([r for row in ours for r in row.outcomes or [] if "reward" in r]) >= n_episodes
     assert "trained" in fates
 
@@ -106,7 +106,7 @@ def test_a_replay_follows_a_run_that_still_goes_on() -> None:
     behind = ReplayWorld.of(recorded, random.Random(6))
     behind.is_recorder_going, behind.n_visible = True, 0
 
-    while not behind.memory.is_over:
+    while not behind.state.is_over:
         behind.n_visible = min(behind.n_visible + 3, len(behind.recorded))
         behind.is_recorder_going = behind.n_visible < len(behind.recorded)
         for _ in range(20):
@@ -119,7 +119,7 @@ def test_a_replay_ends_when_the_recording_does() -> None:
     recorded = played(5)
     more = replayed(recorded, 6, limits={"steps": 1000})
 
-    assert more.memory.state is RunState.COMPLETED
+    assert more.state.run_state is RunState.COMPLETED
     n_steps = sum(isinstance(op.body, OptimStep) for op in more.applied.values())
     assert SFT["steps"] < n_steps < 1000
 
@@ -156,10 +156,10 @@ def test_a_replay_says_that_the_run_which_it_follows_stands_still() -> None:
     for _ in range(200):
         replay.now_s += 1.0
         replay.move()
-    assert not replay.memory.is_over
-    assert "which this replay follows, has not ended" in (replay.memory.waiting_for or "")
+    assert not replay.state.is_over
+    assert "which this replay follows, has not ended" in (replay.state.waiting.reason or "")
     replay.n_visible = 3
-    while replay.memory.waiting_for is not None:
+    while replay.state.waiting.reason is not None:
         replay.move()
 
 

@@ -26,7 +26,7 @@ def one_config(steps: int, **changes: object) -> TrainConfig:
 
 
 def finished(world: World) -> World:
-    assert world.drive(0.0).state is RunState.COMPLETED
+    assert world.drive(0.0).run_state is RunState.COMPLETED
     return world
 
 
@@ -65,7 +65,7 @@ def test_steps_rates_and_versions_go_on_where_the_checkpoint_was(seed: int) -> N
     assert rates_of(rest) == pytest.approx(rates_of(whole)[n_before:])
     assert isinstance(rest.applied[1].body, PublishPolicy)
     assert set(rest.published) >= {n_before}
-    assert rest.memory.progress.version_issued >= 9
+    assert rest.state.learning.version_issued >= 9
 
 
 def test_tasks_that_were_in_the_air_are_played_again() -> None:
@@ -73,10 +73,10 @@ def test_tasks_that_were_in_the_air_are_played_again() -> None:
     note = whole.notes["step-000003"]
     assert note is not None
     rest = finished(resumed(whole, "step-000003", 2))
-    progress = rest.memory.progress
+    rollouts = rest.state.rollouts
     # Six tasks were trained on before, twelve after; which of them were early is in the note.
-    assert progress.tasks_again == []
-    assert progress.task_cursors["train/0"] >= 18
+    assert rollouts.tasks_again == []
+    assert rollouts.task_cursors["train/0"] >= 18
     again = note["tasks_again"]
     assert isinstance(again, list)
     assert note["task_cursors"] == {"train/0": 6 + len(again)}
@@ -185,11 +185,11 @@ def test_what_a_resumed_run_learned_is_its_own() -> None:
     last = finished(rest).events[-1].body
     assert isinstance(last, StateChanged)
     assert last.outcome is RunOutcome.NOTHING_LEARNED
-    assert rest.memory.progress.n_updates == 6
+    assert rest.state.learning.n_updates == 6
 
 
 def test_the_last_checkpoint_has_the_run_s_last_step_and_lists_say_the_same() -> None:
     whole = finished(World(one_config(8), random.Random(1), rewards=(0.0, 1.0, 2.0, 3.0)))
     assert "step-000008" in whole.checkpoints
-    assert whole.memory.progress.checkpoints[-1].step == 8
-    assert whole.memory.policies == [(step, step) for step in range(1, 9)]
+    assert whole.state.learning.checkpoints[-1].step == 8
+    assert whole.state.learning.policies == [(step, step) for step in range(1, 9)]

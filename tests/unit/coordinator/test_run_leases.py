@@ -145,16 +145,16 @@ async def test_a_change_whose_commit_was_not_heard_of_is_recognised(store: Store
 
 async def test_a_change_that_comes_again_is_applied_once(store: Store) -> None:
     await claim(store, "a")
-    memory = await store.transact(lambda session: records.load(session, RUN, 1.0))
-    memory.change.run["name"] = "renamed"
-    change = memory.take_change()
-    await store.transact(lambda session: records.save(session, memory, change))
+    state = await store.transact(lambda session: records.load(session, RUN, 1.0))
+    state.change.run["name"] = "renamed"
+    change = state.take_change()
+    await store.transact(lambda session: records.save(session, state, change))
 
     def rename(session: Session) -> None:
         session.exec(update(Run).where(col(Run.id) == RUN).values(name="later"))
 
     await store.transact(rename)
-    await store.transact(lambda session: records.save(session, memory, change))
+    await store.transact(lambda session: records.save(session, state, change))
     run = await store.transact(lambda session: session.get_one(Run, RUN))
     assert run.name == "later"
 

@@ -24,7 +24,7 @@ def pass_time(world: World, seconds: float) -> None:
     end_s = world.now_s + seconds
     world.decide()
     for _ in range(100):
-        due_s = max(decisions.next_deadline_s(world.memory), world.now_s + 0.1)
+        due_s = max(decisions.next_deadline_s(world.state), world.now_s + 0.1)
         if due_s > end_s:
             break
         world.now_s = due_s
@@ -44,13 +44,13 @@ def test_episodes_that_never_end_are_told_again_and_again_less_often() -> None:
     world = World(patient(), random.Random(1))
     until(world, lambda: bool(world.episodes))
     world.episodes.clear()
-    world.memory.queue_depths["queue/generate"] = 16.0
+    world.state.observed.queue_depths["queue/generate"] = 16.0
     pass_time(world, 290)
     assert told(world) == []
     pass_time(world, 30)
     [first] = told(world)
     assert first.startswith("nothing has moved for 5")
-    assert "16 episodes are in the air and none ends" in first
+    assert "16 episodes are in flight and none ends" in first
     assert "16 messages in generate" in first and "limits.episode_s" in first
     pass_time(world, 300)
     assert len(told(world)) == 2
@@ -62,7 +62,7 @@ def test_episodes_that_never_end_are_told_again_and_again_less_often() -> None:
 
 def test_a_trainer_that_answers_no_op_is_named() -> None:
     world = World(patient(1), random.Random(1))
-    until(world, lambda: world.memory.last_op > 0)
+    until(world, lambda: world.state.learning.last_op > 0)
     world.episodes.clear()
     pass_time(world, 70)
     [reason] = told(world)
@@ -80,13 +80,13 @@ def test_a_trainer_that_opens_no_model_is_named() -> None:
 
 def test_a_run_whose_cause_nobody_foresaw_tells_its_counters() -> None:
     world = World(patient(1), random.Random(1))
-    until(world, lambda: world.memory.stage.n_steps > 0)
-    world.memory.shares = {"guess": 0}
-    world.memory.progress.n_admitted = 999
-    world.memory.groups.clear()
+    until(world, lambda: world.state.stage.n_steps > 0)
+    world.state.observed.shares = {"guess": 0}
+    world.state.rollouts.n_admitted = 999
+    world.state.rollouts.groups.clear()
     pass_time(world, 70)
     [reason] = told(world)
-    assert "no episode is in the air and no op is unanswered; step 0 of 6, 999 groups" in reason
+    assert "no episode is in flight and no op is unanswered; step 0 of 6, 999 groups" in reason
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -94,8 +94,8 @@ def test_it_is_over_once_something_moves(seed: int) -> None:
     world = World(patient(1), random.Random(seed))
     until(world, lambda: bool(world.episodes))
     pass_time(world, 70)
-    assert len(told(world)) == 1 and world.memory.waiting_for is not None
+    assert len(told(world)) == 1 and world.state.waiting.reason is not None
     world.drive(0.0)
     assert [e for e in world.events if isinstance(e.body, WaitingEnded)]
     assert len(told(world)) == 1
-    assert world.memory.waiting_for is None
+    assert world.state.waiting.reason is None

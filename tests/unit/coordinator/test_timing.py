@@ -7,7 +7,7 @@ from tests.unit.coordinator.world import World, config
 
 from warren_gateway.coordinator.learning import step_times
 from warren_gateway.coordinator.learning.batch_metrics import TRAINER_TAGS
-from warren_gateway.coordinator.progress import PendingStep
+from warren_gateway.coordinator.state.learning import PendingStep
 from warren_schemas.events import Phase
 from warren_schemas.metrics.registry import find
 from warren_schemas.training import OpDone, Policy
@@ -22,28 +22,28 @@ PARTS = ("time/wait_s", "time/update_s", "time/publish_s", "time/checkpoint_s")
 )
 def test_the_parts_of_a_step_add_up(batched_s: float, parts: tuple[float, ...]) -> None:
     world = World(config(), random.Random(0))
-    world.memory.rate_mark = (100.0, 0, 0)
+    world.state.learning.rate_mark = (100.0, 0, 0)
     pending = _pending(batched_s)
     step_times.note(pending, OpDone(version=1, metrics={"loss:sum": 1.0}), 105.0)
     step_times.note(pending, OpDone(version=1, metrics={"grad_norm": 1.0}), 107.0)
     policy = Policy(version=1, url="file:///v1", size_bytes=1)
     step_times.note(pending, OpDone(version=1, policy=policy), 108.0)
-    world.memory.now_s = 110.0
-    told = step_times.times(world.memory, pending)
+    world.state.now_s = 110.0
+    told = step_times.times(world.state, pending)
     assert tuple(told[tag] for tag in PARTS) == parts
     assert told["time/step_s"] == sum(parts) == 10.0
 
 
 def test_a_step_that_trained_on_nothing_is_all_waiting() -> None:
     world = World(config(), random.Random(0))
-    world.memory.rate_mark, world.memory.now_s = (100.0, 0, 0), 103.0
-    told = step_times.times(world.memory, _pending(103.0))
+    world.state.learning.rate_mark, world.state.now_s = (100.0, 0, 0), 103.0
+    told = step_times.times(world.state, _pending(103.0))
     assert told == {tag: 3.0 * (n < 2) for n, tag in enumerate(["time/step_s", *PARTS[:3]])}
 
 
 def test_after_a_takeover_the_first_step_has_no_time() -> None:
     world = World(config(), random.Random(0))
-    assert step_times.times(world.memory, _pending(1.0)) == {}
+    assert step_times.times(world.state, _pending(1.0)) == {}
 
 
 def test_all_that_the_trainer_reports_is_explained() -> None:

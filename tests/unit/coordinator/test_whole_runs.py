@@ -44,14 +44,14 @@ WHOLE = {
 def test_a_run_ends_whatever_happens(seed: int, chaos: float) -> None:
     world = World(config(**WHOLE), random.Random(seed), failure_rate=0.05 if chaos else 0.0)
 
-    memory = world.drive(chaos)
+    state = world.drive(chaos)
     # Where chance kills one trainer after another at the same op, giving up is the right end.
-    assume(memory.progress.n_losses_in_vain < trainer_lease.LOSSES_IN_VAIN)
+    assume(state.lease.n_losses_in_vain < trainer_lease.LOSSES_IN_VAIN)
 
-    assert memory.state is RunState.COMPLETED, memory.progress
+    assert state.run_state is RunState.COMPLETED, state
     assert set(world.trained_episodes.values()) <= {1}
-    assert memory.progress.max_staleness_seen <= world.config.algorithm.max_staleness
-    assert sorted(world.applied) == list(range(1, memory.last_op + 1))
+    assert state.learning.max_staleness_seen <= world.config.algorithm.max_staleness
+    assert sorted(world.applied) == list(range(1, state.learning.last_op + 1))
     bodies = [event.body for event in world.events]
     steps = [b.step for b in bodies if isinstance(b, StepCompleted) and b.phase is Phase.TRAINING]
     assert steps == list(range(1, world.config.limits.steps + 1))
@@ -64,7 +64,7 @@ def test_a_run_ends_whatever_happens(seed: int, chaos: float) -> None:
         for b in bodies
         if isinstance(b, StepCompleted) and b.phase is Phase.TRAINING
     }
-    assert dict(memory.policies).items() <= {0: 3, **versions}.items()
+    assert dict(state.learning.policies).items() <= {0: 3, **versions}.items()
     for name, (_, version) in world.checkpoints.items():
         assert versions[int(name.removeprefix("step-"))] == version
     assert f"step-{world.config.limits.steps:06d}" in world.checkpoints
@@ -78,31 +78,31 @@ def test_staleness_is_bounded_by_pacing_alone(seed: int, staleness: int) -> None
     algorithm = {"group_size": 4, "groups_per_step": 2, "max_staleness": staleness}
     world = World(config(algorithm=algorithm), random.Random(seed))
 
-    memory = world.drive(chaos=0.0)
+    state = world.drive(chaos=0.0)
 
-    assert memory.progress.max_staleness_seen <= staleness
+    assert state.learning.max_staleness_seen <= staleness
     if staleness == 0:
-        assert memory.progress.n_stale_groups == 0
+        assert state.rollouts.n_stale_groups == 0
 
 
 def test_a_batch_without_signal_changes_no_weights() -> None:
     world = World(config(), random.Random(3), rewards=(1.0,))
 
-    memory = world.drive(chaos=0.0)
+    state = world.drive(chaos=0.0)
 
-    assert memory.state is RunState.COMPLETED
+    assert state.run_state is RunState.COMPLETED
     assert not [
         op for op in world.applied.values() if isinstance(op.body, OptimStep | ForwardBackward)
     ]
-    assert memory.progress.n_updates == 0
+    assert state.learning.n_updates == 0
 
 
 def test_a_run_whose_episodes_always_fail_ends_with_the_reason() -> None:
     world = World(config(), random.Random(1), failure_rate=1.0)
 
-    memory = world.drive(chaos=0.0)
+    state = world.drive(chaos=0.0)
 
-    assert memory.state is RunState.FAILED
+    assert state.run_state is RunState.FAILED
     last = world.events[-1].body
     assert isinstance(last, StateChanged)
     assert last.reason == "episodes fail: it broke"
@@ -115,10 +115,10 @@ def test_an_evaluation_of_which_every_episode_fails_is_passed_over() -> None:
         config(evaluation={"episodes": 4}), random.Random(1), failing=EpisodePurpose.EVALUATE
     )
 
-    memory = world.drive(chaos=0.0)
+    state = world.drive(chaos=0.0)
 
-    assert memory.state is RunState.COMPLETED
-    assert memory.progress.reward_before is memory.progress.reward_after is None
+    assert state.run_state is RunState.COMPLETED
+    assert state.rollouts.reward_before is state.rollouts.reward_after is None
     bodies = [event.body for event in world.events]
     assert not [body for body in bodies if isinstance(body, EvaluationCompleted)]
     told = [body.message for body in bodies if isinstance(body, WarningRaised)]
@@ -129,22 +129,22 @@ def test_an_evaluation_of_which_every_episode_fails_is_passed_over() -> None:
 def test_episodes_are_counted_once_however_often_the_run_is_taken_over() -> None:
     world = World(config(), random.Random(1))
     world.decide()
-    while not world.memory.is_over:
+    while not world.state.is_over:
         world.move()
-        if not world.memory.is_over and world.rng.random() < 0.2:
+        if not world.state.is_over and world.rng.random() < 0.2:
             world.load()
 
     played = {item.envelope.episode for item in world.stream}
-    assert world.memory.progress.n_episodes == len(played)
-    assert world.memory.progress.n_tokens == 2 * len(played)
+    assert world.state.rollouts.n_episodes == len(played)
+    assert world.state.rollouts.n_tokens == 2 * len(played)
 
 
 def test_what_a_lost_trainer_had_answered_is_no_part_of_a_step_s_metrics() -> None:
     world = World(config(checkpoint={"every_steps": 100}), random.Random(1))
     world.decide()
-    while not any(pending.answers for pending in world.memory.progress.pending):
+    while not any(pending.answers for pending in world.state.learning.pending):
         world.move()
-        assert not world.memory.is_over
+        assert not world.state.is_over
     world.kill_trainer()
     world.answers.clear()
 
@@ -158,12 +158,12 @@ def test_what_a_lost_trainer_had_answered_is_no_part_of_a_step_s_metrics() -> No
 def test_a_cancelled_run_tells_everybody_and_asks_for_nothing_more() -> None:
     world = World(config(), random.Random(1))
     world.decide()
-    world.memory.is_cancel_requested = True
+    world.state.observed.is_cancel_requested = True
     n_started = len(world.episodes)
 
     world.decide()
 
-    assert world.memory.state is RunState.CANCELLED
+    assert world.state.run_state is RunState.CANCELLED
     assert [item.kind for item in world.endings] == ["close_model", "run_ended"]
     assert len(world.episodes) == n_started
 
@@ -183,7 +183,7 @@ def test_a_model_that_kills_every_trainer_ends_the_run(is_worker_lost: bool, lim
         else:
             world.lose_model()
 
-    assert world.memory.state is RunState.FAILED
+    assert world.state.run_state is RunState.FAILED
     last = world.events[-1].body
     assert isinstance(last, StateChanged) and last.reason is not None
     assert last.reason.startswith(f"{limit} trainers in a row died")
@@ -198,7 +198,7 @@ def test_a_known_checkpoint_outlives_saves_that_were_asked_for_before_it_was_kno
     for _ in range(200):
         world.finish_episode()
         world.read_mail()
-    assert len(world.memory.progress.pending) == 3
+    assert len(world.state.learning.pending) == 3
     while world.trainer is not None and world.trainer.waiting:
         world.train()
     assert set(world.checkpoints) == {"step-000001", "step-000002", "step-000003"}
@@ -206,11 +206,11 @@ def test_a_known_checkpoint_outlives_saves_that_were_asked_for_before_it_was_kno
     world.answers = [answer for answer in world.answers if answer.number <= first]
     while world.answers:
         world.read_mail()
-    assert world.memory.checkpoint_url == "step-000001"
+    assert world.state.learning.checkpoint_url == "step-000001"
     world.kill_trainer()
 
-    memory = world.drive(chaos=0.0)
+    state = world.drive(chaos=0.0)
 
-    assert memory.state is RunState.COMPLETED
+    assert state.run_state is RunState.COMPLETED
     assert world.listed_checkpoints == set(world.checkpoints)
     assert set(world.checkpoints) == {"step-000005", "step-000006"}

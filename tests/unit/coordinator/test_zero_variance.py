@@ -42,7 +42,7 @@ def test_answers_that_are_cut_are_told() -> None:
 def test_one_group_with_a_signal_begins_the_count_anew() -> None:
     world = World(limited(40), random.Random(1), rewards=(0.0, 1.0))
     world.drive(0.0)
-    assert world.memory.progress.n_updates > 30
+    assert world.state.learning.n_updates > 30
     assert warnings(world) == []
 
 
@@ -75,7 +75,7 @@ def test_a_run_that_stops_learning_ends_early_as_trained_and_says_why() -> None:
         limited(40, stop_after_zero_variance_steps=2), random.Random(2), rewards=(0.0, 1.0)
     )
     world.decide()
-    while world.memory.progress.n_updates < 3:
+    while world.state.learning.n_updates < 3:
         world.move()
     world.rewards = (1.0,)
     world.drive(0.0)

@@ -17,7 +17,7 @@ from sqlmodel import Session, SQLModel, create_engine, select
 
 from warren_gateway.coordinator import decisions, records, trainer_lease
 from warren_gateway.coordinator.rollouts.source import Recorded
-from warren_gateway.coordinator.state import Memory
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.store.tables import Checkpoint, Model, OutboxRow, Run
 from warren_schemas.codec.wire import decode
 from warren_schemas.config import TrainConfig
@@ -109,7 +109,7 @@ class World:
     n_generations: int = 0
     run: RunId = RUN
     model: ModelId = MODEL
-    memory: Memory = field(init=False)
+    state: CoordinatorState = field(init=False)
 
     def __post_init__(self) -> None:
         SQLModel.metadata.create_all(self.engine)
@@ -133,9 +133,9 @@ class World:
     def load(self) -> None:
         """The coordinator starts over from the store, and reads the stream from where it says."""
         with Session(self.engine) as session:
-            memory = records.load(session, self.run, self.now_s)
-        self.memory = memory
-        self.n_read = memory.stream_offset
+            state = records.load(session, self.run, self.now_s)
+        self.state = state
+        self.n_read = state.rollouts.stream_offset
 
     def alive(self, role: WorkerRole | None) -> Sequence[Heartbeat]:
         beats = [
@@ -155,25 +155,25 @@ class World:
 
     def decide(self) -> None:
         """What the actor does after each piece of mail."""
-        self.memory.now_s = self.now_s
-        if decisions.wants_trainer(self.memory, self.alive):
+        self.state.now_s = self.now_s
+        if decisions.wants_trainer(self.state, self.alive):
             self._grant()
-        decisions.decide(self.memory, self.alive)
-        change = self.memory.take_change()
+        decisions.decide(self.state, self.alive)
+        change = self.state.take_change()
         with Session(self.engine) as session, session.begin():
-            records.save(session, self.memory, change)
+            records.save(session, self.state, change)
         self._deliver()
 
     def _grant(self) -> None:
-        if trainer_lease.is_hopeless(self.memory):
+        if trainer_lease.is_hopeless(self.state.lease, self.state.learning.answered_op):
             return
-        worker = trainer_lease.choose(self.memory, self.alive(WorkerRole.TRAINER))
+        worker = trainer_lease.choose(self.state, self.alive(WorkerRole.TRAINER))
         if worker is None:
             return
-        trainer_lease.grant(self.memory, worker)
-        change = self.memory.take_change()
+        trainer_lease.grant(self.state, worker)
+        change = self.state.take_change()
         with Session(self.engine) as session, session.begin():
-            records.save_grant(session, self.memory, change)
+            records.save_grant(session, self.state, change)
         self._deliver()
 
     def _deliver(self) -> None:
@@ -282,7 +282,7 @@ class World:
         self.now_s += 2 * trainer_lease.SILENCE_S
 
     def finish_episode(self) -> None:
-        """Some episode in the air ends, sometimes with a duplicate."""
+        """Some episode in flight ends, sometimes with a duplicate."""
         if not self.episodes:
             return
         item = self.episodes.pop(self.rng.randrange(len(self.episodes)))
@@ -304,11 +304,11 @@ class World:
         """The coordinator reads some of what has come."""
         n = self.rng.randint(0, 5)
         for offset in range(self.n_read, min(self.n_read + n, len(self.stream))):
-            decisions.absorb_ending(self.memory, self.stream[offset], offset)
-            self.memory.stream_offset = offset + 1
+            decisions.absorb_ending(self.state, self.stream[offset], offset)
+            self.state.rollouts.stream_offset = offset + 1
             self.n_read = offset + 1
         for _ in range(min(n, len(self.answers))):
-            decisions.absorb_answer(self.memory, self.answers.pop(0))
+            decisions.absorb_answer(self.state, self.answers.pop(0))
         self.decide()
 
     def move(self) -> None:
@@ -316,16 +316,16 @@ class World:
         moves = (self.finish_episode, self.finish_episode, self.train, self.read_mail)
         self.rng.choice(moves)()
 
-    def drive(self, chaos: float) -> Memory:
+    def drive(self, chaos: float) -> CoordinatorState:
         """Move until the run is over."""
         self.decide()
         for _ in range(MOST_MOVES):
-            if self.memory.is_over:
-                return self.memory
+            if self.state.is_over:
+                return self.state
             if self.rng.random() < chaos:
                 self.rng.choice((self.load, self.kill_trainer, self.lose_episode))()
             self.move()
-        raise AssertionError(f"not over after {MOST_MOVES} moves: {self.memory.progress}")
+        raise AssertionError(f"not over after {MOST_MOVES} moves: {self.state}")
 
     @property
     def trained_episodes(self) -> Counter[int]:
@@ -365,8 +365,8 @@ class ReplayWorld(World):
 
     @property
     def source(self) -> Recorded:
-        assert isinstance(self.memory.source, Recorded)
-        return self.memory.source
+        assert isinstance(self.state.source, Recorded)
+        return self.state.source
 
     def read_mail(self) -> None:
         """As its actor does it: one message, if one is wanted."""
@@ -374,8 +374,8 @@ class ReplayWorld(World):
         recording.end_offset = None if self.is_recorder_going else self._end()
         start = recording.read_from
         assert isinstance(start, int)
-        if self.source.wants_more(self.memory) and start < self.n_visible:
-            decisions.absorb_recorded(self.memory, [self.recorded[start]], start)
+        if self.source.wants_more(self.state) and start < self.n_visible:
+            decisions.absorb_recorded(self.state, [self.recorded[start]], start)
         super().read_mail()
 
     def _end(self) -> int | None:

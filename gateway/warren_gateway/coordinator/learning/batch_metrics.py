@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from warren_gateway.coordinator.rollouts.groups import Group
+from warren_gateway.coordinator.state.groups import Group
 from warren_schemas.episode import Completed, EpisodeEnded
 
 TRAINER_TAGS = {
@@ -84,19 +84,4 @@ def _sequences(items: list[EpisodeEnded]) -> dict[str, float]:
         "seq/truncated_frac": float(np.mean(truncated)),
         "episode/duration_s": float(np.mean([i.ended_s - i.started_s for i in items])),
         "time/rollout_s": max(i.ended_s for i in items) - min(i.started_s for i in items),
-    }
-
-
-def staleness(groups: Sequence[Group], version: int) -> dict[str, float]:
-    """Optimizer steps between sampling the groups and training on them at `version`."""
-    lags = [version - group.oldest_version for group in groups]
-    return {"stale/lag_mean": float(np.mean(lags)), "stale/lag_max": float(max(lags))}
-
-
-def recorded_versions(groups: Sequence[Group]) -> dict[str, float]:
-    """Versions of the recording policy that sampled the groups; of each group its oldest token's."""
-    versions = [group.oldest_version for group in groups]
-    return {
-        "replay/version_mean": float(np.mean(versions)),
-        "replay/version_min": float(min(versions)),
     }

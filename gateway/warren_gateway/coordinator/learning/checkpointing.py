@@ -9,64 +9,66 @@ last one that comes, so a save deletes none that is newer than what was known wh
 import numpy as np
 
 from warren_gateway.coordinator.learning.op_log import append
-from warren_gateway.coordinator.progress import CheckpointMark
-from warren_gateway.coordinator.resuming import landmark
-from warren_gateway.coordinator.state import Memory
+from warren_gateway.coordinator.learning.resuming import landmark
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.learning import CheckpointMark, LearningState
 from warren_schemas.config import CheckpointConfig
 from warren_schemas.events import Phase
 from warren_schemas.training import OpDone, OpResult, SaveState
 
 
-def checkpoint_if_due(memory: Memory) -> None:
+def checkpoint_if_due(state: CoordinatorState) -> None:
     """Append a checkpoint after every so many steps, if there is anything new to save."""
-    saved_op = max((mark.op for mark in memory.progress.checkpoints), default=0)
-    every = memory.config.checkpoint.every_steps
-    if memory.progress.n_consumed_steps % every == 0 and memory.last_op > saved_op:
-        _checkpoint(memory)
+    saved_op = max((mark.op for mark in state.learning.checkpoints), default=0)
+    every = state.config.checkpoint.every_steps
+    if state.learning.n_consumed_steps % every == 0 and state.learning.last_op > saved_op:
+        _checkpoint(state)
 
 
-def checkpoint_at_end(memory: Memory) -> None:
-    """Append the last checkpoint, unless this very step has one, or nothing was ever done."""
-    marks = memory.progress.checkpoints
-    if memory.last_op and not (marks and marks[-1].name == _name(memory)):
-        _checkpoint(memory)
+def checkpoint_at_end(state: CoordinatorState) -> None:
+    """Append the last checkpoint, once, unless this very step has one, or nothing was ever done."""
+    if state.learning.is_final_checkpoint_issued:
+        return
+    state.learning.is_final_checkpoint_issued = True
+    marks = state.learning.checkpoints
+    if state.learning.last_op and not (marks and marks[-1].name == _name(state)):
+        _checkpoint(state)
 
 
-def is_saved(memory: Memory) -> bool:
+def is_saved(learning: LearningState) -> bool:
     """Whether the newest checkpoint is."""
-    marks = memory.progress.checkpoints
-    return not marks or memory.checkpoint_op >= marks[-1].op
+    marks = learning.checkpoints
+    return not marks or learning.checkpoint_op >= marks[-1].op
 
 
-def _checkpoint(memory: Memory) -> None:
-    progress = memory.progress
-    name, older = _name(memory), progress.checkpoints
-    keep = kept(older, memory.config.checkpoint) | _beginnings(memory)
-    note = landmark(memory) if memory.source.is_live else None  # a replay is begun anew
-    op = append(memory, SaveState(name=name, keep=tuple(sorted(keep)), note=note))
-    rewards = progress.recent_rewards
+def _checkpoint(state: CoordinatorState) -> None:
+    name, older = _name(state), state.learning.checkpoints
+    keep = kept(older, state.config.checkpoint) | _beginnings(state)
+    note = landmark(state) if state.source.is_live else None  # a replay is begun anew
+    op = append(state, SaveState(name=name, keep=tuple(sorted(keep)), note=note))
+    rewards = state.learning.recent_rewards
     mark = CheckpointMark(
         name=name,
         op=op,
-        version=progress.version_issued,
-        step=progress.n_trained_steps,
+        version=state.learning.version_issued,
+        step=state.learning.n_trained_steps,
         reward=float(np.mean(rewards)) if rewards else None,
         drops=[mark.name for mark in older if mark.name not in keep],
     )
-    progress.checkpoints = [*(mark for mark in older if mark.name in keep), mark]
+    state.learning.checkpoints = [*(mark for mark in older if mark.name in keep), mark]
 
 
-def _beginnings(memory: Memory) -> set[str]:
+def _beginnings(state: CoordinatorState) -> set[str]:
     """The names of the one that is known and of those on their way, whose answers are yet to come."""
-    marks = memory.progress.checkpoints
-    return {mark.name for mark in marks if mark.op >= memory.checkpoint_op}
+    marks = state.learning.checkpoints
+    return {mark.name for mark in marks if mark.op >= state.learning.checkpoint_op}
 
 
-def _name(memory: Memory) -> str:
+def _name(state: CoordinatorState) -> str:
     """The step it is made after; steps of a model only rise, so no two of its checkpoints share one."""
-    if memory.stage.phase is Phase.SFT:
-        return f"sft-{memory.progress.n_consumed_steps:06d}"
-    return f"step-{memory.progress.n_trained_steps:06d}"
+    if state.stage.phase is Phase.SFT:
+        return f"sft-{state.learning.n_consumed_steps:06d}"
+    return f"step-{state.learning.n_trained_steps:06d}"
 
 
 def kept(older: list[CheckpointMark], config: CheckpointConfig) -> set[str]:
@@ -79,18 +81,18 @@ def kept(older: list[CheckpointMark], config: CheckpointConfig) -> set[str]:
     return names | {mark.name for mark in best[: config.keep_best]}
 
 
-def note_saved(memory: Memory, answer: OpResult) -> None:
+def note_saved(state: CoordinatorState, answer: OpResult) -> None:
     """List the checkpoint that an answer tells of, and no longer those that it replaced."""
     outcome = answer.outcome
     if not isinstance(outcome, OpDone) or outcome.checkpoint_url is None:
         return
-    for mark in memory.progress.checkpoints:
+    for mark in state.learning.checkpoints:
         if mark.op != answer.number:
             continue
-        memory.change.forgotten |= set(mark.drops)
-        memory.change.saved.append(
+        state.change.deleted |= set(mark.drops)
+        state.change.saved.append(
             {
-                "model_id": memory.model,
+                "model_id": state.model,
                 "name": mark.name,
                 "op": mark.op,
                 "version": mark.version,
@@ -98,6 +100,6 @@ def note_saved(memory: Memory, answer: OpResult) -> None:
                 "reward": mark.reward,
                 "url": outcome.checkpoint_url,
                 "size_bytes": outcome.checkpoint_bytes,
-                "created_s": memory.now_s,
+                "created_s": state.now_s,
             }
         )

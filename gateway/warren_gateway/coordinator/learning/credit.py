@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from warren_gateway.coordinator.learning.advantages import Floats, advantages
 from warren_gateway.coordinator.learning.batches import Datum
-from warren_gateway.coordinator.rollouts.groups import Group
+from warren_gateway.coordinator.state.groups import Group
 from warren_schemas.config import AlgorithmConfig, TurnCredit
 from warren_schemas.episode import Completed, EpisodeEnded
 from warren_schemas.transcript import Tokens, Transcript

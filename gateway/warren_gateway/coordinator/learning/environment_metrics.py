@@ -1,91 +1,26 @@
-"""Statistics of every environment of a run: of one step or evaluation, and of all steps so far.
+"""Statistics of every environment of a run: of one step, and of all steps so far.
 
-    env/METRIC                  mean over the step's episodes (env/NAME/METRIC in a run of several)
-    reward/env/NAME             the same of the reward, in a run of several
-    env_total/NAME/episodes     episodes that were trained on so far
-    env_total/NAME/reward       mean over them; so `turns`, `truncated`, and every METRIC
-
-Invariant: the sums are part of the run's progress, so they go on where another coordinator left off.
+Invariant: the sums are stored with every change, so they go on where another coordinator left off.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
 
-from warren_gateway.coordinator.rollouts.groups import Group
-from warren_gateway.coordinator.state import Memory
-from warren_schemas.episode import Completed, EpisodeEnded
+from warren_gateway.coordinator.rollouts.by_environment import (
+    add,
+    environment_sums,
+    environment_tags,
+    means,
+)
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.groups import Group
 
-Pairs = list[tuple[EpisodeEnded, Completed]]
-Sums = dict[str, dict[str, float]]
-"""By environment and by what is summed up, `EPISODES` among it."""
 
-EPISODES = "episodes"
-
-
-def environment_metrics(memory: Memory, groups: Sequence[Group]) -> dict[str, float]:
+def environment_metrics(state: CoordinatorState, groups: Sequence[Group]) -> dict[str, float]:
     """The tags of a step, which is counted in the run's totals."""
     by_environment = environment_sums(groups)
-    tags = environment_tags(memory, by_environment)
-    totals = memory.progress.environment_totals
+    tags = environment_tags(state.config.environments, by_environment)
+    totals = state.learning.environment_totals
     add(totals, by_environment)
     for name in by_environment:
-        tags |= {f"env_total/{name}/{what}": mean for what, mean in _means(totals[name]).items()}
+        tags |= {f"env_total/{name}/{what}": mean for what, mean in means(totals[name]).items()}
     return tags
-
-
-def environment_sums(groups: Sequence[Group]) -> Sums:
-    """By environment, sums over the episodes of the groups."""
-    return {name: _sums(pairs) for name, pairs in _by_environment(groups).items()}
-
-
-def add(totals: Sums, more: Sums) -> None:
-    """Add `more` to the totals, in place."""
-    for name, sums in more.items():
-        mine = totals.setdefault(name, {})
-        for what, value in sums.items():
-            mine[what] = mine.get(what, 0.0) + value
-
-
-def environment_tags(memory: Memory, by_environment: Sums) -> dict[str, float]:
-    """Means over the episodes of each environment."""
-    is_one = len({environment.name for environment in memory.config.environments}) == 1
-    tags: dict[str, float] = {}
-    for name, sums in by_environment.items():
-        tags |= _tags(name, sums, is_one=is_one)
-    return tags
-
-
-def _by_environment(groups: Sequence[Group]) -> dict[str, Pairs]:
-    pairs: dict[str, Pairs] = defaultdict(list)
-    for group in groups:
-        for item, outcome in group.completed:
-            pairs[item.spec.environment].append((item, outcome))
-    return pairs
-
-
-def _sums(pairs: Pairs) -> dict[str, float]:
-    """Of what the environment reports, and of what every episode has, which goes before it."""
-    sums: dict[str, float] = defaultdict(float)
-    for item, outcome in pairs:
-        for name, value in outcome.metrics.items():
-            sums[f"metric:{name}"] += value
-        sums["reward"] += outcome.reward
-        sums["turns"] += len(item.transcript.turns)
-        sums["truncated"] += outcome.truncated
-    return {**sums, EPISODES: float(len(pairs))}
-
-
-def _tags(name: str, sums: dict[str, float], *, is_one: bool) -> dict[str, float]:
-    prefix = "env" if is_one else f"env/{name}"
-    n = sums[EPISODES]
-    metrics = {k.removeprefix("metric:"): v / n for k, v in sums.items() if k.startswith("metric:")}
-    tags = {f"{prefix}/{metric}": value for metric, value in metrics.items()}
-    return tags if is_one else {**tags, f"reward/env/{name}": sums["reward"] / n}
-
-
-def _means(totals: dict[str, float]) -> dict[str, float]:
-    n = totals[EPISODES]
-    means = {what: value / n for what, value in totals.items() if what != EPISODES}
-    reported = {k.removeprefix("metric:"): v for k, v in means.items() if k.startswith("metric:")}
-    own = {k: v for k, v in means.items() if not k.startswith("metric:")}
-    return {**reported, **own, EPISODES: n}

@@ -5,63 +5,76 @@ only from the lease in force; answers are taken in the order of their numbers.
 """
 
 from warren_broker.topology import train
-from warren_gateway.coordinator.change import op_row
-from warren_gateway.coordinator.state import Memory
+from warren_gateway.coordinator.state.change import op_row
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.learning import LearningState
 from warren_schemas.envelope import Envelope
 from warren_schemas.training import Op, OpBody, OpDone, OpFailed, OpResult
 
 
-def append(memory: Memory, body: OpBody) -> int:
+def append(state: CoordinatorState, body: OpBody) -> int:
     """Add an op to the log and send it to whoever holds the lease; its number."""
-    memory.last_op += 1
-    memory.change.model["last_op"] = memory.last_op
+    state.learning.last_op += 1
+    state.change.model["last_op"] = state.learning.last_op
     op = Op(
-        envelope=Envelope(run=memory.run),
-        model=memory.model,
-        epoch=max(1, memory.lease.epoch),
-        number=memory.last_op,
+        envelope=Envelope(run=state.run),
+        model=state.model,
+        epoch=max(1, state.lease.epoch),
+        number=state.learning.last_op,
         body=body,
     )
-    memory.change.ops.append(op_row(memory.model, op.number, body.kind, op))
-    if memory.lease.holder is not None:
-        memory.change.send(train(memory.model, memory.lease.epoch), op)
+    state.change.ops.append(op_row(state.model, op.number, body.kind, op))
+    if state.lease.holder is not None:
+        state.change.send(train(state.model, state.lease.epoch), op)
     return op.number
 
 
-def take_answer(memory: Memory, result: OpResult) -> list[OpResult]:
+def take_answer(state: CoordinatorState, result: OpResult) -> list[OpResult]:
     """Note an answer; all answers that are now in order, oldest first."""
-    if result.epoch != memory.lease.epoch or result.number <= memory.done_op:
+    if result.epoch != state.lease.epoch or result.number <= state.learning.done_op:
         return []
-    memory.early_answers[result.number] = result
+    state.learning.early_answers[result.number] = result
     in_order: list[OpResult] = []
-    while answer := memory.early_answers.pop(memory.done_op + 1, None):
-        memory.done_op += 1
-        memory.answered_op = max(memory.answered_op, memory.done_op)
-        _record(memory, answer)
+    while answer := state.learning.early_answers.pop(state.learning.done_op + 1, None):
+        state.learning.done_op += 1
+        state.learning.answered_op = max(state.learning.answered_op, state.learning.done_op)
+        _record(state, answer)
         in_order.append(answer)
     return in_order
 
 
-def _record(memory: Memory, result: OpResult) -> None:
+def rewind(learning: LearningState) -> None:
+    """A new holder begins at the checkpoint, and answers every op after it again."""
+    learning.done_op = learning.checkpoint_op
+    learning.early_answers.clear()
+    for pending in learning.pending:
+        if pending.first_op > learning.checkpoint_op:
+            pending.answers.clear()
+
+
+def _record(state: CoordinatorState, result: OpResult) -> None:
     outcome = result.outcome
-    memory.change.model["done_op"] = result.number
+    state.change.model["done_op"] = result.number
     if isinstance(outcome, OpFailed):
-        memory.change.answers[result.number] = outcome.model_dump()
+        state.change.answers[result.number] = outcome.model_dump()
         return
-    memory.change.answers[result.number] = {"status": "done", "metrics": outcome.metrics}
-    memory.change.model["version"] = outcome.version
-    _record_policy(memory, outcome)
+    state.change.answers[result.number] = {"status": "done", "metrics": outcome.metrics}
+    state.change.model["version"] = outcome.version
+    _record_policy(state, outcome)
     if outcome.checkpoint_url is not None:
-        memory.checkpoint_op, memory.checkpoint_url = result.number, outcome.checkpoint_url
-        memory.change.model |= {
+        state.learning.checkpoint_op, state.learning.checkpoint_url = (
+            result.number,
+            outcome.checkpoint_url,
+        )
+        state.change.model |= {
             "checkpoint_op": result.number,
             "checkpoint_url": outcome.checkpoint_url,
         }
-        memory.change.prune_ops_to = result.number
+        state.change.prune_ops_to = result.number
 
 
-def _record_policy(memory: Memory, outcome: OpDone) -> None:
+def _record_policy(state: CoordinatorState, outcome: OpDone) -> None:
     policy = outcome.policy
-    if policy is not None and policy.version >= memory.policy_version:
-        memory.policy_version, memory.policy_url = policy.version, policy.url
-        memory.change.model |= {"policy_version": policy.version, "policy_url": policy.url}
+    if policy is not None and policy.version >= state.learning.policy_version:
+        state.learning.policy_version, state.learning.policy_url = policy.version, policy.url
+        state.change.model |= {"policy_version": policy.version, "policy_url": policy.url}

@@ -8,33 +8,32 @@ import numpy as np
 
 from warren_gateway.coordinator.learning.batches import Datum
 from warren_gateway.coordinator.learning.steps import Objective, take_step
-from warren_gateway.coordinator.state import Memory
+from warren_gateway.coordinator.rollouts import completed
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_schemas.config import CrossEntropyLoss, SftConfig
 from warren_schemas.episode import EpisodePurpose
 
 STEPS_AHEAD = 8
-"""Batches of demonstrations in the air; they do not depend on the policy."""
+"""Batches of demonstrations in flight; they do not depend on the policy."""
 RISE_STEPS = 20
 FLOOR = 0.1
 
 
-def advance(memory: Memory, sft: SftConfig) -> None:
-    progress = memory.progress
-    while memory.has_batch and _steps_left(memory, sft):
-        _take_step(memory, sft)
-    ahead = (progress.n_published_steps + STEPS_AHEAD) * sft.episodes_per_step
-    wanted = min(ahead, sft.steps * sft.episodes_per_step) - progress.n_admitted
-    memory.source.request(memory, EpisodePurpose.DEMONSTRATE, wanted, n_members=1)
+def advance(state: CoordinatorState, sft: SftConfig) -> None:
+    while state.has_batch and _steps_left(state, sft):
+        _take_step(state, sft)
+    ahead = (state.learning.n_published_steps + STEPS_AHEAD) * sft.episodes_per_step
+    wanted = min(ahead, sft.steps * sft.episodes_per_step) - state.rollouts.n_admitted
+    state.source.request(state, EpisodePurpose.DEMONSTRATE, wanted, n_members=1)
 
 
-def _steps_left(memory: Memory, sft: SftConfig) -> int:
-    return max(0, sft.steps - memory.progress.n_consumed_steps)
+def _steps_left(state: CoordinatorState, sft: SftConfig) -> int:
+    return max(0, sft.steps - state.learning.n_consumed_steps)
 
 
-def _take_step(memory: Memory, sft: SftConfig) -> None:
-    step = memory.progress.n_consumed_steps
-    groups = memory.ready[: sft.episodes_per_step]
-    del memory.ready[: sft.episodes_per_step]
+def _take_step(state: CoordinatorState, sft: SftConfig) -> None:
+    step = state.learning.n_consumed_steps
+    groups = completed.take_batch(state.rollouts, sft.episodes_per_step)
     items = [item for group in groups for item, _ in group.completed]
     sequences = [item.transcript.tokens for item in items]
     n_tokens = sum(tokens.n_sampled for tokens in sequences)
@@ -42,12 +41,12 @@ def _take_step(memory: Memory, sft: SftConfig) -> None:
     data = [Datum(tokens, tokens.mask_T * share) for tokens in sequences]
     rate = min(1.0, (step + 1) / RISE_STEPS) * max(FLOOR, 1 - step / sft.steps)
     for group in groups:
-        memory.source.close(memory, group, "trained")
+        state.source.close(state, group, "trained")
     take_step(
-        memory,
+        state,
         data if n_tokens else [],
         Objective(CrossEntropyLoss()),
         learning_rate=sft.learning_rate * rate,
-        publish=_steps_left(memory, sft) == 1,
+        publish=_steps_left(state, sft) == 1,
         metrics={},
     )

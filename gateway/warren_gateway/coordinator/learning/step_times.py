@@ -4,8 +4,8 @@ Its parts follow each other and add up to `time/step_s`: waiting for a batch, th
 policy, writing a checkpoint. What is told here changes no decision.
 """
 
-from warren_gateway.coordinator.progress import PendingStep
-from warren_gateway.coordinator.state import Memory
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.learning import PendingStep
 from warren_schemas.training import OpDone
 
 
@@ -17,14 +17,14 @@ def note(pending: PendingStep, outcome: OpDone, now_s: float) -> None:
         pending.policy_s = now_s
 
 
-def start_clock(memory: Memory) -> None:
+def start_clock(state: CoordinatorState) -> None:
     """A stage begins: its first step is counted from here."""
-    memory.rate_mark = (memory.now_s, memory.progress.n_episodes, memory.progress.n_tokens)
+    state.learning.rate_mark = (state.now_s, state.rollouts.n_episodes, state.rollouts.n_tokens)
 
 
-def times(memory: Memory, pending: PendingStep) -> dict[str, float]:
+def times(state: CoordinatorState, pending: PendingStep) -> dict[str, float]:
     """The times of a step that is published now; nothing where the step before is not known."""
-    before_s, end_s = memory.rate_mark[0], memory.now_s
+    before_s, end_s = state.learning.rate_mark[0], state.now_s
     if before_s == 0.0:
         return {}
     begun_s = max(before_s, pending.batched_s)

@@ -11,9 +11,9 @@ from warren_gateway.coordinator.learning.batch_metrics import trainer_metrics
 from warren_gateway.coordinator.learning.batches import Datum, by_temperature, token_batches
 from warren_gateway.coordinator.learning.checkpointing import checkpoint_if_due
 from warren_gateway.coordinator.learning.op_log import append
-from warren_gateway.coordinator.progress import PendingStep
 from warren_gateway.coordinator.rollouts import failure_limits
-from warren_gateway.coordinator.state import Memory
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.learning import PendingStep
 from warren_schemas.config import AlgorithmConfig, Critic, DroLoss, KlPenalty, Loss
 from warren_schemas.events import Phase, StepCompleted
 from warren_schemas.training import (
@@ -65,7 +65,7 @@ def _critic_term(critic: Critic, divisor: int) -> CriticTerm:
 
 
 def take_step(
-    memory: Memory,
+    state: CoordinatorState,
     data: Sequence[Datum],
     objective: Objective,
     *,
@@ -74,32 +74,32 @@ def take_step(
     metrics: dict[str, float],
 ) -> None:
     """Append the ops of one step; a step without data has none and changes no version."""
-    first_op = memory.last_op + 1
+    first_op = state.learning.last_op + 1
     if data:
-        _append_update(memory, data, objective, learning_rate)
+        _append_update(state, data, objective, learning_rate)
         metrics = {**metrics, "policy/learning_rate": learning_rate}
         if publish:
-            append(memory, PublishPolicy())
-    memory.progress.n_consumed_steps += 1
-    if memory.stage.phase is Phase.TRAINING:
-        memory.progress.n_trained_steps = memory.progress.n_consumed_steps
-    checkpoint_if_due(memory)
-    memory.progress.pending.append(
+            append(state, PublishPolicy())
+    state.learning.n_consumed_steps += 1
+    if state.stage.phase is Phase.TRAINING:
+        state.learning.n_trained_steps = state.learning.n_consumed_steps
+    checkpoint_if_due(state)
+    state.learning.pending.append(
         PendingStep(
-            step=memory.progress.n_consumed_steps,
-            phase=memory.stage.phase,
-            version=memory.progress.version_issued,
-            n_updates=memory.progress.n_updates,
+            step=state.learning.n_consumed_steps,
+            phase=state.stage.phase,
+            version=state.learning.version_issued,
+            n_updates=state.learning.n_updates,
             first_op=first_op,
-            last_op=memory.last_op if data else 0,
+            last_op=state.learning.last_op if data else 0,
             metrics=metrics,
-            batched_s=memory.now_s,
+            batched_s=state.now_s,
         )
     )
 
 
 def _append_update(
-    memory: Memory, data: Sequence[Datum], objective: Objective, learning_rate: float
+    state: CoordinatorState, data: Sequence[Datum], objective: Objective, learning_rate: float
 ) -> None:
     for temperature, part in by_temperature(data).items():
         for batch in token_batches(part):
@@ -112,10 +112,10 @@ def _append_update(
                 tis_cap=objective.tis_cap,
                 critic=objective.critic,
             )
-            append(memory, op)
-    optimizer = memory.config.optimizer
+            append(state, op)
+    optimizer = state.config.optimizer
     append(
-        memory,
+        state,
         OptimStep(
             learning_rate=learning_rate,
             beta1=optimizer.beta1,
@@ -125,81 +125,79 @@ def _append_update(
             clip_norm=optimizer.clip_norm,
         ),
     )
-    memory.progress.version_issued += 1
+    state.learning.version_issued += 1
 
 
-def note_answer(memory: Memory, answer: OpResult) -> None:
+def note_answer(state: CoordinatorState, answer: OpResult) -> None:
     """Keep the metrics of an answered op, when it was answered, and the policy that it published."""
-    outcome, progress = answer.outcome, memory.progress
+    outcome = answer.outcome
     if not isinstance(outcome, OpDone):
         return
-    if answer.number == progress.start_op and outcome.policy is not None:
-        _list_policy(memory, progress.n_steps_at_start, outcome.policy.version)
-    for pending in progress.pending:
+    if answer.number == state.learning.start_op and outcome.policy is not None:
+        _list_policy(state, state.learning.n_steps_at_start, outcome.policy.version)
+    for pending in state.learning.pending:
         if pending.first_op <= answer.number <= pending.last_op:
-            step_times.note(pending, outcome, memory.now_s)
+            step_times.note(pending, outcome, state.now_s)
             if outcome.metrics:
                 pending.answers.append(outcome.metrics)
             if outcome.policy is not None:
                 step = pending.step if pending.phase is Phase.TRAINING else 0
-                _list_policy(memory, step, outcome.policy.version)
+                _list_policy(state, step, outcome.policy.version)
 
 
-def _list_policy(memory: Memory, step: int, version: int) -> None:
+def _list_policy(state: CoordinatorState, step: int, version: int) -> None:
     """Once, however often the op is answered: a trainer that takes over applies it again."""
-    if not memory.policies or memory.policies[-1][1] < version:
-        memory.policies = [*memory.policies, (step, version)][-KEEP_POLICIES:]
-        memory.change.model["policies"] = memory.policies
+    if not state.learning.policies or state.learning.policies[-1][1] < version:
+        state.learning.policies = [*state.learning.policies, (step, version)][-KEEP_POLICIES:]
+        state.change.model["policies"] = state.learning.policies
 
 
-def settle(memory: Memory) -> bool:
+def settle(state: CoordinatorState) -> bool:
     """Publish every step whose ops are answered, in order; whether there was one."""
-    progress = memory.progress
-    n_before = progress.n_published_steps
-    while progress.pending and progress.pending[0].last_op <= memory.done_op:
-        pending = progress.pending.pop(0)
-        progress.n_published_steps += 1
-        show(memory)
+    n_before = state.learning.n_published_steps
+    while state.learning.pending and state.learning.pending[0].last_op <= state.learning.done_op:
+        pending = state.learning.pending.pop(0)
+        state.learning.n_published_steps += 1
+        show(state)
         metrics = {
             **pending.metrics,
             **trainer_metrics(pending.answers),
-            **memory.queue_depths,
-            **step_times.times(memory, pending),
-            **_rates(memory),
+            **state.observed.queue_depths,
+            **step_times.times(state, pending),
+            **_rates(state),
         }
-        memory.emit(
+        state.emit(
             StepCompleted(
                 phase=pending.phase,
                 step=pending.step,
-                n_steps=memory.stage.n_steps,
+                n_steps=state.stage.n_steps,
                 version=pending.version,
                 updates=pending.n_updates,
-                n_episodes=progress.n_episodes,
+                n_episodes=state.rollouts.n_episodes,
                 metrics=metrics,
             )
         )
         if "reward/mean" in metrics:
-            memory.change.run["reward"] = metrics["reward/mean"]
-    return progress.n_published_steps > n_before
+            state.change.run["reward"] = metrics["reward/mean"]
+    return state.learning.n_published_steps > n_before
 
 
-def show(memory: Memory) -> None:
+def show(state: CoordinatorState) -> None:
     """Steps of SFT and of reinforcement learning are shown apart."""
-    column = "sft_step" if memory.stage.phase is Phase.SFT else "step"
-    memory.change.run[column] = memory.progress.n_published_steps
+    column = "sft_step" if state.stage.phase is Phase.SFT else "step"
+    state.change.run[column] = state.learning.n_published_steps
 
 
-def _rates(memory: Memory) -> dict[str, float]:
+def _rates(state: CoordinatorState) -> dict[str, float]:
     """Episodes and tokens per second since the step before."""
-    progress = memory.progress
-    then_s, episodes, tokens = memory.rate_mark
-    memory.rate_mark = (memory.now_s, progress.n_episodes, progress.n_tokens)
-    elapsed_s = memory.now_s - then_s
+    then_s, episodes, tokens = state.learning.rate_mark
+    state.learning.rate_mark = (state.now_s, state.rollouts.n_episodes, state.rollouts.n_tokens)
+    elapsed_s = state.now_s - then_s
     if then_s == 0.0 or elapsed_s <= 0.0:
         return {}
     return {
-        "rollout/episodes_s": (progress.n_episodes - episodes) / elapsed_s,
-        "rollout/tokens_s": (progress.n_tokens - tokens) / elapsed_s,
-        "episode/failed_total": float(failure_limits.n_failed(memory)),
-        "stale/dropped_total": float(progress.n_stale_groups),
+        "rollout/episodes_s": (state.rollouts.n_episodes - episodes) / elapsed_s,
+        "rollout/tokens_s": (state.rollouts.n_tokens - tokens) / elapsed_s,
+        "episode/failed_total": float(failure_limits.n_failed(state.rollouts)),
+        "stale/dropped_total": float(state.rollouts.n_stale_groups),
     }

@@ -1,4 +1,4 @@
-"""Admission: how many groups may be in the air.
+"""Admission: how many groups may be in flight.
 
 Staleness is bounded by pacing: a group is admitted only while
 

@@ -9,14 +9,15 @@ from collections import Counter
 from typing import Any
 
 from warren_broker.topology import CANCELLATIONS, interact
-from warren_gateway.coordinator.rollouts import failure_limits, group_policy
-from warren_gateway.coordinator.rollouts.groups import Group, timed_out
+from warren_gateway.coordinator.rollouts import failure_limits, group_policy, tasks
 from warren_gateway.coordinator.rollouts.ownership import place, played_by
 from warren_gateway.coordinator.rollouts.starting import episode_s, policy, start_item
 from warren_gateway.coordinator.rollouts.trainable import as_trainable
-from warren_gateway.coordinator.state import Memory
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.groups import Group, timed_out
+from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_schemas.codec.wire import MAX_ITEMS
-from warren_schemas.config import EnvironmentConfig
+from warren_schemas.config import EnvironmentConfig, TrainConfig
 from warren_schemas.control import EpisodeCancelled
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import Completed, EpisodeEnded, EpisodePurpose, Failed
@@ -28,7 +29,7 @@ they are made, 0.2 ms for each."""
 
 
 def admit(
-    memory: Memory, purpose: EpisodePurpose, n_groups: int, n_members: int | None = None
+    state: CoordinatorState, purpose: EpisodePurpose, n_groups: int, n_members: int | None = None
 ) -> int:
     """Start up to this many groups, of `n_members` or what the config says; how many it were.
 
@@ -36,211 +37,197 @@ def admit(
     may, or as are its share of the env workers' places: weights stay exact, and the endings of
     episodes make room. Of many, the next decision, which follows at once, starts the next.
     """
-    in_flight = Counter[int]()
-    for group in memory.groups.values():
+    rollouts, in_flight = state.rollouts, Counter[int]()
+    for group in state.rollouts.groups.values():
         in_flight[group.environment] += group.n_missing
     for n_started in range(n_groups):
-        if memory.n_started_now >= MOST_AT_ONCE:
+        if state.rollouts.n_started_now >= MOST_AT_ONCE:
             return n_started
-        again = _task_again(memory, purpose)
-        environment = again[1] if again else _next_environment(memory, purpose)
-        size = n_members or group_size(memory, environment)
-        if not _has_room(memory, in_flight, environment, size):
+        environment = tasks.next_environment(rollouts, state.config.environments, purpose)
+        size = n_members or group_size(state.config, environment)
+        if not _has_room(state, in_flight, environment, size):
             return n_started
-        _admit(memory, purpose, environment, size)
+        _admit(state, purpose, environment, size)
         in_flight[environment] += size
     return n_groups
 
 
-def group_size(memory: Memory, environment: int) -> int:
+def group_size(config: TrainConfig, environment: int) -> int:
     """Episodes of one task that are compared with each other."""
-    own = memory.config.environments[environment].group_size
-    return own or memory.config.algorithm.group_size
+    return config.environments[environment].group_size or config.algorithm.group_size
 
 
-def _has_room(memory: Memory, in_flight: Counter[int], environment: int, n_members: int) -> bool:
+def _has_room(
+    state: CoordinatorState, in_flight: Counter[int], environment: int, n_members: int
+) -> bool:
     """A group always has room where nothing is in flight, or nothing would ever move."""
-    own = memory.config.environments[environment]
+    own = state.config.environments[environment]
     pairs = [
-        (in_flight.total(), memory.config.limits.in_flight),
+        (in_flight.total(), state.config.limits.in_flight),
         (in_flight[environment], own.max_in_flight),
     ]
-    return _has_place(memory, in_flight, own) and all(
+    return _has_place(state, in_flight, own) and all(
         limit is None or n_before == 0 or n_before + n_members <= limit for n_before, limit in pairs
     )
 
 
-def _has_place(memory: Memory, in_flight: Counter[int], of: EnvironmentConfig) -> bool:
+def _has_place(state: CoordinatorState, in_flight: Counter[int], of: EnvironmentConfig) -> bool:
     """Whether the run's share of this environment's places is not used up.
 
     A run may have several environments of one name, with settings of their own.
     """
 
     def where(environment: EnvironmentConfig) -> str:
-        return place(environment.name, played_by(environment, memory.owner))
+        return place(environment.name, played_by(environment, state.owner))
 
-    environments, share = memory.config.environments, memory.shares.get(where(of))
+    environments, share = state.config.environments, state.observed.shares.get(where(of))
     n = sum(n for i, n in in_flight.items() if where(environments[i]) == where(of))
     return share is None or n < max(share, 1)
 
 
-def _admit(memory: Memory, purpose: EpisodePurpose, environment: int, n_members: int) -> None:
+def _admit(
+    state: CoordinatorState, purpose: EpisodePurpose, environment: int, n_members: int
+) -> None:
     group = Group(
         id=new_group_id(),
-        number=memory.progress.next_group,
+        number=state.rollouts.next_group,
         purpose=purpose,
         environment=environment,
-        task_index=_take_task(memory, purpose, environment),
-        min_version=policy(memory, purpose).min_version,
-        deadline_s=memory.now_s + episode_s(memory, environment),
+        task_index=tasks.take(state.rollouts, purpose, environment),
+        min_version=policy(state, purpose).min_version,
+        deadline_s=state.now_s + episode_s(state.config, environment),
         attempts=[1] * n_members,
     )
-    memory.progress.next_group += 1
-    memory.groups[group.id] = group
-    memory.n_started_now += n_members
-    memory.change.admitted.append(group)
-    _start(memory, group, range(n_members))
+    state.rollouts.next_group += 1
+    state.rollouts.groups[group.id] = group
+    state.rollouts.n_started_now += n_members
+    state.change.admitted.append(group)
+    _start(state, group, range(n_members))
 
 
-def absorb(memory: Memory, item: EpisodeEnded, offset: int) -> Group | None:
+def absorb(state: CoordinatorState, item: EpisodeEnded, offset: int) -> Group | None:
     """Note the end of an episode; the group if that decides what becomes of it."""
-    group = memory.groups.get(item.spec.group)
+    group = state.rollouts.groups.get(item.spec.group)
     if group is None or not group.expects(item):
         return None
     item = as_trainable(item)
     if isinstance(item.outcome, Failed):
-        failure_limits.note_failures(memory, group.environment, item.outcome)
-    again = group.take(item, offset, max_attempts=group_policy.max_attempts(memory, group))
+        failure_limits.note_failures(state, group.environment, item.outcome)
+    again = group.take(item, offset, max_attempts=group_policy.max_attempts(state.config, group))
     if again:
-        _restart(memory, group, [item.spec.member])
-    return group if group_policy.is_decided(memory, group) else None
+        _restart(state, group, [item.spec.member])
+    return group if group_policy.is_decided(state.config, group) else None
 
 
-def expire(memory: Memory) -> list[Group]:
+def expire(state: CoordinatorState) -> list[Group]:
     """Start members again that are past their deadline; the groups that this decides."""
     decided: list[Group] = []
-    for group in memory.groups.values():
-        if group.is_complete or group.deadline_s > memory.now_s:
+    for group in state.rollouts.groups.values():
+        if group.is_complete or group.deadline_s > state.now_s:
             continue
-        failure = timed_out(episode_s(memory, group.environment))
-        n_attempts = group_policy.max_attempts(memory, group)
-        failure_limits.note_failures(memory, group.environment, failure, group.n_missing)
+        failure = timed_out(episode_s(state.config, group.environment))
+        n_attempts = group_policy.max_attempts(state.config, group)
+        failure_limits.note_failures(state, group.environment, failure, group.n_missing)
         again = [
             member
             for member in group.missing
             if group.fail(member, failure, max_attempts=n_attempts)
         ]
         if again:
-            _restart(memory, group, again)
-        if group_policy.is_decided(memory, group):
+            _restart(state, group, again)
+        if group_policy.is_decided(state.config, group):
             decided.append(group)
     return decided
 
 
-def reprieve(memory: Memory, grace_s: float) -> None:
+def begin_decision(rollouts: RolloutState) -> None:
+    """No new episode was started by it yet."""
+    rollouts.n_started_now = 0
+
+
+def note_read(rollouts: RolloutState, offset: int) -> None:
+    """This message of the run's stream was read."""
+    rollouts.stream_offset = max(rollouts.stream_offset, offset + 1)
+
+
+def begin_stage(rollouts: RolloutState, n_groups_done: int) -> None:
+    """Groups that another run has consumed of this stage count as admitted."""
+    rollouts.n_admitted = n_groups_done
+
+
+def start_all_again(rollouts: RolloutState, now_s: float) -> None:
+    """Nothing that was sent is left at the broker: every member is late."""
+    for group in rollouts.groups.values():
+        group.deadline_s = now_s
+
+
+def reprieve(rollouts: RolloutState, until_s: float) -> None:
     """Nobody looked for a while: endings that came meanwhile are not late, only unread."""
-    for group in memory.groups.values():
-        group.deadline_s = max(group.deadline_s, memory.now_s + grace_s)
+    for group in rollouts.groups.values():
+        group.deadline_s = max(group.deadline_s, until_s)
 
 
-def close(memory: Memory, group: Group, fate: str) -> None:
+def close(state: CoordinatorState, group: Group, fate: str) -> None:
     """The group needs nothing more; `fate` says what it was good for."""
-    del memory.groups[group.id]
-    _count(memory, group)
-    if not memory.is_over:  # the end of a run is told of as a whole
-        _cancel(memory, group)
-    memory.change.closed.append((group, outcomes(memory, group, fate)))
+    del state.rollouts.groups[group.id]
+    _count(state, group)
+    if not state.is_over:  # the end of a run is told of as a whole
+        _cancel(state, group)
+    state.change.closed.append((group, outcomes(state, group, fate)))
 
 
-def _cancel(memory: Memory, group: Group) -> None:
-    """Nobody needs the members that are still in the air."""
+def _cancel(state: CoordinatorState, group: Group) -> None:
+    """Nobody needs the members that are still in flight."""
     for member in group.missing:
         envelope = Envelope(
-            run=memory.run, episode=group.episode(member), attempt=group.attempts[member]
+            run=state.run, episode=group.episode(member), attempt=group.attempts[member]
         )
-        memory.change.send(CANCELLATIONS, EpisodeCancelled(envelope=envelope))
+        state.change.send(CANCELLATIONS, EpisodeCancelled(envelope=envelope))
 
 
-def outcomes(memory: Memory, group: Group, fate: str) -> list[dict[str, Any]]:
+def outcomes(state: CoordinatorState, group: Group, fate: str) -> list[dict[str, Any]]:
     """What became of each member, and in which step."""
-    step = _step(memory, fate)
+    step = _step(state, fate)
     fated = {"fate": fate} if step is None else {"fate": fate, "step": step}
     return [fated | _outcome(group, member) for member in range(group.n_members)]
 
 
-def _step(memory: Memory, fate: str) -> int | None:
+def _step(state: CoordinatorState, fate: str) -> int | None:
     """The step that a group is part of when it is closed; None for a group that is part of none."""
     if fate == "trained":
-        return memory.progress.n_consumed_steps + 1
-    evaluation = memory.progress.evaluation
+        return state.learning.n_consumed_steps + 1
+    evaluation = state.rollouts.evaluation
     return evaluation.step if fate == "evaluated" and evaluation is not None else None
 
 
-def next_deadline_s(memory: Memory) -> float | None:
-    open_groups = (g.deadline_s for g in memory.groups.values() if not g.is_complete)
+def next_deadline_s(rollouts: RolloutState) -> float | None:
+    open_groups = (g.deadline_s for g in rollouts.groups.values() if not g.is_complete)
     return min(open_groups, default=None)
 
 
-def _restart(memory: Memory, group: Group, members: list[int]) -> None:
-    group.deadline_s = memory.now_s + episode_s(memory, group.environment)
-    memory.change.restarted[group.id] = group
-    _start(memory, group, members)
+def _restart(state: CoordinatorState, group: Group, members: list[int]) -> None:
+    group.deadline_s = state.now_s + episode_s(state.config, group.environment)
+    state.change.restarted[group.id] = group
+    _start(state, group, members)
 
 
-def _start(memory: Memory, group: Group, members: "range | list[int]") -> None:
-    environment = memory.config.environments[group.environment]
-    items = [start_item(memory, group, environment, member) for member in members]
-    owner = played_by(environment, memory.owner)
+def _start(state: CoordinatorState, group: Group, members: "range | list[int]") -> None:
+    environment = state.config.environments[group.environment]
+    items = [start_item(state, group, environment, member) for member in members]
+    owner = played_by(environment, state.owner)
     queue = interact(environment.name, owner)
-    memory.change.send(queue, *items)
-    memory.change.message_sizes[queue] = memory.message_sizes.get(
+    state.change.send(queue, *items)
+    state.change.message_sizes[queue] = state.observed.message_sizes.get(
         place(environment.name, owner), MAX_ITEMS
     )
 
 
-def _cursor(purpose: EpisodePurpose, environment: int) -> str:
-    return f"{purpose}/{environment}"
-
-
-def _next_environment(memory: Memory, purpose: EpisodePurpose) -> int:
-    """The environment that is furthest behind its share."""
-    cursors = memory.progress.task_cursors
-    environments = memory.config.environments
-
-    def served(i: int) -> float:
-        return (cursors.get(_cursor(purpose, i), 0) + 1) / environments[i].weight
-
-    return min(range(len(environments)), key=served)
-
-
-def _take_task(memory: Memory, purpose: EpisodePurpose, environment: int) -> int:
-    if (again := _task_again(memory, purpose)) is not None:
-        memory.progress.tasks_again.remove(again)
-        return again[2]
-    cursors, key = memory.progress.task_cursors, _cursor(purpose, environment)
-    index = cursors.get(key, 0)
-    cursors[key] = index + 1
-    return index
-
-
-def _task_again(memory: Memory, purpose: EpisodePurpose) -> tuple[str, int, int] | None:
-    """A task that was in the air when the checkpoint was made that this run resumes from."""
-    waiting = memory.progress.tasks_again
-    return next((task for task in waiting if task[0] == purpose.value), None)
-
-
-def rewind_tasks(memory: Memory, purpose: EpisodePurpose) -> None:
-    """Begin again with the first task: every evaluation sees the same tasks."""
-    for environment in range(len(memory.config.environments)):
-        memory.progress.task_cursors.pop(_cursor(purpose, environment), None)
-
-
-def _count(memory: Memory, group: Group) -> None:
+def _count(state: CoordinatorState, group: Group) -> None:
     """Only once it is closed: the endings of open groups are read again after a takeover."""
-    memory.progress.n_episodes += len(group.completed)
-    memory.progress.n_failed_episodes += group.n_failed_attempts
+    state.rollouts.n_episodes += len(group.completed)
+    state.rollouts.n_failed_episodes += group.n_failed_attempts
     if group.purpose is not EpisodePurpose.DEMONSTRATE:
-        memory.progress.n_tokens += sum(
+        state.rollouts.n_tokens += sum(
             item.transcript.tokens.n_sampled for item, _ in group.completed
         )
 

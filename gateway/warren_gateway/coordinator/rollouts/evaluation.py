@@ -2,15 +2,15 @@
 
 from typing import Literal
 
-from warren_gateway.coordinator.learning.environment_metrics import (
+from warren_gateway.coordinator.rollouts import episodes, tasks
+from warren_gateway.coordinator.rollouts.by_environment import (
     add,
     environment_sums,
     environment_tags,
 )
-from warren_gateway.coordinator.progress import EvaluationProgress
-from warren_gateway.coordinator.rollouts import episodes
-from warren_gateway.coordinator.rollouts.groups import Group
-from warren_gateway.coordinator.state import Memory
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.groups import Group
+from warren_gateway.coordinator.state.rollouts import EvaluationProgress
 from warren_schemas.config import EvaluationConfig
 from warren_schemas.episode import EpisodePurpose
 from warren_schemas.events import EvaluationCompleted, WarningRaised
@@ -23,46 +23,46 @@ _WHEN = {
 
 
 def start(
-    memory: Memory, config: EvaluationConfig, when: Literal["before", "during", "after"]
+    state: CoordinatorState, config: EvaluationConfig, when: Literal["before", "during", "after"]
 ) -> None:
-    episodes.rewind_tasks(memory, EpisodePurpose.EVALUATE)
-    memory.progress.evaluation = EvaluationProgress(
+    tasks.rewind(state.rollouts, EpisodePurpose.EVALUATE, len(state.config.environments))
+    state.rollouts.evaluation = EvaluationProgress(
         when=when,
-        step=memory.progress.n_published_steps
+        step=state.learning.n_published_steps
         if when == "during"
-        else memory.progress.n_trained_steps,
-        version=memory.policy_version,
-        policy_url=memory.policy_url,
+        else state.learning.n_trained_steps,
+        version=state.learning.policy_version,
+        policy_url=state.learning.policy_url,
         n_episodes=config.episodes,
-        started_s=memory.now_s,
+        started_s=state.now_s,
     )
 
 
-def start_if_due(memory: Memory) -> None:
+def start_if_due(state: CoordinatorState) -> None:
     """Evaluate every so many steps, if the run says so and no evaluation is under way."""
-    config, step = memory.config.evaluation, memory.progress.n_published_steps
-    if config is None or config.every_steps is None or memory.progress.evaluation is not None:
+    config, step = state.config.evaluation, state.learning.n_published_steps
+    if config is None or config.every_steps is None or state.rollouts.evaluation is not None:
         return
-    due = step > 0 and step % config.every_steps == 0 and step < memory.stage.n_steps
-    if due and memory.progress.last_evaluated_step != step:
-        memory.progress.last_evaluated_step = step
-        start(memory, config, "during")
+    due = step > 0 and step % config.every_steps == 0 and step < state.stage.n_steps
+    if due and state.rollouts.last_evaluated_step != step:
+        state.rollouts.last_evaluated_step = step
+        start(state, config, "during")
 
 
-def advance(memory: Memory) -> None:
-    """Admit what may be in the air."""
-    evaluation = memory.progress.evaluation
+def advance(state: CoordinatorState) -> None:
+    """Admit what may be in flight."""
+    evaluation = state.rollouts.evaluation
     if evaluation is None:
         return
     left = evaluation.n_episodes - evaluation.n_admitted
     if left > 0:
-        evaluation.n_admitted += episodes.admit(memory, EpisodePurpose.EVALUATE, left, n_members=1)
+        evaluation.n_admitted += episodes.admit(state, EpisodePurpose.EVALUATE, left, n_members=1)
 
 
-def absorb(memory: Memory, group: Group) -> None:
+def absorb(state: CoordinatorState, group: Group) -> None:
     """Count a complete evaluation group; report when it was the last."""
-    evaluation = memory.progress.evaluation
-    episodes.close(memory, group, "evaluated")
+    evaluation = state.rollouts.evaluation
+    episodes.close(state, group, "evaluated")
     if evaluation is None:
         return
     outcomes = [outcome for _, outcome in group.completed]
@@ -72,28 +72,28 @@ def absorb(memory: Memory, group: Group) -> None:
     add(evaluation.environment_totals, environment_sums([group]))
     if not evaluation.is_done:
         return
-    memory.progress.evaluation = None
+    state.rollouts.evaluation = None
     if evaluation.n_ended:
-        _report(memory, evaluation)
+        _report(state, evaluation)
     else:
-        _report_nothing(memory, evaluation)
+        _report_nothing(state, evaluation)
 
 
-def _report_nothing(memory: Memory, evaluation: EvaluationProgress) -> None:
+def _report_nothing(state: CoordinatorState, evaluation: EvaluationProgress) -> None:
     message = (
         f"no episode of the evaluation {_WHEN[evaluation.when]} ended without failing: all"
         f" {evaluation.n_failed} failed, and it has no reward"
     )
-    memory.emit(WarningRaised(message=message))
+    state.emit(WarningRaised(message=message))
 
 
-def _report(memory: Memory, evaluation: EvaluationProgress) -> None:
+def _report(state: CoordinatorState, evaluation: EvaluationProgress) -> None:
     reward = evaluation.reward_sum / evaluation.n_ended
     if evaluation.when == "before":
-        memory.progress.reward_before = reward
+        state.rollouts.reward_before = reward
     elif evaluation.when == "after":
-        memory.progress.reward_after = reward
-    memory.emit(
+        state.rollouts.reward_after = reward
+    state.emit(
         EvaluationCompleted(
             when=evaluation.when,
             step=evaluation.step,
@@ -101,10 +101,10 @@ def _report(memory: Memory, evaluation: EvaluationProgress) -> None:
             n_episodes=evaluation.n_ended,
             reward_mean=reward,
             metrics={
-                **environment_tags(memory, evaluation.environment_totals),
+                **environment_tags(state.config.environments, evaluation.environment_totals),
                 "episodes": float(evaluation.n_ended),
                 "failed": float(evaluation.n_failed),
-                "duration_s": memory.now_s - evaluation.started_s,
+                "duration_s": state.now_s - evaluation.started_s,
             },
         )
     )

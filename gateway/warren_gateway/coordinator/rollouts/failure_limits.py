@@ -6,8 +6,10 @@ no episode of the run has completed, every failure of an environment counts as a
 whichever attempt it was. Workers that are missing or die are waited for and count for nothing here.
 """
 
-from warren_gateway.coordinator.rollouts.groups import Group
-from warren_gateway.coordinator.state import Memory
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.groups import Group
+from warren_gateway.coordinator.state.rollouts import RolloutState
+from warren_schemas.config import LimitsConfig, TrainConfig
 from warren_schemas.episode import Failed, FailureKind
 from warren_schemas.events import WarningRaised
 
@@ -25,56 +27,53 @@ _OF_ENVIRONMENTS = (
 )
 
 
-def note_failures(memory: Memory, environment: int, failure: Failed, n: int = 1) -> None:
+def note_failures(state: CoordinatorState, environment: int, failure: Failed, n: int = 1) -> None:
     """So many attempts have failed in this way."""
-    progress = memory.progress
-    if not progress.is_failure_told:
-        progress.is_failure_told = True
-        _tell_first(memory, environment, failure)
-    if failure.kind in _OF_ENVIRONMENTS and not _has_completed(memory):
-        progress.n_failures_at_first += n
-        progress.last_failure_at_first = failure.reason
+    if not state.rollouts.is_failure_told:
+        state.rollouts.is_failure_told = True
+        _tell_first(state, environment, failure)
+    if failure.kind in _OF_ENVIRONMENTS and not _has_completed(state.rollouts):
+        state.rollouts.n_failures_at_first += n
+        state.rollouts.last_failure_at_first = failure.reason
 
 
-def note_group(memory: Memory, group: Group) -> str | None:
+def note_group(rollouts: RolloutState, limits: LimitsConfig, group: Group) -> str | None:
     """A group is decided; the reason to end the run if this was one too many that came to nothing."""
-    progress = memory.progress
     if not group.failures or group.completed:
-        progress.n_failed_groups_in_a_row = 0
+        rollouts.n_failed_groups_in_a_row = 0
         return None
-    progress.n_failed_groups_in_a_row += 1
+    rollouts.n_failed_groups_in_a_row += 1
     last = next(reversed(group.failures.values()))
-    is_last = progress.n_failed_groups_in_a_row >= memory.config.limits.failed_groups
+    is_last = rollouts.n_failed_groups_in_a_row >= limits.failed_groups
     return _reason(last.reason) if is_last or _is_hopeless(last) else None
 
 
-def n_failed(memory: Memory) -> int:
+def n_failed(rollouts: RolloutState) -> int:
     """Episodes of the run that failed so far, each attempt by itself."""
-    in_the_air = sum(group.n_failed_attempts for group in memory.groups.values())
-    return memory.progress.n_failed_episodes + in_the_air
+    in_flight = sum(group.n_failed_attempts for group in rollouts.groups.values())
+    return rollouts.n_failed_episodes + in_flight
 
 
-def reason_to_end(memory: Memory) -> str | None:
+def reason_to_end(rollouts: RolloutState, config: TrainConfig) -> str | None:
     """Why to end a run of which no episode has completed."""
-    progress, config = memory.progress, memory.config
     most = config.limits.failed_groups * config.algorithm.group_size
-    if progress.n_failures_at_first < most or _has_completed(memory):
+    if rollouts.n_failures_at_first < most or _has_completed(rollouts):
         return None
-    return _reason(progress.last_failure_at_first)
+    return _reason(rollouts.last_failure_at_first)
 
 
-def _has_completed(memory: Memory) -> bool:
+def _has_completed(rollouts: RolloutState) -> bool:
     """Whether any episode of the run has; those of open groups are not in the totals yet."""
-    return memory.progress.n_episodes > 0 or any(g.ended for g in memory.groups.values())
+    return rollouts.n_episodes > 0 or any(g.ended for g in rollouts.groups.values())
 
 
-def _tell_first(memory: Memory, environment: int, failure: Failed) -> None:
-    name = memory.config.environments[environment].name
+def _tell_first(state: CoordinatorState, environment: int, failure: Failed) -> None:
+    name = state.config.environments[environment].name
     message = (
         f"an episode of {name} failed: {failure.reason}; the run goes on, and ends if"
-        f" {memory.config.limits.failed_groups} groups in a row come to nothing"
+        f" {state.config.limits.failed_groups} groups in a row come to nothing"
     )
-    memory.emit(WarningRaised(message=message))
+    state.emit(WarningRaised(message=message))
 
 
 def _is_hopeless(failure: Failed) -> bool:

@@ -1,8 +1,8 @@
-"""Fair shares: how many episodes of an environment a run may have in the air.
+"""Fair shares: how many episodes of an environment a run may have in flight.
 
 The live env workers have so many places for an environment (an owner's own ones have theirs, for his
 runs alone), and each run that plays it wants at most
-as many episodes in the air as its config allows. Places are shared evenly; what a run doesn't want
+as many episodes in flight as its config allows. Places are shared evenly; what a run doesn't want
 goes to the others (max-min fairness, Bertsekas and Gallager, Data Networks, section 6.5.2). A run alone
 has all of them.
 
@@ -36,7 +36,7 @@ MESSAGES_TO_EACH = 2
 """Messages of new episodes for every worker, at the least, when a run fills what it may have."""
 
 Wants = Mapping[str, int]
-"""Most episodes in the air, by `ownership.place`."""
+"""Most episodes in flight, by `ownership.place`."""
 
 
 class Shares:
@@ -47,7 +47,7 @@ class Shares:
         self.wants: Mapping[RunId, Wants] = {}
 
     def of(self, run: RunId) -> dict[str, int]:
-        """Episodes that this run may have in the air, by `ownership.place`."""
+        """Episodes that this run may have in flight, by `ownership.place`."""
         return {name: self._share(name) for name in self.wants.get(run, ())}
 
     def message_sizes_of(self, run: RunId) -> dict[str, int]:
@@ -104,7 +104,7 @@ def _wanted_by(run: Run) -> Wants:
 
 
 def wanted(config: TrainConfig, owner: str) -> Wants:
-    """Most episodes that the run may have in the air by its own config."""
+    """Most episodes that the run may have in flight by its own config."""
     if not isinstance(config.source, LiveSource):
         return {}
     algorithm = config.algorithm

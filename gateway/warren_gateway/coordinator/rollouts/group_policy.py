@@ -5,47 +5,46 @@ Evaluations and demonstrations have groups of one: they are always tried again. 
 `max_failed_members` and `episode_attempts` go before what the run says.
 """
 
-from warren_gateway.coordinator.rollouts.groups import Group
-from warren_gateway.coordinator.state import Memory
-from warren_schemas.config import AllMembers, Quorum, Retry
+from warren_gateway.coordinator.state.groups import Group
+from warren_schemas.config import AllMembers, Quorum, Retry, TrainConfig
 from warren_schemas.episode import EpisodePurpose
 
 LEAST_MEMBERS = 2
 """An episode can only be compared with another one."""
 
 
-def max_attempts(memory: Memory, group: Group) -> int:
+def max_attempts(config: TrainConfig, group: Group) -> int:
     """How often a member of this group is tried."""
-    own = memory.config.environments[group.environment].episode_attempts
+    own = config.environments[group.environment].episode_attempts
     if own is not None:
         return own
-    is_quorum = isinstance(memory.config.algorithm.groups, Quorum)
+    is_quorum = isinstance(config.algorithm.groups, Quorum)
     if is_quorum and group.purpose is EpisodePurpose.TRAIN:
         return 1
-    return memory.config.limits.episode_attempts
+    return config.limits.episode_attempts
 
 
-def is_decided(memory: Memory, group: Group) -> bool:
+def is_decided(config: TrainConfig, group: Group) -> bool:
     """Whether nothing that may still come changes what becomes of the group."""
-    return group.is_complete or _has_failed(memory, group)
+    return group.is_complete or _has_failed(config, group)
 
 
-def is_usable(memory: Memory, group: Group) -> bool:
+def is_usable(config: TrainConfig, group: Group) -> bool:
     """Whether a group that is decided can be trained on."""
     least = LEAST_MEMBERS if group.purpose is EpisodePurpose.TRAIN else 1
-    return len(group.completed) >= least and not _has_failed(memory, group)
+    return len(group.completed) >= least and not _has_failed(config, group)
 
 
-def _has_failed(memory: Memory, group: Group) -> bool:
+def _has_failed(config: TrainConfig, group: Group) -> bool:
     is_training = group.purpose is EpisodePurpose.TRAIN
-    return is_training and len(group.failures) > _most_failures(memory, group)
+    return is_training and len(group.failures) > _most_failures(config, group)
 
 
-def _most_failures(memory: Memory, group: Group) -> int:
-    own = memory.config.environments[group.environment].max_failed_members
+def _most_failures(config: TrainConfig, group: Group) -> int:
+    own = config.environments[group.environment].max_failed_members
     if own is not None:
         return own
-    match memory.config.algorithm.groups:
+    match config.algorithm.groups:
         case AllMembers():
             return 0
         case Quorum(max_failed_members=n_allowed):

@@ -10,7 +10,7 @@ Invariants
 - A member counts with its first completed attempt, or as failed once its attempts are used up; a
   group comes out with its last member, so groups come in the order in which they were completed.
 - A group of which a member never ended (its loss left no trace in the stream) is given up when
-  `most_open` others have begun after it; so memory is bounded.
+  `most_open` others have begun after it; so state is bounded.
 - What the run wrote after its end, at `end_offset` or behind, does not count.
 """
 
@@ -19,15 +19,15 @@ from dataclasses import dataclass, field
 
 from warren_broker.port import FromTime, StreamStart
 from warren_broker.topology import Stream
-from warren_gateway.coordinator.rollouts.groups import Group
 from warren_gateway.coordinator.rollouts.trainable import as_trainable
+from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.position import Position
 from warren_schemas.config import Quorum, TrainConfig
 from warren_schemas.episode import EpisodeEnded, EpisodePurpose
 from warren_schemas.ids import GroupId, RunId
 
 SLACK = 64
-"""Groups that may be open beyond those that the run can have had in the air."""
+"""Groups that may be open beyond those that the run can have had in flight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Terms:
     @classmethod
     def of(cls, config: TrainConfig) -> "Terms":
         algorithm = config.algorithm
-        in_the_air = (algorithm.max_staleness + 1) * algorithm.groups_per_step
+        in_flight = (algorithm.max_staleness + 1) * algorithm.groups_per_step
         return cls(
             group_sizes={e.name: e.group_size or algorithm.group_size for e in config.environments},
             attempts={
@@ -51,7 +51,7 @@ class Terms:
                 for e in config.environments
                 for purpose in EpisodePurpose
             },
-            most_open=4 * in_the_air + SLACK,
+            most_open=4 * in_flight + SLACK,
         )
 
 

@@ -1,4 +1,4 @@
-"""The player of a recording: reads another run's stream for the actor of a replay.
+"""The reader of a recording: follows another run's stream for the actor of a replay.
 
 It hands over one message at a time, when the actor asks, so that a replay holds no more of a
 recording than the next step needs; and it tells when the run that recorded it may have ended.

@@ -1,83 +1,26 @@
 """Where the complete groups of a run come from: live episodes, or the recording of another run.
 
-Training and SFT take batches of groups from `memory.ready` and don't ask where they come from.
+Training and SFT take batches of groups from `state.rollouts.ready` and don't ask where they come from.
 What differs is here: how more of them are asked for, when there will be no more, what is too old to
 be trained on, and how a group is put away. Evaluation is always live.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Sequence
 
-from warren_gateway.coordinator.learning.batch_metrics import recorded_versions, staleness
-from warren_gateway.coordinator.rollouts import episodes
-from warren_gateway.coordinator.rollouts.groups import Group
+from warren_gateway.coordinator.rollouts import episodes, group_policy
 from warren_gateway.coordinator.rollouts.recording import Recording
+from warren_gateway.coordinator.rollouts.versions import recorded_versions, staleness
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.groups import Group
 from warren_schemas.episode import EpisodeEnded, EpisodePurpose
 from warren_schemas.events import Phase
 from warren_schemas.training import is_full
-
-if TYPE_CHECKING:
-    from warren_gateway.coordinator.state import Memory
 
 STEPS_AHEAD = 4
 """Steps of a replay whose ops may be unanswered: reading is faster than training."""
 SILENCE_S = 60.0
 """A recording that is known to go on, and does not come for this long, is no longer there."""
-
-
-class Source(Protocol):
-    @property
-    def is_live(self) -> bool: ...
-    def request(
-        self, memory: "Memory", purpose: EpisodePurpose, n_groups: int, n_members: int | None = None
-    ) -> None:
-        """Ask for this many groups more, of `n_members` or what the config says."""
-        ...
-
-    def resume_offset(self, memory: "Memory") -> int | None:
-        """Where in a recording another coordinator must read on; None where there is none."""
-        ...
-
-    def enter(self, memory: "Memory") -> None:
-        """A stage has begun."""
-        ...
-
-    def leave(self, memory: "Memory") -> None:
-        """A stage, or the run, is over: what waits for it is of no use."""
-        ...
-
-    def can_step(self, memory: "Memory") -> bool:
-        """Whether a batch that is there may be consumed now."""
-        ...
-
-    def is_dry(self, memory: "Memory") -> bool:
-        """Whether nothing more will come for this stage."""
-        ...
-
-    def is_stale(self, memory: "Memory", group: Group) -> bool:
-        """Whether the group is too old to be trained on."""
-        ...
-
-    def close(self, memory: "Memory", group: Group, fate: str) -> None:
-        """The group needs nothing more; `fate` says what it was good for."""
-        ...
-
-    def metrics(self, memory: "Memory", groups: Sequence[Group]) -> dict[str, float]:
-        """How far the batch is from the policy that is trained."""
-        ...
-
-    def failure(self, memory: "Memory") -> str | None:
-        """Why the run can't go on, where it can't."""
-        ...
-
-    def missing(self, memory: "Memory") -> str | None:
-        """What the run waits for, where nothing has come for long."""
-        ...
-
-    def next_check_s(self, memory: "Memory") -> float:
-        """When to ask for these again if nothing comes in."""
-        ...
 
 
 class Live:
@@ -86,44 +29,48 @@ class Live:
     is_live = True
 
     def request(
-        self, memory: "Memory", purpose: EpisodePurpose, n_groups: int, n_members: int | None = None
+        self,
+        state: CoordinatorState,
+        purpose: EpisodePurpose,
+        n_groups: int,
+        n_members: int | None = None,
     ) -> None:
         if n_groups > 0:
-            admitted = episodes.admit(memory, purpose, n_groups, n_members)
-            memory.progress.n_admitted += admitted
+            admitted = episodes.admit(state, purpose, n_groups, n_members)
+            state.rollouts.n_admitted += admitted
 
-    def resume_offset(self, memory: "Memory") -> int | None:
+    def resume_offset(self, state: CoordinatorState) -> int | None:
         return None
 
-    def enter(self, memory: "Memory") -> None:
+    def enter(self, state: CoordinatorState) -> None:
         """Nothing to do: episodes are asked for as the stage goes on."""
 
-    def leave(self, memory: "Memory") -> None:
-        memory.ready.clear()
+    def leave(self, state: CoordinatorState) -> None:
+        state.rollouts.ready.clear()
 
-    def can_step(self, memory: "Memory") -> bool:
+    def can_step(self, state: CoordinatorState) -> bool:
         return True
 
-    def is_dry(self, memory: "Memory") -> bool:
+    def is_dry(self, state: CoordinatorState) -> bool:
         return False
 
-    def is_stale(self, memory: "Memory", group: Group) -> bool:
-        lag = memory.progress.version_issued - group.oldest_version
-        return lag > memory.config.algorithm.max_staleness
+    def is_stale(self, state: CoordinatorState, group: Group) -> bool:
+        lag = state.learning.version_issued - group.oldest_version
+        return lag > state.config.algorithm.max_staleness
 
-    def close(self, memory: "Memory", group: Group, fate: str) -> None:
-        episodes.close(memory, group, fate)
+    def close(self, state: CoordinatorState, group: Group, fate: str) -> None:
+        episodes.close(state, group, fate)
 
-    def metrics(self, memory: "Memory", groups: Sequence[Group]) -> dict[str, float]:
-        return staleness(groups, memory.progress.version_issued)
+    def metrics(self, state: CoordinatorState, groups: Sequence[Group]) -> dict[str, float]:
+        return staleness(groups, state.learning.version_issued)
 
-    def failure(self, memory: "Memory") -> str | None:
+    def failure(self, state: CoordinatorState) -> str | None:
         return None
 
-    def missing(self, memory: "Memory") -> str | None:
+    def missing(self, state: CoordinatorState) -> str | None:
         return None
 
-    def next_check_s(self, memory: "Memory") -> float:
+    def next_check_s(self, state: CoordinatorState) -> float:
         return math.inf
 
 
@@ -140,119 +87,118 @@ class Recorded:
         self._followed_s = now_s
         """When a recording that goes on was last known to grow, or not needed to."""
 
-    def read(
-        self, memory: "Memory", items: Sequence[EpisodeEnded], offset: int, is_usable: "IsUsable"
-    ) -> None:
+    def read(self, state: CoordinatorState, items: Sequence[EpisodeEnded], offset: int) -> None:
         """Take in one message of the recording."""
-        self._heard_s = self._followed_s = memory.now_s
+        self._heard_s = self._followed_s = state.now_s
         completed, given_up = self.recording.take(items, offset)
         for group in completed:
-            group.environment = _environment(memory, group)
-            if is_usable(memory, group):
+            group.environment = _environment(state, group)
+            if group_policy.is_usable(state.config, group):
                 self._later.append(group)
             else:
-                self.close(memory, group, "failed")
+                self.close(state, group, "failed")
         for group in given_up:
-            memory.change.replayed.append((group, episodes.outcomes(memory, group, "incomplete")))
-        self.enter(memory)
+            state.change.replayed.append((group, episodes.outcomes(state, group, "incomplete")))
+        self.enter(state)
 
-    def wants_more(self, memory: "Memory") -> bool:
+    def wants_more(self, state: CoordinatorState) -> bool:
         """Whether the next message should be read."""
         return (
-            memory.stage.phase in (Phase.SFT, Phase.TRAINING)
-            and not memory.is_over
-            and not self.is_dry(memory)
-            and len(memory.ready) < memory.groups_per_batch
+            state.stage.phase in (Phase.SFT, Phase.TRAINING)
+            and not state.is_over
+            and not self.is_dry(state)
+            and len(state.rollouts.ready) < state.groups_per_batch
         )
 
-    def resume_offset(self, memory: "Memory") -> int | None:
-        held = [*self.recording.open.values(), *self._later, *memory.ready]
+    def resume_offset(self, state: CoordinatorState) -> int | None:
+        held = [*self.recording.open.values(), *self._later, *state.rollouts.ready]
         offsets = [group.first_offset for group in held if group.first_offset is not None]
         return min(offsets, default=self.recording.next_offset)
 
     def request(
-        self, memory: "Memory", purpose: EpisodePurpose, n_groups: int, n_members: int | None = None
+        self,
+        state: CoordinatorState,
+        purpose: EpisodePurpose,
+        n_groups: int,
+        n_members: int | None = None,
     ) -> None:
         """Nothing to ask for: what was recorded comes as it is consumed."""
 
-    def enter(self, memory: "Memory") -> None:
+    def enter(self, state: CoordinatorState) -> None:
         """Give the stage its groups; demonstrations come before everything else or not at all."""
-        is_sft = memory.stage.phase is Phase.SFT
-        if not is_sft and memory.stage.phase is not Phase.TRAINING:
+        is_sft = state.stage.phase is Phase.SFT
+        if not is_sft and state.stage.phase is not Phase.TRAINING:
             return
         waiting, self._later = self._later, []
         for group in waiting:
             is_demonstration = group.purpose is EpisodePurpose.DEMONSTRATE
             if is_demonstration is is_sft:
-                memory.ready.append(group)
+                state.rollouts.ready.append(group)
             elif is_sft:
                 self._later.append(group)
             else:
-                self.close(memory, group, "abandoned")
+                self.close(state, group, "abandoned")
 
-    def leave(self, memory: "Memory") -> None:
-        for group in memory.ready:
-            self.close(memory, group, "abandoned")
-        memory.ready.clear()
+    def leave(self, state: CoordinatorState) -> None:
+        for group in state.rollouts.ready:
+            self.close(state, group, "abandoned")
+        state.rollouts.ready.clear()
 
-    def can_step(self, memory: "Memory") -> bool:
-        return len(memory.progress.pending) < STEPS_AHEAD
+    def can_step(self, state: CoordinatorState) -> bool:
+        return len(state.learning.pending) < STEPS_AHEAD
 
-    def is_dry(self, memory: "Memory") -> bool:
+    def is_dry(self, state: CoordinatorState) -> bool:
         return self.recording.is_read or bool(self._later)
 
-    def is_stale(self, memory: "Memory", group: Group) -> bool:
+    def is_stale(self, state: CoordinatorState, group: Group) -> bool:
         """Never: what was recorded is corrected for by its logprobs, however old it is."""
         return False
 
-    def close(self, memory: "Memory", group: Group, fate: str) -> None:
+    def close(self, state: CoordinatorState, group: Group, fate: str) -> None:
         self.recording.close(group)
-        memory.change.replayed.append((group, episodes.outcomes(memory, group, fate)))
+        state.change.replayed.append((group, episodes.outcomes(state, group, fate)))
         if fate == "trained":
-            memory.progress.n_episodes += len(group.completed)
-            memory.progress.n_tokens += sum(
+            state.rollouts.n_episodes += len(group.completed)
+            state.rollouts.n_tokens += sum(
                 item.transcript.tokens.n_sampled for item, _ in group.completed
             )
 
-    def metrics(self, memory: "Memory", groups: Sequence[Group]) -> dict[str, float]:
+    def metrics(self, state: CoordinatorState, groups: Sequence[Group]) -> dict[str, float]:
         return recorded_versions(groups)
 
-    def failure(self, memory: "Memory") -> str | None:
-        is_waiting = self.wants_more(memory) and self.recording.end_offset is not None
-        if not is_waiting or memory.is_broker_away:
-            self._heard_s = memory.now_s
-        if memory.now_s - self._heard_s <= SILENCE_S:
+    def failure(self, state: CoordinatorState) -> str | None:
+        is_waiting = self.wants_more(state) and self.recording.end_offset is not None
+        if not is_waiting or state.observed.is_broker_away:
+            self._heard_s = state.now_s
+        if state.now_s - self._heard_s <= SILENCE_S:
             return None
         return (
             f"the recording of {self.recording.run} can't be read from offset"
             f" {self.recording.next_offset or 0} on; it may be older than its retention"
         )
 
-    def missing(self, memory: "Memory") -> str | None:
-        if not self.wants_more(memory) or self.recording.end_offset is not None:
-            self._followed_s = memory.now_s
-        if memory.now_s - self._followed_s <= SILENCE_S:
+    def missing(self, state: CoordinatorState) -> str | None:
+        if not self.wants_more(state) or self.recording.end_offset is not None:
+            self._followed_s = state.now_s
+        if state.now_s - self._followed_s <= SILENCE_S:
             return None
-        more = memory.advice.more_room(memory.spec.base_model, is_full=is_full(memory.spec))
+        more = state.observed.advice.more_room(state.spec.base_model, is_full=is_full(state.spec))
         return (
             f"{self.recording.run}, which this replay follows, has not ended and records nothing; if it"
             f" waits for a trainer, {f'{more}, or ' if more else ''}cancel one of the two with:"
-            f" warren runs cancel {memory.run}"
+            f" warren runs cancel {state.run}"
         )
 
-    def next_check_s(self, memory: "Memory") -> float:
-        if not self.wants_more(memory):
+    def next_check_s(self, state: CoordinatorState) -> float:
+        if not self.wants_more(state):
             return math.inf
         is_over = self.recording.end_offset is not None
         due_s = (self._heard_s if is_over else self._followed_s) + SILENCE_S + 1.0
-        return due_s if is_over or due_s > memory.now_s else math.inf
+        return due_s if is_over or due_s > state.now_s else math.inf
 
 
-def _environment(memory: "Memory", group: Group) -> int:
+def _environment(state: CoordinatorState, group: Group) -> int:
     """Which of the replay's environments has the group's name; its rules for groups count."""
-    names = [environment.name for environment in memory.config.environments]
+    names = [environment.name for environment in state.config.environments]
     recorded = next((item.spec.environment for item in group.ended.values()), "")
     return names.index(recorded) if recorded in names else 0
-
-
-IsUsable = Callable[["Memory", Group], bool]

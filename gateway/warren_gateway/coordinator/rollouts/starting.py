@@ -5,10 +5,10 @@ Invariant: attempts of one member differ in number, deadline and policy version,
 
 import hashlib
 
-from warren_gateway.coordinator.rollouts.groups import Group
 from warren_gateway.coordinator.rollouts.ownership import played_by
-from warren_gateway.coordinator.state import Memory
-from warren_schemas.config import EnvironmentConfig, Sampling, SplitConfig
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.groups import Group
+from warren_schemas.config import EnvironmentConfig, Sampling, SplitConfig, TrainConfig
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import EpisodePurpose, EpisodeSpec, PolicyRef, StartEpisode, TaskRef
 
@@ -17,12 +17,12 @@ RECOVERIES = 3
 
 
 def start_item(
-    memory: Memory, group: Group, environment: EnvironmentConfig, member: int
+    state: CoordinatorState, group: Group, environment: EnvironmentConfig, member: int
 ) -> StartEpisode:
     """The message that starts this member's next attempt."""
     return StartEpisode(
         envelope=Envelope(
-            run=memory.run,
+            run=state.run,
             episode=group.episode(member),
             attempt=group.attempts[member],
             deadline_s=group.deadline_s,
@@ -32,58 +32,60 @@ def start_item(
             member=member,
             purpose=group.purpose,
             environment=environment.name,
-            owner=played_by(environment, memory.owner),
+            owner=played_by(environment, state.owner),
             environment_config=environment.config,
-            task=_task(memory, group, environment),
-            seed=_seed(memory.config.seed, group),
-            policy=policy(memory, group.purpose),
-            sampling=_sampling(memory, environment, group.purpose),
+            task=_task(state, group, environment),
+            seed=_seed(state.config.seed, group),
+            policy=policy(state, group.purpose),
+            sampling=_sampling(state, environment, group.purpose),
             max_turns=environment.max_turns,
             reward_rules=environment.reward_rules,
             tool_format=environment.tool_format,
-            secrets=tuple(dict.fromkeys((*memory.config.secrets, *environment.secrets))),
+            secrets=tuple(dict.fromkeys((*state.config.secrets, *environment.secrets))),
             n_recoveries_left=RECOVERIES if environment.recover == "replay" else 0,
         ),
     )
 
 
-def _task(memory: Memory, group: Group, environment: EnvironmentConfig) -> TaskRef:
+def _task(state: CoordinatorState, group: Group, environment: EnvironmentConfig) -> TaskRef:
     name = _split(environment, group.purpose)
     split = environment.splits.get(name, SplitConfig())
     return TaskRef(
         split=name,
         index=group.task_index,
-        order_seed=memory.config.seed,
+        order_seed=state.config.seed,
         shuffle=split.shuffle,
         num_samples=split.num_samples,
     )
 
 
-def episode_s(memory: Memory, environment: int) -> float:
+def episode_s(config: TrainConfig, environment: int) -> float:
     """How long an episode may take."""
-    return memory.config.environments[environment].episode_s or memory.config.limits.episode_s
+    return config.environments[environment].episode_s or config.limits.episode_s
 
 
-def policy(memory: Memory, purpose: EpisodePurpose) -> PolicyRef:
+def policy(state: CoordinatorState, purpose: EpisodePurpose) -> PolicyRef:
     """Which version plays."""
-    evaluation = memory.progress.evaluation
+    evaluation = state.rollouts.evaluation
     if purpose is EpisodePurpose.EVALUATE and evaluation is not None:
         version, url, pinned = evaluation.version, evaluation.policy_url, True
     else:
-        version, url, pinned = memory.policy_version, memory.policy_url, False
+        version, url, pinned = state.learning.policy_version, state.learning.policy_url, False
     return PolicyRef(
-        model=memory.model,
-        base_model=memory.spec.base_model,
+        model=state.model,
+        base_model=state.spec.base_model,
         min_version=version,
         url=url,
         pinned=pinned,
     )
 
 
-def _sampling(memory: Memory, environment: EnvironmentConfig, purpose: EpisodePurpose) -> Sampling:
-    sampling = environment.sampling.applied_to(memory.config.sampling)
-    if purpose is EpisodePurpose.EVALUATE and memory.config.evaluation:
-        temperature = memory.config.evaluation.temperature
+def _sampling(
+    state: CoordinatorState, environment: EnvironmentConfig, purpose: EpisodePurpose
+) -> Sampling:
+    sampling = environment.sampling.applied_to(state.config.sampling)
+    if purpose is EpisodePurpose.EVALUATE and state.config.evaluation:
+        temperature = state.config.evaluation.temperature
         return sampling.model_copy(update={"temperature": temperature})
     return sampling
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from warren_gateway.coordinator.learning.advantages import SAME
 from warren_gateway.coordinator.learning.credit import is_by_turn, n_inseparable
-from warren_gateway.coordinator.rollouts.groups import Group
-from warren_gateway.coordinator.state import Memory
-from warren_schemas.config import AlgorithmConfig
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.groups import Group
+from warren_gateway.coordinator.state.learning import LearningState
+from warren_schemas.config import AlgorithmConfig, LimitsConfig
 from warren_schemas.episode import Completed, EpisodeEnded
 from warren_schemas.events import WarningRaised
 from warren_schemas.transcript import Tokens
@@ -21,37 +22,36 @@ _MANY = 0.5
 """What is so of this share of the episodes is told as their likely cause."""
 
 
-def note(memory: Memory, groups: Sequence[Group], *, has_signal: bool) -> None:
+def note(state: CoordinatorState, groups: Sequence[Group], *, has_signal: bool) -> None:
     """A batch is consumed; warn when it is one too many in a row, then after twice as many."""
-    progress = memory.progress
     if has_signal:
-        progress.n_zero_variance_steps = 0
+        state.learning.n_zero_variance_steps = 0
         return
-    progress.n_zero_variance_steps += 1
-    progress.zero_variance_facts = facts(groups, memory.config.algorithm)
+    state.learning.n_zero_variance_steps += 1
+    state.learning.zero_variance_facts = facts(groups, state.config.algorithm)
     times, rest = divmod(
-        progress.n_zero_variance_steps, memory.config.limits.warn_after_zero_variance_steps
+        state.learning.n_zero_variance_steps, state.config.limits.warn_after_zero_variance_steps
     )
     if rest == 0 and times.bit_count() == 1:
         message = (
-            f"{progress.n_zero_variance_steps} steps in a row made no update: no group told its"
-            f" episodes apart. In the last one {progress.zero_variance_facts}. {advice(memory)}"
+            f"{state.learning.n_zero_variance_steps} steps in a row made no update: no group told its"
+            f" episodes apart. In the last one {state.learning.zero_variance_facts}. {advice(state)}"
         )
-        memory.emit(WarningRaised(message=message))
+        state.emit(WarningRaised(message=message))
 
 
-def is_enough(memory: Memory) -> bool:
+def is_enough(limits: LimitsConfig, learning: LearningState) -> bool:
     """Whether `limits.stop_after_zero_variance_steps` ends the run."""
-    most = memory.config.limits.stop_after_zero_variance_steps
-    return most is not None and memory.progress.n_zero_variance_steps >= most
+    most = limits.stop_after_zero_variance_steps
+    return most is not None and learning.n_zero_variance_steps >= most
 
 
-def advice(memory: Memory) -> str:
+def advice(state: CoordinatorState) -> str:
     """Where to look."""
-    sampling, algorithm = memory.config.sampling, memory.config.algorithm
+    sampling, algorithm = state.config.sampling, state.config.algorithm
     return (
         "Look at the rewards and the format that the environment wants (what the model said:"
-        f" `warren trajectories {memory.run}`), at sampling.temperature ({sampling.temperature:g}),"
+        f" `warren trajectories {state.run}`), at sampling.temperature ({sampling.temperature:g}),"
         f" sampling.max_tokens ({sampling.max_tokens}) and algorithm.group_size"
         f" ({algorithm.group_size})"
     )

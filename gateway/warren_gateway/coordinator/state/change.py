@@ -11,7 +11,7 @@ from sqlalchemy import delete, insert, update
 from sqlmodel import Session, col
 
 from warren_broker.topology import Stream, Topic, WorkQueue
-from warren_gateway.coordinator.rollouts.groups import Group
+from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import Checkpoint, GroupRow, MetricsRow, Model, OpRow, Run
 from warren_schemas.codec.wire import MAX_ITEMS, encode
@@ -47,10 +47,10 @@ class Change:
     """Metrics of steps and evaluations."""
     saved: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """Rows of checkpoints that were written."""
-    forgotten: set[str] = field(default_factory=set[str])
+    deleted: set[str] = field(default_factory=set[str])
     """Names of checkpoints that were deleted."""
     prune_ops_to: int = 0
-    """Ops up to this number lie under a checkpoint and are forgotten."""
+    """Ops up to this number lie under a checkpoint and are deleted."""
     posts: dict[WorkQueue | Stream | Topic, list[Item]] = field(
         default_factory=lambda: defaultdict[WorkQueue | Stream | Topic, list[Item]](list)
     )
@@ -67,7 +67,7 @@ class Change:
         return not (
             self.run or self.model or self.admitted or self.restarted or self.closed
             or self.replayed or self.ops or self.answers or self.reports or self.saved
-            or self.forgotten or self.prune_ops_to or self.posts
+            or self.deleted or self.prune_ops_to or self.posts
         )  # fmt: skip
 
     def apply(self, session: Session, run_id: str, model_id: str) -> None:
@@ -122,7 +122,7 @@ class Change:
 
     def _apply_checkpoints(self, session: Session, model_id: str) -> None:
         """One that is saved again, after its trainer was lost, takes its own place."""
-        names = self.forgotten | {row["name"] for row in self.saved}
+        names = self.deleted | {row["name"] for row in self.saved}
         if names:
             is_old = (col(Checkpoint.model_id) == model_id) & col(Checkpoint.name).in_(names)
             session.exec(delete(Checkpoint).where(is_old))

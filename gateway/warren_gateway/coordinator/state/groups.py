@@ -1,4 +1,4 @@
-"""Groups of episodes in the air: who has ended, who failed, who must be started again.
+"""Groups of episodes in flight: who has ended, who failed, who must be started again.
 
 Invariant: each member ends at most once. An ending counts only if it belongs to the member's
 current attempt, so a duplicate, or a late ending of an attempt that was given up, changes nothing.
@@ -36,12 +36,12 @@ class Group:
 
     @property
     def n_missing(self) -> int:
-        """Members in the air."""
+        """Members in flight."""
         return self.n_members - len(self.ended) - len(self.failures)
 
     @property
     def n_failed_attempts(self) -> int:
-        """Attempts that came to nothing, those of members that are in the air again among them."""
+        """Attempts that came to nothing, those of members that are in flight again among them."""
         return sum(self.attempts) - self.n_members + len(self.failures)
 
     @property

@@ -1,0 +1,100 @@
+"""Going on from a checkpoint: of another run, or with an adapter that somebody trained.
+
+A checkpoint carries a landmark: which step it was, and which tasks were taken and which of them were
+not trained on yet. A run that resumes from it continues the count, the learning rate and the tasks.
+
+Invariant: tasks that were in flight when the checkpoint was made are played again, so together the
+two runs train on what one run would have trained on.
+"""
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from warren_gateway.coordinator.learning.op_log import append
+from warren_gateway.coordinator.rollouts import tasks
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.learning import LearningState
+from warren_gateway.coordinator.state.lease import TrainerLease
+from warren_schemas.config import LoraUpdate
+from warren_schemas.events import Phase
+from warren_schemas.training import OpDone, PublishPolicy
+
+
+class Landmark(BaseModel):
+    """Where a run stood at a checkpoint."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    phase: Phase
+    """`sft` or `training`."""
+    step: int
+    """Batches of the phase that were consumed."""
+    n_updates: int
+    next_group: int
+    task_cursors: dict[str, int]
+    tasks_again: list[tuple[str, int, int]] = Field(default_factory=list[tuple[str, int, int]])
+    """Purpose, environment and index of tasks that were taken and not trained on."""
+    recent_rewards: list[float]
+    has_reference: bool
+
+
+def landmark(state: CoordinatorState) -> dict[str, JsonValue]:
+    """What the next checkpoint says about the run; the batch under way counts as consumed."""
+    is_sft = state.stage.phase is Phase.SFT
+    mark = Landmark(
+        phase=Phase.SFT if is_sft else Phase.TRAINING,
+        step=state.learning.n_consumed_steps if is_sft else state.learning.n_trained_steps,
+        n_updates=state.learning.n_updates,
+        next_group=state.rollouts.next_group,
+        task_cursors=state.rollouts.task_cursors,
+        tasks_again=[
+            (group.purpose.value, group.environment, group.task_index)
+            for group in sorted(state.rollouts.groups.values(), key=lambda group: group.number)
+        ],
+        recent_rewards=state.learning.recent_rewards,
+        # It is kept on entering the training, before the first of its checkpoints.
+        has_reference=state.config.algorithm.kl is not None and not is_sft,
+    )
+    return mark.model_dump(mode="json")
+
+
+def begin(state: CoordinatorState, opened: OpDone) -> None:
+    """The model is open for the first time: take up where its checkpoint was made.
+
+    Samplers know neither these weights nor those of an adapter, so they are published first.
+    """
+    update = state.spec.update
+    if state.config.resume_from is not None:
+        state.learning.version_issued = opened.version
+        if opened.note is not None:
+            _adopt(state, Landmark.model_validate(opened.note))
+    elif not (isinstance(update, LoraUpdate) and update.start_adapter is not None):
+        return
+    state.learning.start_op = append(state, PublishPolicy())
+
+
+def _adopt(state: CoordinatorState, mark: Landmark) -> None:
+    tasks.resume(state.rollouts, mark.next_group, mark.task_cursors, mark.tasks_again)
+    learning = state.learning
+    learning.n_updates = learning.n_updates_at_start = mark.n_updates
+    learning.recent_rewards = list(mark.recent_rewards)
+    learning.has_reference = mark.has_reference
+    phases = [stage.phase for stage in state.stages]
+    if mark.phase in phases:
+        learning.resumed_stage, learning.resumed_step = phases.index(mark.phase), mark.step
+    if mark.phase is Phase.TRAINING:
+        learning.n_steps_at_start = learning.n_trained_steps = mark.step
+
+
+def is_ready(lease: TrainerLease, learning: LearningState) -> bool:
+    """The model is open, and samplers can get what it starts with."""
+    return lease.is_opened and learning.done_op >= learning.start_op
+
+
+def next_stage(learning: LearningState, after: int) -> int:
+    """Begin the stage after this one, or after the opening the one that the other run stood in; which."""
+    stage, n_steps = after + 1, 0
+    if learning.resumed_stage is not None:
+        stage, n_steps = learning.resumed_stage, learning.resumed_step
+        learning.resumed_stage = None
+    learning.n_consumed_steps = learning.n_published_steps = n_steps
+    return stage

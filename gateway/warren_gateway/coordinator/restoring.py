@@ -1,0 +1,86 @@
+"""A coordinator's state from the rows of its run: what another one left, or nothing yet."""
+
+from collections.abc import Iterable
+
+from warren_gateway.coordinator.state.coordinator import CoordinatorState, Progress
+from warren_gateway.coordinator.state.groups import Group
+from warren_gateway.coordinator.state.learning import LearningState
+from warren_gateway.coordinator.state.lease import TrainerLease
+from warren_gateway.coordinator.state.observed import Observed
+from warren_gateway.coordinator.state.rollouts import RolloutState
+from warren_gateway.coordinator.state.source import Source
+from warren_gateway.coordinator.state.waiting import WaitingState
+from warren_gateway.store.tables import GroupRow, Model, Run
+from warren_schemas.config import TrainConfig
+from warren_schemas.episode import EpisodePurpose
+from warren_schemas.events import RunState
+from warren_schemas.ids import GroupId, ModelId, RunId, WorkerId
+from warren_schemas.training import ModelSpec
+
+
+def restore(
+    run: Run,
+    model: Model,
+    groups: Iterable[GroupRow],
+    source: Source[CoordinatorState],
+    now_s: float,
+) -> CoordinatorState:
+    """The state of a coordinator that takes the run up."""
+    progress = Progress.model_validate(run.progress or {})
+    return CoordinatorState(
+        run=RunId(run.id),
+        owner=run.owner,
+        model=ModelId(model.id),
+        config=TrainConfig.model_validate(run.config),
+        spec=ModelSpec.model_validate(model.spec),
+        source=source,
+        rollouts=_rollouts(progress.rollouts, run, groups),
+        learning=_learning(progress.learning, model),
+        lease=_lease(progress.lease, model, now_s),
+        waiting=WaitingState(reason=run.waiting_for),
+        observed=Observed(is_cancel_requested=run.is_cancel_requested),
+        run_state=RunState(run.state),
+        stage_number=progress.stage_number,
+        n_reports=progress.n_reports,
+        created_s=run.created_s,
+        started_s=run.started_s,
+        now_s=now_s,
+        epoch=run.epoch,
+        revision=run.revision,
+    )
+
+
+def _rollouts(stored: RolloutState, run: Run, groups: Iterable[GroupRow]) -> RolloutState:
+    stored.stream_offset = run.stream_offset
+    stored.groups = {GroupId(row.id): _group(row) for row in groups}
+    return stored
+
+
+def _learning(stored: LearningState, model: Model) -> LearningState:
+    stored.last_op = model.last_op
+    stored.done_op = stored.answered_op = model.done_op
+    stored.policy_version, stored.policy_url = model.policy_version, model.policy_url
+    stored.policies = [(step, version) for step, version in model.policies]
+    stored.checkpoint_op, stored.checkpoint_url = model.checkpoint_op, model.checkpoint_url
+    return stored
+
+
+def _lease(stored: TrainerLease, model: Model, now_s: float) -> TrainerLease:
+    stored.epoch = model.epoch
+    stored.holder = WorkerId(model.holder) if model.holder else None
+    stored.is_opened = model.is_opened
+    stored.seen_s = now_s
+    return stored
+
+
+def _group(row: GroupRow) -> Group:
+    return Group(
+        id=GroupId(row.id),
+        number=row.number,
+        purpose=EpisodePurpose(row.purpose),
+        environment=row.environment,
+        task_index=row.task_index,
+        min_version=row.min_version,
+        deadline_s=row.deadline_s,
+        attempts=list(row.attempts),
+    )

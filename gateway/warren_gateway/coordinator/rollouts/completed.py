@@ -1,0 +1,50 @@
+"""Groups that are decided: kept for training, counted as an evaluation, dropped or abandoned.
+
+Invariant: a group leaves `ready` once, to be trained on or because it is too old; what was dropped
+no longer counts as admitted, so another group takes its place.
+"""
+
+from warren_gateway.coordinator.rollouts import episodes, evaluation, failure_limits, group_policy
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.groups import Group
+from warren_gateway.coordinator.state.rollouts import RolloutState
+from warren_schemas.episode import EpisodePurpose
+
+
+def take_in(state: CoordinatorState, group: Group) -> str | None:
+    """Put away a group that is decided; the reason to end the run, if there is one now."""
+    rollouts = state.rollouts
+    if group.purpose is EpisodePurpose.EVALUATE:
+        evaluation.absorb(state, group)
+    elif group_policy.is_usable(state.config, group):
+        rollouts.n_failed_groups_in_a_row = 0
+        rollouts.ready.append(group)
+        return None
+    else:
+        rollouts.n_admitted -= 1
+        episodes.close(state, group, "failed")
+    return failure_limits.note_group(rollouts, state.config.limits, group)
+
+
+def drop_stale(state: CoordinatorState) -> None:
+    """Close complete groups that are too old to be trained on."""
+    rollouts = state.rollouts
+    for group in list(rollouts.ready):
+        if state.source.is_stale(state, group):
+            rollouts.ready.remove(group)
+            rollouts.n_admitted -= 1
+            rollouts.n_stale_groups += 1
+            state.source.close(state, group, "stale")
+
+
+def take_batch(rollouts: RolloutState, n_groups: int) -> list[Group]:
+    """The groups of one step, oldest first; they are no longer ready."""
+    groups, rollouts.ready[:n_groups] = rollouts.ready[:n_groups], []
+    return groups
+
+
+def abandon(state: CoordinatorState) -> None:
+    """The stage, or the run, is over: what is ready or in flight is of no use."""
+    state.source.leave(state)
+    for group in list(state.rollouts.groups.values()):
+        episodes.close(state, group, "abandoned")

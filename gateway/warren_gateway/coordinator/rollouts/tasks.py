@@ -1,0 +1,71 @@
+"""Which task a new group plays: environments by their weights, tasks in order.
+
+Invariant: an index is taken once, but for evaluations, which begin again with the first task, and
+for tasks that were in flight at the checkpoint that a run resumes from, which are played again.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from warren_gateway.coordinator.state.rollouts import RolloutState
+from warren_schemas.config import EnvironmentConfig
+from warren_schemas.episode import EpisodePurpose
+
+
+class Task(NamedTuple):
+    purpose: str
+    environment: int
+    task_index: int
+
+
+def next_environment(
+    rollouts: RolloutState, environments: Sequence[EnvironmentConfig], purpose: EpisodePurpose
+) -> int:
+    """That of a task to be played again, or else the one that is furthest behind its share."""
+    if (again := _again(rollouts, purpose)) is not None:
+        return again.environment
+    cursors = rollouts.task_cursors
+
+    def served(i: int) -> float:
+        return (cursors.get(_cursor(purpose, i), 0) + 1) / environments[i].weight
+
+    return min(range(len(environments)), key=served)
+
+
+def take(rollouts: RolloutState, purpose: EpisodePurpose, environment: int) -> int:
+    """The index of the next task of what `next_environment` said."""
+    if (again := _again(rollouts, purpose)) is not None:
+        rollouts.tasks_again.remove(again)
+        return again.task_index
+    cursors, key = rollouts.task_cursors, _cursor(purpose, environment)
+    index = cursors.get(key, 0)
+    cursors[key] = index + 1
+    return index
+
+
+def rewind(rollouts: RolloutState, purpose: EpisodePurpose, n_environments: int) -> None:
+    """Begin again with the first task: every evaluation sees the same tasks."""
+    for environment in range(n_environments):
+        rollouts.task_cursors.pop(_cursor(purpose, environment), None)
+
+
+def resume(
+    rollouts: RolloutState,
+    next_group: int,
+    cursors: Mapping[str, int],
+    again: Sequence[tuple[str, int, int]],
+) -> None:
+    """Go on where another run stood at its checkpoint."""
+    rollouts.next_group = next_group
+    rollouts.task_cursors = dict(cursors)
+    rollouts.tasks_again = list(again)
+
+
+def _cursor(purpose: EpisodePurpose, environment: int) -> str:
+    return f"{purpose}/{environment}"
+
+
+def _again(rollouts: RolloutState, purpose: EpisodePurpose) -> Task | None:
+    """A task that was in flight when the checkpoint was made that this run resumes from."""
+    waiting = (Task(*task) for task in rollouts.tasks_again)
+    return next((task for task in waiting if task.purpose == purpose.value), None)

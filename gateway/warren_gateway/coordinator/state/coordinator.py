@@ -1,0 +1,141 @@
+"""The whole state of one run's coordinator: its parts, and the change under way.
+
+A part is written by its own folder alone (see the package). What is here beside them, the run's
+course and the change, is written by `decisions`, `ending` and the actor. Functions read the parts,
+change their own, and note in `change` what must become true in the store; the actor commits it.
+"""
+
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from warren_broker.topology import run_events
+from warren_gateway.coordinator.state.change import Change
+from warren_gateway.coordinator.state.learning import LearningState
+from warren_gateway.coordinator.state.lease import TrainerLease
+from warren_gateway.coordinator.state.observed import Observed
+from warren_gateway.coordinator.state.plan import Stage, plan
+from warren_gateway.coordinator.state.rollouts import RolloutState
+from warren_gateway.coordinator.state.source import Source
+from warren_gateway.coordinator.state.waiting import WaitingState
+from warren_schemas.config import TrainConfig
+from warren_schemas.envelope import Envelope
+from warren_schemas.events import (
+    EvaluationCompleted,
+    Phase,
+    RunEvent,
+    RunEventBody,
+    RunState,
+    StepCompleted,
+)
+from warren_schemas.ids import ModelId, RunId
+from warren_schemas.metrics.rows import metrics_view
+from warren_schemas.training import ModelSpec
+
+
+class Progress(BaseModel):
+    """What is stored with every change, so that another coordinator can go on from there.
+
+    Trajectories are not part of it: those that were not consumed are read again from the run's
+    stream.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    stage_number: int = 0
+    """Position in the run's plan."""
+    n_reports: int = 0
+    """Rows of metrics that were stored."""
+    recording_offset: int | None = None
+    """Of a replay: where to read on in the recording."""
+    rollouts: RolloutState = Field(default_factory=RolloutState)
+    learning: LearningState = Field(default_factory=LearningState)
+    lease: TrainerLease = Field(default_factory=TrainerLease)
+
+
+@dataclass(slots=True)
+class CoordinatorState:
+    run: RunId
+    owner: str
+    model: ModelId
+    config: TrainConfig
+    spec: ModelSpec
+    source: "Source[CoordinatorState]"
+    """Where complete groups come from."""
+    rollouts: RolloutState
+    learning: LearningState
+    lease: TrainerLease
+    waiting: WaitingState
+    observed: Observed
+    run_state: RunState
+    stage_number: int
+    """Position in the run's plan."""
+    n_reports: int
+    created_s: float
+    started_s: float | None
+    now_s: float
+    """Unix time of the decision under way."""
+    epoch: int = 0
+    """Of the coordinator's own lease; see `run_leases`."""
+    revision: int = 0
+    """Number of the newest change."""
+    change: Change = field(default_factory=Change)
+
+    @property
+    def stages(self) -> list[Stage]:
+        return plan(self.config)
+
+    @property
+    def stage(self) -> Stage:
+        return self.stages[self.stage_number]
+
+    @property
+    def is_over(self) -> bool:
+        return self.run_state.is_final
+
+    @property
+    def plays_episodes(self) -> bool:
+        """Whether the run needs samplers and environments."""
+        return self.source.is_live or self.config.evaluation is not None
+
+    @property
+    def groups_per_batch(self) -> int:
+        """Groups that one step of this stage consumes."""
+        sft = self.config.sft
+        if self.stage.phase is Phase.SFT and sft is not None:
+            return sft.episodes_per_step
+        return self.config.algorithm.groups_per_step
+
+    @property
+    def has_batch(self) -> bool:
+        """Whether the groups of a step are there and may be consumed."""
+        return len(self.rollouts.ready) >= self.groups_per_batch and self.source.can_step(self)
+
+    def emit(self, body: RunEventBody) -> None:
+        """Tell everybody who follows the run; metrics are stored with the run as well."""
+        if isinstance(body, StepCompleted | EvaluationCompleted):
+            self.n_reports += 1
+            self.change.reports.append(metrics_view(body, self.n_reports, self.now_s))
+        event = RunEvent(envelope=Envelope(run=self.run), at_s=self.now_s, body=body)
+        self.change.send(run_events(self.run), event)
+
+    def take_change(self) -> Change:
+        """The change built so far, with the progress that goes with it; a new one begins."""
+        change = self.change
+        self.change = Change()
+        if not change.is_empty:
+            self.revision += 1
+            change.revision = self.revision
+            change.run["progress"] = self._progress().model_dump()
+            change.run["stream_offset"] = self.rollouts.resume_offset
+        return change
+
+    def _progress(self) -> Progress:
+        return Progress(
+            stage_number=self.stage_number,
+            n_reports=self.n_reports,
+            recording_offset=self.source.resume_offset(self),
+            rollouts=self.rollouts,
+            learning=self.learning,
+            lease=self.lease,
+        )

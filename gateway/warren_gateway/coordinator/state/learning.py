@@ -1,0 +1,105 @@
+"""The state of learning: the op log, steps, checkpoints and the policy. Written by `learning` alone.
+
+Fields are stored with every change, but for those excluded: they stand in the model's row, or only
+serve a metric.
+"""
+
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf
+
+from warren_schemas.events import Phase
+from warren_schemas.training import OpResult
+
+
+class PendingStep(BaseModel):
+    """A step whose ops are in the log and not all answered."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    step: int
+    phase: Phase
+    version: int
+    """The policy version that it leads to."""
+    n_updates: int
+    """Of the run, this step's among them."""
+    first_op: int
+    last_op: int
+    """0 where no group of the batch carried a signal and nothing was appended."""
+    metrics: dict[str, float]
+    answers: list[dict[str, float]] = Field(default_factory=list[dict[str, float]])
+    """Metrics that the trainer answered with, op by op."""
+    batched_s: float = 0.0
+    """When the batch was complete and its ops went into the log, Unix time."""
+    updated_s: float = 0.0
+    """When the optimizer step was answered; 0 before that."""
+    policy_s: float = 0.0
+    """When the new policy was published."""
+
+
+class CheckpointMark(BaseModel):
+    """A checkpoint whose op is in the log, and which no later one has deleted."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    op: int
+    version: int
+    step: int
+    """Of reinforcement learning; 0 in SFT."""
+    reward: float | None
+    drops: list[str] = Field(default_factory=list[str])
+    """Those that are gone once it is saved."""
+
+
+class LearningState(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    last_op: int = Field(default=0, exclude=True)
+    done_op: int = Field(default=0, exclude=True)
+    """Every op up to this one was answered in this lease, or lies under the checkpoint."""
+    answered_op: int = Field(default=0, exclude=True)
+    """The newest op that was answered in any lease."""
+    early_answers: dict[int, InstanceOf[OpResult]] = Field(
+        default_factory=dict[int, OpResult], exclude=True
+    )
+    """Answers that came before those of smaller numbers."""
+    policy_version: int = Field(default=0, exclude=True)
+    policy_url: str | None = Field(default=None, exclude=True)
+    policies: list[tuple[int, int]] = Field(default_factory=list[tuple[int, int]], exclude=True)
+    """Step and version of the newest published policies, oldest first."""
+    checkpoint_op: int = Field(default=0, exclude=True)
+    checkpoint_url: str | None = Field(default=None, exclude=True)
+    rate_mark: tuple[float, int, int] = Field(default=(0.0, 0, 0), exclude=True)
+    """Time, episodes and tokens at the last step: for rates."""
+
+    n_consumed_steps: int = 0
+    """Batches of this stage that were consumed."""
+    n_published_steps: int = 0
+    """Batches of this stage whose update, if any, is published."""
+    pending: list[PendingStep] = Field(default_factory=list[PendingStep])
+    version_issued: int = 0
+    """Optimizer steps in the op log."""
+    n_updates: int = 0
+    """Optimizer steps of reinforcement learning, also before a resumption."""
+    n_trained_steps: int = 0
+    """Batches of reinforcement learning that were consumed, also before a resumption."""
+    n_steps_at_start: int = 0
+    """Of those, the ones before the resumption."""
+    n_updates_at_start: int = 0
+    max_staleness_seen: int = 0
+    recent_rewards: list[float] = Field(default_factory=list[float])
+    """Mean reward of the newest batches, for `limits.stop_at_reward`."""
+    environment_totals: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """Sums over the episodes that were trained on, by environment; see `environment_metrics`."""
+    n_zero_variance_steps: int = 0
+    """Steps in a row, the newest among them, of which no group carried a signal."""
+    zero_variance_facts: str = ""
+    """What the newest such step was like."""
+    checkpoints: list[CheckpointMark] = Field(default_factory=list[CheckpointMark])
+    """Oldest first."""
+    is_final_checkpoint_issued: bool = False
+    start_op: int = 0
+    """The op that publishes what the model starts with; 0 where the base model is that."""
+    resumed_stage: int | None = None
+    resumed_step: int = 0
+    has_reference: bool = False
+    """The resumed checkpoint holds the reference of KL penalties."""

@@ -1,0 +1,33 @@
+"""What the actor has seen of the world around the run. Decisions read it and write none of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from warren_gateway.advice import SEPARATE_WORKERS, Advice
+from warren_schemas.ids import ModelId, RunId
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedRun:
+    """The run that a model under training belongs to."""
+
+    id: RunId
+    name: str
+    owner: str
+
+
+@dataclass(slots=True)
+class Observed:
+    is_cancel_requested: bool = False
+    is_broker_away: bool = False
+    """It gave no answer lately, so that no worker can be heard."""
+    queue_depths: dict[str, float] = field(default_factory=dict[str, float])
+    """Messages that wait in the run's queues, as metrics."""
+    shares: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Most episodes in flight that are this run's share, by `ownership.place`; see `fair_shares`."""
+    message_sizes: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Most new episodes in one message, by `ownership.place`."""
+    trained_runs: Mapping[ModelId, TrainedRun] = field(default_factory=dict[ModelId, TrainedRun])
+    """Whose models keep the trainers busy that this run waits for."""
+    advice: Advice = SEPARATE_WORKERS
+    """How a worker that is missing can be had here."""

@@ -1,0 +1,77 @@
+"""The state of rollouts: groups in flight, counters and cursors. Written by `rollouts` alone.
+
+Fields are stored with every change, but for those excluded: a coordinator that takes the run over
+reads these from rows and from the run's stream.
+"""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf
+
+from warren_gateway.coordinator.state.groups import Group
+from warren_schemas.ids import GroupId
+
+
+class EvaluationProgress(BaseModel):
+    """An evaluation under way."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    when: Literal["before", "during", "after"]
+    step: int
+    version: int
+    policy_url: str | None
+    n_episodes: int
+    n_admitted: int = 0
+    n_ended: int = 0
+    n_failed: int = 0
+    reward_sum: float = 0.0
+    started_s: float = 0.0
+    environment_totals: dict[str, dict[str, float]] = Field(default_factory=dict)
+
+    @property
+    def is_done(self) -> bool:
+        return self.n_ended + self.n_failed >= self.n_episodes
+
+
+class RolloutState(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    groups: dict[GroupId, InstanceOf[Group]] = Field(
+        default_factory=dict[GroupId, Group], exclude=True
+    )
+    """Open groups."""
+    ready: list[InstanceOf[Group]] = Field(default_factory=list[Group], exclude=True)
+    """Complete groups that wait to be trained on, in the order of their completion."""
+    stream_offset: int = Field(default=0, exclude=True)
+    """The next trajectory message to be read."""
+    n_started_now: int = Field(default=0, exclude=True)
+    """New episodes of the decision under way."""
+
+    n_admitted: int = 0
+    """Groups of this stage that were admitted and not dropped."""
+    next_group: int = 0
+    task_cursors: dict[str, int] = Field(default_factory=dict)
+    """Next task index, by purpose and environment."""
+    tasks_again: list[tuple[str, int, int]] = Field(default_factory=list[tuple[str, int, int]])
+    """Purpose, environment and index of tasks that a resumed run had in flight."""
+    evaluation: EvaluationProgress | None = None
+    last_evaluated_step: int = 0
+    reward_before: float | None = None
+    reward_after: float | None = None
+    n_episodes: int = 0
+    n_tokens: int = 0
+    n_failed_episodes: int = 0
+    """Of closed groups, each attempt by itself."""
+    n_stale_groups: int = 0
+    is_failure_told: bool = False
+    n_failures_at_first: int = 0
+    """Of environments, before the run's first episode completed."""
+    last_failure_at_first: str = ""
+    n_failed_groups_in_a_row: int = 0
+
+    @property
+    def resume_offset(self) -> int:
+        """Where another coordinator must begin to read to see every ending still of use."""
+        held = [g.first_offset for g in self.groups.values() if g.first_offset is not None]
+        return min([*held, self.stream_offset])

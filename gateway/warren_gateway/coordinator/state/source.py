@@ -1,0 +1,71 @@
+"""Where the complete groups of a run come from, as the rest of the coordinator sees it.
+
+Generic over the state that it works on, so that the state can hold one without an import circle;
+`rollouts.source` has the two that there are.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from warren_gateway.coordinator.state.groups import Group
+from warren_schemas.episode import EpisodePurpose
+
+StateT_contra = TypeVar("StateT_contra", contravariant=True)
+
+
+class Source(Protocol[StateT_contra]):
+    @property
+    def is_live(self) -> bool: ...
+    def request(
+        self,
+        state: StateT_contra,
+        purpose: EpisodePurpose,
+        n_groups: int,
+        n_members: int | None = None,
+    ) -> None:
+        """Ask for this many groups more, of `n_members` or what the config says."""
+        ...
+
+    def resume_offset(self, state: StateT_contra) -> int | None:
+        """Where in a recording another coordinator must read on; None where there is none."""
+        ...
+
+    def enter(self, state: StateT_contra) -> None:
+        """A stage has begun."""
+        ...
+
+    def leave(self, state: StateT_contra) -> None:
+        """A stage, or the run, is over: what waits for it is of no use."""
+        ...
+
+    def can_step(self, state: StateT_contra) -> bool:
+        """Whether a batch that is there may be consumed now."""
+        ...
+
+    def is_dry(self, state: StateT_contra) -> bool:
+        """Whether nothing more will come for this stage."""
+        ...
+
+    def is_stale(self, state: StateT_contra, group: Group) -> bool:
+        """Whether the group is too old to be trained on."""
+        ...
+
+    def close(self, state: StateT_contra, group: Group, fate: str) -> None:
+        """The group needs nothing more; `fate` says what it was good for."""
+        ...
+
+    def metrics(self, state: StateT_contra, groups: Sequence[Group]) -> dict[str, float]:
+        """How far the batch is from the policy that is trained."""
+        ...
+
+    def failure(self, state: StateT_contra) -> str | None:
+        """Why the run can't go on, where it can't."""
+        ...
+
+    def missing(self, state: StateT_contra) -> str | None:
+        """What the run waits for, where nothing has come for long."""
+        ...
+
+    def next_check_s(self, state: StateT_contra) -> float:
+        """When to ask for these again if nothing comes in."""
+        ...

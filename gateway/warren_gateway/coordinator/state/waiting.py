@@ -1,0 +1,24 @@
+"""What a run waits for, and since when. Written by `waiting` and `notices.stalled`; not stored,
+but for the reason, which stands in the run's row."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Stillness:
+    """Since when nothing of a run has moved, and how often that was told; see `notices.stalled`."""
+
+    mark: tuple[object, ...] = ()
+    """Changes whenever something moves."""
+    since_s: float = 0.0
+    n_told: int = 0
+    reason: str | None = None
+    """What was told last."""
+
+
+@dataclass(slots=True)
+class WaitingState:
+    reason: str | None = None
+    """What the owner was told that the run waits for."""
+    missing_since_s: float | None = None
+    stillness: Stillness = field(default_factory=Stillness)

@@ -1,0 +1,42 @@
+"""Each part of the coordinator's state is written by one folder; see `coordinator.state`."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from warren_gateway import coordinator
+
+WRITERS = {
+    "rollouts": ("rollouts/",),
+    "learning": ("learning/",),
+    "lease": ("trainer_lease.py",),
+    "waiting": ("waiting.py", "notices/"),
+    "observed": ("actor.py", "queue_depths.py", "service.py"),
+}
+MUTATING = ("append", "clear", "extend", "insert", "pop", "remove", "setdefault", "update")
+FOLDER = Path(coordinator.__file__).parent
+
+
+@pytest.mark.parametrize("part", WRITERS)
+def test_a_part_is_written_by_its_own_folder(part: str) -> None:
+    writers = {
+        path.relative_to(FOLDER).as_posix()
+        for path in FOLDER.rglob("*.py")
+        for target in _written(ast.parse(path.read_text()))
+        if re.search(rf"(^|\.){part}\.", target)
+    }
+    assert writers
+    assert [name for name in sorted(writers) if not name.startswith(WRITERS[part])] == []
+
+
+def _written(tree: ast.Module) -> Iterator[str]:
+    """What is assigned to, deleted, or changed by a method, as text: `state.rollouts.ready`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute | ast.Subscript):
+            if not isinstance(node.ctx, ast.Load):
+                yield ast.unparse(node)
+        elif isinstance(node, ast.Call) and isinstance(called := node.func, ast.Attribute):
+            yield from [ast.unparse(called.value)] if called.attr in MUTATING else []
