@@ -1,4 +1,4 @@
-"""The waiting half of every in-process consumer.
+"""The waiting half of every consumer, whichever broker it takes from.
 
 Invariants: whoever waits is woken by an event, never by a timer; a cancelled `__anext__` has taken
 nothing; a consumer that always finds something still lets the rest of the event loop run.
@@ -14,7 +14,7 @@ N_IN_A_ROW = 32
 """Deliveries handed out without a pause before the event loop gets its turn."""
 
 
-class Mailbox(ABC):
+class WaitingConsumer(ABC):
     """An async iterator over what `_take` finds, for one task."""
 
     def __init__(self) -> None:

@@ -6,20 +6,20 @@ Invariants: what a client holds goes back when it closes, and only that; calls t
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from warren_broker.errors import BrokerClosed, BrokerUnavailable
 from warren_broker.memory.consumer import QueueConsumer
+from warren_broker.memory.queues import Queues
 from warren_broker.memory.reader import Reader
-from warren_broker.memory.topics import Event, Subscriber
+from warren_broker.memory.streams import Streams
+from warren_broker.memory.topics import Subscriber, Topics
 from warren_broker.memory.work_queue import Message
 from warren_broker.port import DeadLetter, StreamStart
+from warren_broker.topic_event import TopicEvent
 from warren_broker.topology import Address, Home, Stream, Topic, WorkQueue
-
-if TYPE_CHECKING:
-    from warren_broker.memory.hub import MemoryHub
 
 N_IN_A_ROW = 64
 """Publishes without a pause before the event loop gets its turn."""
@@ -28,14 +28,28 @@ ConsumerT = TypeVar("ConsumerT", QueueConsumer, Reader, Subscriber)
 
 
 class MemoryBroker:
-    """`port.Broker` in one process. Made by `MemoryHub.client` and `open_memory`."""
+    """`port.Broker` in one process. Made by `MemoryHub.client` and `open_memory`.
+
+    `on_closed` is told that this client holds nothing any more.
+    """
 
     description = "in-process"
     is_durable = False
 
-    def __init__(self, hub: "MemoryHub", name: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        queues: Queues,
+        streams: Streams,
+        topics: Topics,
+        *,
+        on_closed: Callable[["MemoryBroker"], None],
+    ) -> None:
         self.name = name
-        self._hub = hub
+        self._queues = queues
+        self._streams = streams
+        self._topics = topics
+        self._on_closed = on_closed
         self._consumers: dict[QueueConsumer | Reader | Subscriber, None] = {}
         self._waiting: set[asyncio.Future[None]] = set()
         self._n_in_a_row = 0
@@ -45,17 +59,17 @@ class MemoryBroker:
         self._check_open()
         for address in addresses:
             if isinstance(address, Stream):
-                await self._hub.streams.declare(address)
+                await self._streams.declare(address)
             elif not isinstance(address, Topic):
-                self._hub.declare(address)
+                self._queues.declare(address)
 
     async def delete(self, *addresses: Address) -> None:
         self._check_open()
         for address in addresses:
             if isinstance(address, Stream):
-                await self._hub.streams.delete(address.name)
+                await self._streams.delete(address.name)
             elif not isinstance(address, Topic):
-                self._hub.delete(address.name)
+                self._queues.delete(address.name)
 
     def forget(self, *addresses: Address) -> None:
         """Nothing is ever declared again here."""
@@ -68,13 +82,13 @@ class MemoryBroker:
     ) -> None:
         self._check_open()
         if isinstance(address, Topic):
-            self._hub.topics.publish(address.name, Event(body, message_id))
+            self._topics.publish(address.name, TopicEvent(body, message_id))
             confirmed = None
         elif isinstance(address, Stream):
-            confirmed = self._hub.streams.append(address.name, message_id, body)
+            confirmed = self._streams.append(address.name, message_id, body)
         else:
             message = Message(message_id, body, time.time())
-            confirmed = self._hub.offer(address.name, message)
+            confirmed = self._queues.offer(address.name, message)
         if confirmed is None:
             await self._let_others_run()
         else:
@@ -85,7 +99,7 @@ class MemoryBroker:
         self, queue: WorkQueue | Home, *, prefetch: int
     ) -> AsyncGenerator[QueueConsumer]:
         self._check_open()
-        consumer = QueueConsumer(self._hub.declare(queue), prefetch, self._hub.give_up)
+        consumer = QueueConsumer(self._queues.declare(queue), prefetch, self._queues.give_up)
         async with self._owned(consumer):
             yield consumer
 
@@ -94,48 +108,48 @@ class MemoryBroker:
         self, stream: Stream, *, start: StreamStart, prefetch: int = 200
     ) -> AsyncGenerator[Reader]:
         self._check_open()
-        log = await self._hub.streams.declare(stream)
-        cursor = await self._hub.streams.locate(log, start)
-        async with self._owned(Reader(self._hub.streams, log, cursor, prefetch)) as reader:
+        log = await self._streams.declare(stream)
+        cursor = await self._streams.locate(log, start)
+        async with self._owned(Reader(self._streams, log, cursor, prefetch)) as reader:
             yield reader
 
     @asynccontextmanager
     async def subscribe(self, topic: Topic) -> AsyncGenerator[Subscriber]:
         self._check_open()
-        async with self._owned(Subscriber(self._hub.topics, topic.name)) as subscriber:
+        async with self._owned(Subscriber(self._topics, topic.name)) as subscriber:
             yield subscriber
 
     async def depth(self, queue: WorkQueue | Home) -> int | None:
         self._check_open()
-        found = self._hub.queue(queue.name)
+        found = self._queues.find(queue.name)
         return None if found is None else len(found.ready)
 
     async def dead_letters(self, *, limit: int = 100) -> list[DeadLetter]:
         self._check_open()
-        return self._hub.dead_letters(limit)
+        return self._queues.dead_letters(limit)
 
     async def dead_letter(
         self, body: bytes, *, origin: WorkQueue | Home, reason: str, message_id: str
     ) -> None:
         self._check_open()
         name = origin.fallback.name if isinstance(origin, Home) else origin.name
-        self._hub.give_up(Message(message_id, body, time.time()), name, reason)
+        self._queues.give_up(Message(message_id, body, time.time()), name, reason)
 
     async def requeue_dead_letter(self, letter_id: str) -> bool:
         self._check_open()
-        return self._hub.requeue(letter_id)
+        return self._queues.requeue(letter_id)
 
     async def drop_dead_letter(self, letter_id: str) -> bool:
         self._check_open()
-        return self._hub.drop(letter_id)
+        return self._queues.drop(letter_id)
 
     async def close(self) -> None:
-        self.leave()
+        self.hand_back()
 
-    def leave(self) -> None:
+    def hand_back(self) -> None:
         """Hand back what is held, and end every call that waits."""
         self._is_closed = True
-        self._hub.part(self)
+        self._on_closed(self)
         for consumer in list(self._consumers):
             consumer.leave(self._closed())
         for future in self._waiting:

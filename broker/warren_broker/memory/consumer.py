@@ -7,7 +7,7 @@ goes back to the queue; a delivery that was settled, or whose consumer left, can
 from collections import deque
 
 from warren_broker.memory.work_queue import GiveUp, Message, Queue
-from warren_broker.waiting_consumer import Mailbox
+from warren_broker.waiting_consumer import WaitingConsumer
 
 
 class QueueDelivery:
@@ -43,7 +43,7 @@ class QueueDelivery:
         self._consumer.dead_letter(self, reason)
 
 
-class QueueConsumer(Mailbox):
+class QueueConsumer(WaitingConsumer):
     """One consumer of one queue."""
 
     def __init__(self, queue: Queue, prefetch: int, give_up: GiveUp) -> None:

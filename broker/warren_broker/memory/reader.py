@@ -9,7 +9,7 @@ from collections import deque
 from warren_broker.errors import BrokerError
 from warren_broker.memory.stream_store import Record
 from warren_broker.memory.streams import StreamLog, Streams
-from warren_broker.waiting_consumer import Mailbox
+from warren_broker.waiting_consumer import WaitingConsumer
 
 _READ_AT_ONCE = 64
 
@@ -49,7 +49,7 @@ class StreamDelivery:
         raise BrokerError("a message of a stream stays in the stream; it can't be given up")
 
 
-class Reader(Mailbox):
+class Reader(WaitingConsumer):
     def __init__(self, streams: Streams, stream: StreamLog, cursor: int, prefetch: int) -> None:
         super().__init__()
         self._streams = streams

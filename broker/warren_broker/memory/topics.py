@@ -5,51 +5,22 @@ A listener that falls behind loses the oldest events it has not seen; it never h
 
 import logging
 from collections import defaultdict, deque
-from dataclasses import dataclass
 
-from warren_broker.errors import BrokerError
-from warren_broker.waiting_consumer import Mailbox
-
-MAX_UNSEEN = 1000
-"""Events that are kept for one listener."""
+from warren_broker.topic_event import MAX_UNSEEN, TopicEvent
+from warren_broker.waiting_consumer import WaitingConsumer
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, frozen=True, eq=False)
-class Event:
-    """A delivery that nobody waits for: settling it means nothing."""
-
-    body: bytes
-    message_id: str
-
-    @property
-    def n_deliveries(self) -> int:
-        return 1
-
-    @property
-    def offset(self) -> int | None:
-        return None
-
-    async def ack(self) -> None:
-        """Nothing to do: an event is gone once it was handed out."""
-
-    async def nack(self, *, delay_s: float = 0.0) -> None:
-        raise BrokerError("an event can't be handed back: nothing keeps it")
-
-    async def dead_letter(self, reason: str) -> None:
-        raise BrokerError("an event can't be given up: nothing keeps it")
-
-
-class Subscriber(Mailbox):
+class Subscriber(WaitingConsumer):
     def __init__(self, topics: "Topics", name: str) -> None:
         super().__init__()
         self._topics = topics
         self._name = name
-        self._events: deque[Event] = deque()
+        self._events: deque[TopicEvent] = deque()
         topics.join(name, self)
 
-    def push(self, event: Event) -> None:
+    def push(self, event: TopicEvent) -> None:
         if len(self._events) == MAX_UNSEEN:
             self._events.popleft()
             log.debug("a listener to %s is behind and misses an event", self._name)
@@ -63,7 +34,7 @@ class Subscriber(Mailbox):
         self.end(error)
         self._topics.part(self._name, self)
 
-    def _take(self) -> Event | None:
+    def _take(self) -> TopicEvent | None:
         return self._events.popleft() if self._events else None
 
 
@@ -73,7 +44,7 @@ class Topics:
     def __init__(self) -> None:
         self._subscribers: defaultdict[str, dict[Subscriber, None]] = defaultdict(dict)
 
-    def publish(self, name: str, event: Event) -> None:
+    def publish(self, name: str, event: TopicEvent) -> None:
         for subscriber in self._subscribers.get(name, ()):
             subscriber.push(event)
 

@@ -31,10 +31,10 @@ from warren_broker.rabbitmq.entities.declaring import SETTLE_S, Topology, settle
 from warren_broker.rabbitmq.entities.entities import REPAIR_TICKETS, Entities, Entity
 from warren_broker.rabbitmq.entities.home_leases import HomeLeases
 from warren_broker.rabbitmq.entities.queue_repair import VISITED_AT_ONCE, QueueRepair
+from warren_broker.rabbitmq.entities.republisher import Republisher
 from warren_broker.rabbitmq.publishing.messages import OutgoingMessage, new_headers
 from warren_broker.rabbitmq.publishing.publisher import CONFIRM_S
 from warren_broker.rabbitmq.publishing.publishers import Publishers
-from warren_broker.rabbitmq.publishing.republisher import Republisher
 from warren_broker.rabbitmq.publishing.send_limits import SMALL, SendLimits
 from warren_broker.topology import Address, Home, Stream, Topic, WorkQueue
 

@@ -13,7 +13,6 @@ from typing import Literal
 
 from warren_broker.backoff import pauses
 from warren_broker.errors import BrokerError
-from warren_broker.memory.topics import MAX_UNSEEN, Event
 from warren_broker.port import MAX_REASON_CHARS, Delivery
 from warren_broker.remote.conversation import Conversation, Lost, Refused
 from warren_broker.remote.frames import (
@@ -27,7 +26,8 @@ from warren_broker.remote.frames import (
     TopicRef,
 )
 from warren_broker.remote.link import Link
-from warren_broker.waiting_consumer import Mailbox
+from warren_broker.topic_event import MAX_UNSEEN, TopicEvent
+from warren_broker.waiting_consumer import WaitingConsumer
 
 SETTLE_S = 5.0
 """How long an ack may take to get onto the wire, and a consumer to be left."""
@@ -90,7 +90,7 @@ class RemoteDelivery:
             log.debug("%s not settled: %s", self.message_id, error)
 
 
-class RemoteConsumer(Mailbox):
+class RemoteConsumer(WaitingConsumer):
     """One consumer of a queue, home or topic, for one task."""
 
     def __init__(self, link: Link, source: QueueRef | HomeRef | TopicRef, *, prefetch: int) -> None:
@@ -101,7 +101,7 @@ class RemoteConsumer(Mailbox):
         self._source = source
         self._prefetch = prefetch
         self._is_topic = isinstance(source, TopicRef)
-        self._box: deque[RemoteDelivery | Event] = deque(
+        self._box: deque[RemoteDelivery | TopicEvent] = deque(
             maxlen=MAX_UNSEEN if self._is_topic else None
         )
         self._conversation: Conversation | None = None
@@ -155,7 +155,7 @@ class RemoteConsumer(Mailbox):
 
     def deliver(self, conversation: Conversation, frame: Delivered, body: bytes) -> None:
         if self._is_topic:
-            self._box.append(Event(body, frame.message_id))
+            self._box.append(TopicEvent(body, frame.message_id))
         else:
             self._box.append(RemoteDelivery(self._id, conversation, frame, body))
         self._wake()

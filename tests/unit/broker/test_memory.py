@@ -13,8 +13,8 @@ from tests.support.brokers import take
 
 from warren_broker.errors import BrokerUnavailable, Unroutable
 from warren_broker.memory import open_hub, open_memory
-from warren_broker.memory.topics import MAX_UNSEEN
 from warren_broker.port import Broker, FromTime
+from warren_broker.topic_event import MAX_UNSEEN
 from warren_broker.topology import DEAD, Stream, Topic, WorkQueue
 
 ROOT = Path(__file__).parents[3]
@@ -218,7 +218,7 @@ async def test_a_listener_keeps_the_newest_events() -> None:
 async def test_dead_drops_its_oldest_when_it_is_full() -> None:
     async with open_hub() as hub:
         broker = hub.client("gateway")
-        hub.declare(DEAD).max_messages = 3
+        hub.queues.declare(DEAD).max_messages = 3
         for i in range(5):
             await broker.dead_letter(b"%d" % i, origin=QUEUE, reason="no", message_id=f"{i}")
         assert [letter.body for letter in await broker.dead_letters()] == [b"2", b"3", b"4"]

@@ -16,7 +16,7 @@ from aio_pika.abc import AbstractChannel
 
 from warren_broker.rabbitmq.connection.connection import Link
 from warren_broker.rabbitmq.consuming.queue_consumer import Place, QueueConsumer, QueueDelivery
-from warren_broker.rabbitmq.publishing.republisher import Republisher
+from warren_broker.rabbitmq.entities.republisher import Republisher
 
 _NO_LIMIT = 0
 

@@ -28,10 +28,10 @@ from warren_broker.rabbitmq.consuming.acks import Acks
 from warren_broker.rabbitmq.consuming.subscription import Subscription
 from warren_broker.rabbitmq.entities.declaring import declare
 from warren_broker.rabbitmq.entities.entities import Entities, Entity
+from warren_broker.rabbitmq.entities.republisher import Republisher
 from warren_broker.rabbitmq.publishing.messages import ID, id_of, kept_headers, n_deliveries_of
-from warren_broker.rabbitmq.publishing.republisher import Republisher
 from warren_broker.topology import DELIVERY_LIMIT, Home, WorkQueue
-from warren_broker.waiting_consumer import Mailbox
+from warren_broker.waiting_consumer import WaitingConsumer
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class Place:
         return cls(entities.name(queue), entities.name(home), entities.of(queue))
 
 
-class QueueConsumer(Mailbox):
+class QueueConsumer(WaitingConsumer):
     """One consumer of one work queue, for one task."""
 
     needs_no_ack = False

@@ -21,7 +21,7 @@ from warren_broker.rabbitmq.consuming.subscription import Subscription
 from warren_broker.rabbitmq.entities.declaring import declare
 from warren_broker.rabbitmq.entities.entities import QueueEntity
 from warren_broker.rabbitmq.publishing.messages import OFFSET, id_of, offset_of, published_s
-from warren_broker.waiting_consumer import Mailbox
+from warren_broker.waiting_consumer import WaitingConsumer
 
 CLOCK_SKEW_S = 10.0
 """How far the clocks of publishers and the server may differ without a message being missed."""
@@ -107,7 +107,7 @@ class StreamDelivery:
         raise BrokerError("a message of a stream stays in the stream; it can't be given up")
 
 
-class StreamReader(Mailbox):
+class StreamReader(WaitingConsumer):
     """One reader of one stream, for one task."""
 
     needs_no_ack = False

@@ -11,51 +11,17 @@ from aio_pika.abc import AbstractChannel
 from aiormq.abc import AbstractChannel as Frames
 from aiormq.abc import ArgumentsType, DeliveredMessage
 
-from warren_broker.errors import BrokerError
 from warren_broker.rabbitmq.connection.connection import Link
 from warren_broker.rabbitmq.consuming.subscription import Subscription
 from warren_broker.rabbitmq.entities.declaring import declare
-from warren_broker.rabbitmq.entities.entities import MAX_UNSEEN_EVENTS, Entities
+from warren_broker.rabbitmq.entities.entities import Entities
 from warren_broker.rabbitmq.publishing.messages import id_of
+from warren_broker.topic_event import MAX_UNSEEN, TopicEvent
 from warren_broker.topology import Topic
-from warren_broker.waiting_consumer import Mailbox
+from warren_broker.waiting_consumer import WaitingConsumer
 
 
-class Event:
-    """A delivery that nobody waits for: settling it means nothing."""
-
-    __slots__ = ("_message",)
-
-    def __init__(self, message: DeliveredMessage) -> None:
-        self._message = message
-
-    @property
-    def body(self) -> bytes:
-        return self._message.body
-
-    @property
-    def message_id(self) -> str:
-        return id_of(self._message)
-
-    @property
-    def n_deliveries(self) -> int:
-        return 1
-
-    @property
-    def offset(self) -> int | None:
-        return None
-
-    async def ack(self) -> None:
-        """Nothing to do: an event is gone once it was sent."""
-
-    async def nack(self, *, delay_s: float = 0.0) -> None:
-        raise BrokerError("an event can't be handed back: nothing keeps it")
-
-    async def dead_letter(self, reason: str) -> None:
-        raise BrokerError("an event can't be given up: nothing keeps it")
-
-
-class TopicSubscriber(Mailbox):
+class TopicSubscriber(WaitingConsumer):
     """One listener to one topic, for one task."""
 
     prefetch = 0
@@ -67,7 +33,7 @@ class TopicSubscriber(Mailbox):
         self.subscription = Subscription(link, self)
         self._entities = entities
         self._topic = topic
-        self._events: deque[Event] = deque(maxlen=MAX_UNSEEN_EVENTS)
+        self._events: deque[TopicEvent] = deque(maxlen=MAX_UNSEEN)
 
     @property
     def arguments(self) -> ArgumentsType:
@@ -85,11 +51,11 @@ class TopicSubscriber(Mailbox):
         return queue.name
 
     def accept(self, frames: Frames, message: DeliveredMessage) -> None:
-        self._events.append(Event(message))
+        self._events.append(TopicEvent(bytes(message.body), id_of(message)))
         self._wake()
 
     def detached(self) -> None:
         """What was heard was heard."""
 
-    def _take(self) -> Event | None:
+    def _take(self) -> TopicEvent | None:
         return self._events.popleft() if self._events else None

@@ -22,6 +22,7 @@ depend on anything but the address, because declaring with other arguments is an
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from warren_broker.topic_event import MAX_UNSEEN
 from warren_broker.topology import DEAD, Address, Home, Stream, Topic, WorkQueue
 
 FORGET_AFTER_GRACES = 10
@@ -31,8 +32,6 @@ VISIT_AFTER_S = 60.0
 RETRY_DELAYS_S = (0.25, 1.0, 4.0, 15.0, 60.0, 300.0, 1800.0)
 """A delay is rounded up to one of these; a longer one becomes the last."""
 UNLIMITED = 1_000_000_000
-MAX_UNSEEN_EVENTS = 1000
-"""Events that are kept for one listener; one that falls behind loses the oldest."""
 _MAX_SEGMENT_BYTES = 250_000_000
 _MIN_SEGMENT_BYTES = 1_000_000
 
@@ -119,7 +118,7 @@ class Entities:
     def listener(self, topic: Topic, unique: str) -> QueueEntity:
         """The queue of one listener; it ends with its connection."""
         exchange = self.name(topic)
-        arguments: Arguments = {"x-queue-type": "classic", "x-max-length": MAX_UNSEEN_EVENTS}
+        arguments: Arguments = {"x-queue-type": "classic", "x-max-length": MAX_UNSEEN}
         return QueueEntity(f"{exchange}.{unique}", arguments, ((exchange, ""),), is_exclusive=True)
 
     def origin(self, queue_name: str) -> str:

@@ -27,8 +27,8 @@ from warren_broker.rabbitmq.connection.connection import Link
 from warren_broker.rabbitmq.entities.broken_queues import Condition, ask, remove
 from warren_broker.rabbitmq.entities.declaring import look
 from warren_broker.rabbitmq.entities.entities import REPAIR_TICKETS, VISIT_AFTER_S, Entities
+from warren_broker.rabbitmq.entities.republisher import MOVE_S, Republisher
 from warren_broker.rabbitmq.publishing.messages import N_BEFORE, new_headers
-from warren_broker.rabbitmq.publishing.republisher import MOVE_S, Republisher
 from warren_broker.topology import Address, Home, WorkQueue
 
 VISIT_S = VISIT_AFTER_S
