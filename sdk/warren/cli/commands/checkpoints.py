@@ -78,7 +78,9 @@ def print_checkpoints(found: CheckpointList, output: Output) -> None:
     if found.policies:
         first, last = found.policies[0].step, found.step
         steps = f"step {last}" if first == last else f"steps {first} to {last}"
-        output.line(f"The policies after {steps} are kept as well: warren export RUN@STEP")
+        output.line(
+            f"The policies after {steps} are kept as well: warren export RUN@STEP --to FOLDER"
+        )
 
 
 def _row(view: CheckpointView) -> tuple[str, ...]:
