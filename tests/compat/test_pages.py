@@ -14,7 +14,8 @@ PAGES = sorted(
 )
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _PATH = re.compile(r"`((?:[\w.*-]+/)*[\w.*-]*(?:\.py|/))`")
-_LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
+_LINK = re.compile(r"\]\((?!https?://)([^)#]*)(?:#([^)]+))?\)")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 _TAGS = {"sft/", "evaluation/"}
 """Beginnings of metrics, not folders."""
 _READERS_OWN = re.compile(r"[Pp]ut this into `([^`]+)`")
@@ -39,4 +40,16 @@ def test_the_files_that_a_page_names_exist(page: Path) -> None:
 @pages
 def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     links = _LINK.findall(_FENCED.sub("", page.read_text()))
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    assert [link for link in links if not leads_somewhere(page, *link)] == []
+
+
+def leads_somewhere(page: Path, path: str, anchor: str) -> bool:
+    target = page.parent / path if path else page
+    if not target.exists():
+        return False
+    return not anchor or anchor in map(anchor_of, _HEADING.findall(target.read_text()))
+
+
+def anchor_of(heading: str) -> str:
+    """As GitHub makes it."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
