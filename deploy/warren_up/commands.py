@@ -25,8 +25,8 @@ def up(
 ) -> int:
     """Start everything on this machine: gateway, GPU worker, env worker; Ctrl-C stops it.
 
-    One process with children for whatever computes; no server to install. What was submitted,
-    learned and recorded lies in the home folder and is there again after a restart.
+    Needs no other server. Runs, checkpoints and recordings are stored in the home folder and survive a
+    restart.
 
     For example:
         warren up
@@ -73,19 +73,19 @@ def up(
 def demo(
     *,
     seed: Annotated[
-        int, Parameter(help="Of the run: model, tasks, sampling.", validator=_NOT_NEGATIVE)
+        int, Parameter(help="Seed of model, tasks and sampling.", validator=_NOT_NEGATIVE)
     ] = 1,
     learning_rate: Annotated[
-        float, Parameter(help="0 shows that nothing else teaches.", validator=_NOT_NEGATIVE)
+        float, Parameter(help="Learning rate; with 0 nothing is learned.", validator=_NOT_NEGATIVE)
     ] = 1.5e-3,
-    steps: Annotated[int, Parameter(help="Most optimizer steps.", validator=_POSITIVE)] = 1500,
-    home: Annotated[Path | None, Parameter(help="A fresh temporary folder if not given.")] = None,
+    steps: Annotated[int, Parameter(help="Maximum number of steps.", validator=_POSITIVE)] = 1500,
+    home: Annotated[Path | None, Parameter(help="Home folder (default: a temporary one).")] = None,
 ) -> int:
     """Watch a tiny model learn a game, from nothing to a trained policy, in a few minutes.
 
-    Starts every part, warms up a model of 100,000 random weights by a few supervised steps, trains
+    Starts every part, fine-tunes a model of 100,000 random weights for a few supervised steps, trains
     it by reinforcement learning, and compares the policy before and after on fresh episodes. The
-    last line of the output is one JSON object with the figures.
+    last line of the output is a JSON object with the results.
 
     For example:
         warren demo

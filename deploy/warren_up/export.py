@@ -26,8 +26,8 @@ def export(
 ) -> int:
     """Write a run's weights to a folder that transformers and vLLM load.
 
-    An adapter is merged into its base model. RUN alone is the newest policy; RUN@400 the policy in force
-    after step 400 of the run, RUN@step-000400 the checkpoint of that name (`warren checkpoints ls`).
+    An adapter is merged into its base model. RUN is the newest policy, RUN@400 the policy
+    after step 400, RUN@step-000400 the checkpoint of that name (`warren checkpoints ls`).
 
     For example:
         warren export last --to my-model
@@ -36,12 +36,11 @@ def export(
     Parameters
     ----------
     run
-        The run's id, the end of its id, its name, or `last`, and perhaps @STEP or @CHECKPOINT.
+        Id, end of the id, name or `last`, optionally with @STEP or @CHECKPOINT.
     to
-        The folder; it must not be there yet.
+        Target folder; must not exist yet.
     base_model
-        NAME=FOLDER, a folder or a name on the Hugging Face hub, where the run's own name of its base
-        model is none of these.
+        Where to find the base model: NAME=FOLDER, a folder or a name on the Hugging Face hub.
     adapter
         Write the adapter alone, in peft's format.
     """
@@ -55,7 +54,7 @@ def export(
             f" the files with: warren checkpoints download {run} --to {to}",
         )
     if to.exists():
-        raise ConfigurationError(f"{to} is there already", hint="Name a folder that is not.")
+        raise ConfigurationError(f"{to} already exists", hint="Name a new folder.")
     to.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{to.name}-", dir=to.parent) as stage:
         url, base = asyncio.run(_fetch(run, gateway, Path(stage) / "policy"))

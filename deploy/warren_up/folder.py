@@ -16,7 +16,7 @@ def make(home: Path) -> None:
     except OSError as error:
         raise ConfigurationError(
             f"Can't make the folder {home}: {error.strerror}",
-            hint="Give one that you may write to, with --home or WARREN_HOME.",
+            hint="Choose a writable one with --home or WARREN_HOME.",
         ) from error
 
 

@@ -26,13 +26,13 @@ def env_worker(
     api_key: str | None = None,
     options: EnvOptions = ENV_DEFAULTS,
 ) -> None:
-    """Host environments and take their turns in the episodes of all runs.
+    """Host environments and play their turns in the episodes of all runs.
 
-    Start as many as you like, on any machine that reaches the broker: they share the work, and when
-    one dies the others rebuild its episodes. Modules are found where you start it, too.
+    Start any number, on any machine that reaches the broker: they share the work, and when one dies
+    the others rebuild its episodes. Modules in the current folder are found too.
 
-    Without a broker in reach, on a laptop say, give --gateway: the worker connects by WebSocket and
-    plays the episodes of your own runs, for environments that say `workers: own`.
+    Without access to the broker (a laptop, for example), use --gateway: the worker connects by WebSocket
+    and plays the episodes of your own runs, for environments with `workers: own`.
 
     For example:
         warren env-worker --broker amqp://localhost
@@ -43,12 +43,12 @@ def env_worker(
     Parameters
     ----------
     broker
-        Where RabbitMQ is, for example `amqp://user:password@host:5672/vhost`.
+        URL of RabbitMQ, for example `amqp://user:password@host:5672/vhost`.
     gateway
-        Address of a gateway, for example `https://warren.example.org`, in place of a broker.
+        Address of a gateway, for example `https://warren.example.org`, instead of a broker.
     api_key
-        Key of the gateway; else WARREN_API_KEY (which `ps` doesn't show), else the key file of this
-        machine.
+        API key of the gateway (default: WARREN_API_KEY, which `ps` doesn't show, or this machine's key
+        file).
     """
     from warren.errors import ConfigurationError
     from warren.settings import warren_home
@@ -56,7 +56,7 @@ def env_worker(
     if broker is None and gateway is None:
         raise ConfigurationError(
             "An env worker needs a broker, or a gateway",
-            hint="Give --broker amqp://host or set WARREN_BROKER_URL. Where no broker is in reach:"
+            hint="Give --broker amqp://host or set WARREN_BROKER_URL. Without access to a broker:"
             " --gateway https://host. To run everything in one process: warren up",
         )
     given = {"worker": new_worker_id("env"), "log_dir": warren_home() / "logs"}

@@ -15,14 +15,13 @@ def _new_id() -> WorkerId:
 
 class EnvWorkerSettings(Frozen):
     environments: tuple[str, ...] = ()
-    """An environment class to host, as module:Class or name=module:Class; may be given several times."""
+    """Environment class to host, as module:Class or name=module:Class; repeatable."""
     only_named: bool = False
-    """Host what --env names, and not the environments that are installed."""
+    """Host only what --env names, not the installed environments."""
     n_processes: PositiveInt = 1
-    """Child processes of each environment."""
+    """Child processes per environment."""
     capacity: PositiveInt = 1024
-    """Most episodes of one environment that are live at once; no new one is taken while there are so
-    many."""
+    """Maximum number of live episodes per environment; at the limit, no new ones are taken."""
     log_dir: Path | None = None
     """What environments print goes to files in this folder; None: to this process's own output."""
     worker: WorkerId = Field(default_factory=_new_id)

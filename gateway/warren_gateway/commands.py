@@ -22,8 +22,8 @@ def gateway(
     """Serve the HTTP API and drive the runs.
 
     Workers find the gateway through the broker, so start them with the same --broker. The first
-    start makes an API key and writes it to $WARREN_HOME/api-key; set WARREN_API_KEY to use one of
-    your own (`wk_<id>_<secret>`).
+    start creates an API key in $WARREN_HOME/api-key; set WARREN_API_KEY to use your own
+    key (`wk_<id>_<secret>`).
 
     For example:
         warren gateway --broker amqp://localhost
@@ -32,7 +32,7 @@ def gateway(
     Parameters
     ----------
     broker
-        Where RabbitMQ is, for example `amqp://user:password@host:5672/vhost`.
+        URL of RabbitMQ, for example `amqp://user:password@host:5672/vhost`.
     """
     if broker is None:
         _fail(

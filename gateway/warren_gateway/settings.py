@@ -47,12 +47,12 @@ class GatewayOptions(Frozen):
     """What `warren up` may choose too: each sentence is the option's help."""
 
     home: Folder = Field(default_factory=warren_home, validate_default=True)
-    """Folder of the API key, the SQLite file and the runs."""
+    """Folder for the API key, the SQLite file and the runs."""
     runs_dir: Folder = _in_home("runs")
-    """Folder of the TensorBoard files, a folder for each run; `runs` in the home folder if not given."""
+    """Folder for TensorBoard files (default: `runs` in the home folder)."""
     archive_url: str = _in_home("archive", "file://")
-    """Folder or fsspec URL where runs with `retention.archive` keep their trajectories; `archive` in the
-    home folder if not given."""
+    """Folder or fsspec URL for the trajectories of runs with `retention.archive` (default: `archive` in the
+    home folder)."""
     host: str = HOST
     """Address to listen at; `0.0.0.0` for every interface."""
     port: Annotated[int, Field(ge=1, le=65535)] = PORT
@@ -65,6 +65,6 @@ class GatewayOptions(Frozen):
 
 class GatewaySettings(GatewayOptions):
     store_url: StoreUrl = _in_home("warren.db", "sqlite:///")
-    """SQLite or PostgreSQL by URL; a SQLite file in the home folder if not given."""
+    """URL of SQLite or PostgreSQL (default: a SQLite file in the home folder)."""
     api_key: str | None = Field(default=None, repr=False)
     """Adopted as a key of the owner `local`; None: the one in `<home>/api-key`, made if missing."""

@@ -27,7 +27,7 @@ def gpu_worker(
     """Sample from base models and train policies on them.
 
     Start one for each GPU, on any machine that reaches the broker and the checkpoints: they share
-    the work, and when one dies the others go on. Small models do without a GPU.
+    the work, and when one dies the others go on. Small models need no GPU.
 
     For example:
         warren gpu-worker --broker amqp://localhost --base-model warren/tiny
@@ -37,7 +37,7 @@ def gpu_worker(
     Parameters
     ----------
     broker
-        Where RabbitMQ is, for example `amqp://user:password@host:5672/vhost`.
+        URL of RabbitMQ, for example `amqp://user:password@host:5672/vhost`.
     """
     if broker is None:
         _fail(
@@ -45,7 +45,7 @@ def gpu_worker(
             "Give --broker amqp://host or set WARREN_BROKER_URL; `warren up` runs without one.",
         )
     if not base_model:
-        _fail("which base models should it offer?", "Give --base-model, for example warren/tiny.")
+        _fail("a GPU worker needs a base model", "Give --base-model, for example warren/tiny.")
     _run(broker, _settings(base_model, adapter, options))
 
 

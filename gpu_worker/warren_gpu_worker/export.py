@@ -35,7 +35,7 @@ def export_policy(url: str, to: Path, *, base_folder: str | None, adapter: bool 
     Raises `CannotExport`, `FolderUnreadable`, `OSError`.
     """
     if to.exists():
-        raise CannotExport(f"{to} is there already; name a folder that is not")
+        raise CannotExport(f"{to} already exists; name a folder that is not")
     to.parent.mkdir(parents=True, exist_ok=True)
     stage = Path(tempfile.mkdtemp(prefix=f".{to.name}-", dir=to.parent))
     try:

@@ -47,7 +47,7 @@ BaseModels = Annotated[
         env_var="WARREN_BASE_MODELS",
         negative=(),
         help="A base model to offer: NAME=FOLDER, a folder, a name on the Hugging Face hub, or a"
-        " built-in one (warren/tiny, warren/tiny-lora); may be given several times.",
+        " built-in one (warren/tiny, warren/tiny-lora); repeatable.",
     ),
 ]
 Adapters = Annotated[
@@ -56,7 +56,7 @@ Adapters = Annotated[
         name="--adapter",
         negative=(),
         help="An adapter that training may start with, NAME=FOLDER (or its URL), in peft's format;"
-        " may be given several times.",
+        " repeatable.",
     ),
 ]
 

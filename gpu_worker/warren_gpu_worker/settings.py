@@ -30,16 +30,16 @@ class VllmSettings(Frozen):
     """What only vLLM needs to know."""
 
     max_adapters: NonNegativeInt = 16
-    """Most adapters kept loaded; 0 leaves LoRA out, which makes full-parameter sampling faster."""
+    """Maximum number of loaded adapters; 0 disables LoRA, which makes full-parameter sampling faster."""
     max_adapters_at_once: PositiveInt = 4
-    """Most adapters in one step."""
+    """Maximum number of adapters in one decoding step."""
     max_adapter_rank: Literal[8, 16, 32, 64, 128, 256, 320, 512] = 64
-    """Largest rank of an adapter; room for it is taken at the start."""
+    """Maximum rank of an adapter; vLLM reserves memory for it at the start."""
     gpu_memory_share: Annotated[float, Field(gt=0, le=1)] = 0.9
-    """Share of the GPU's memory that vLLM takes; less of it leaves room for a trainer on the same GPU."""
+    """Share of the GPU's memory for vLLM; lower it to leave memory for a trainer on the same GPU."""
     sleep: Sleep = "never"
-    """`while_training`: vLLM lends its memory to the full-parameter model that this worker trains,
-    whenever that has something to do, and they take turns. `never`: both have to fit."""
+    """`while_training`: vLLM sleeps and frees its memory while this worker trains a full-parameter model.
+    `never`: both have to fit into memory."""
 
 
 def _words(given: object) -> object:
@@ -59,48 +59,48 @@ class GpuWorkerOptions(Frozen):
     """What may be chosen on a command line (see `options`): each sentence is the option's help."""
 
     checkpoint_url: str = Field(default_factory=default_checkpoint_url)
-    """Where policies and checkpoints lie: a folder or any fsspec URL, the same for all workers, as
-    samplers read what trainers write."""
+    """Where policies and checkpoints are stored: a folder or any fsspec URL, the same for all workers,
+    because samplers read what trainers write."""
     roles: Roles = frozenset({"sampler", "trainer"})
-    """What the worker does: `sampler`, `trainer`, or both, with a comma between them."""
+    """Roles of the worker: `sampler`, `trainer`, or both, separated by a comma."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    """Of the weights, the same for all workers of a run; where all weights are trained they are float32,
-    and this is what is computed in."""
+    """Data type of the weights, the same for all workers of a run. In full-parameter training the weights
+    are float32, and this is the type that is computed in."""
     device: str = "auto"
-    """`cpu`, `cuda`, `cuda:1`, …; `auto` takes a GPU if there is one."""
+    """`cpu`, `cuda`, `cuda:1`, …; `auto` uses a GPU if there is one."""
     devices: PositiveInt = 1
-    """How many devices of this machine each model is spread over while it is trained (FSDP2, a process for
-    each); with more than one, the worker trains one model at a time."""
+    """Number of devices of this machine over which a trained model is sharded (FSDP2, one process each);
+    with more than one, the worker trains one model at a time."""
     engine: EngineName = "auto"
-    """What samples: `vllm`, `transformers`, or `auto`: vLLM where it can run the model."""
+    """Engine of the sampler: `vllm`, `transformers`, or `auto` (vLLM if it can run the model)."""
     on_new_weights: OnNewWeights = "keep"
-    """What turns in flight do when their policy is updated: `keep` (go on, with what is cached),
-    `recompute` (go on, with the cache computed anew) or `drain` (finish first, while newcomers wait)."""
+    """What happens to turns in flight when their policy is updated: `keep` (continue with the cache),
+    `recompute` (continue with a recomputed cache) or `drain` (finish first; new turns wait)."""
     vllm: VllmSettings = VllmSettings()
     n_threads: PositiveInt = 1
-    """CPU threads of each child process; more than 1 helps large models only."""
+    """CPU threads per child process; more than 1 helps large models only."""
     seed: NonNegativeInt | None = None
-    """Of the sampler's random numbers. Each sampler draws one where none is given, lest two of them that
-    begin with the same turns answer alike."""
+    """Seed of the sampler. By default each sampler draws its own, so that two of them don't give the same
+    answers."""
     max_batch: Annotated[int, Field(gt=0, le=MAX_PREFETCH)] = 256
-    """Most sequences that one sampler decodes at once."""
+    """Maximum number of sequences that a sampler decodes at once."""
     max_batch_tokens: PositiveInt = 262_144
-    """Most cached tokens at once, padding included."""
+    """Maximum number of cached tokens, padding included."""
     max_models: PositiveInt = 16
-    """Most LoRA models that the trainer holds at once; a full-parameter one has it to itself."""
+    """Maximum number of LoRA models in a trainer; a full-parameter model has it to itself."""
     resident_models: PositiveInt = 8
-    """LoRA models that stay in memory; those that were idle for longest are parked on disk."""
+    """LoRA models kept in memory; the least recently used ones are moved to disk."""
     micro_batch_tokens: PositiveInt = 16_384
-    """Most tokens, padding included, of one forward pass of the trainer: fewer need less memory."""
+    """Maximum number of tokens, padding included, per forward pass of the trainer; lower it to save memory."""
     checkpoint_activations: bool = False
-    """Compute activations again in the backward pass: less memory, a third more work."""
+    """Recompute activations in the backward pass (gradient checkpointing): less memory, a third more work."""
     policy_memory_bytes: PositiveInt = 8 * 1024**3
-    """Weights of policies kept loaded beside the base model; the least recently used one goes."""
+    """Memory for policies loaded beside the base model; the least recently used one is unloaded."""
     hang_s: PositiveFloat = 300.0
-    """A child process that holds work and says nothing for so many seconds is killed; a trainer that
-    moves files has longer, by their bytes."""
+    """A child process that has work and doesn't respond for this many seconds is killed; a trainer that
+    reads or writes files gets more time, depending on their size."""
     log_dir: Path | None = None
-    """Folder for the output of the child processes; it comes with the worker's own if not given."""
+    """Folder for the output of the child processes (default: the worker's own output)."""
 
     @property
     def takes_turns(self) -> bool:

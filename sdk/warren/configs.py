@@ -64,5 +64,5 @@ def _invalid(place: str, lines: Sequence[str]) -> ConfigurationError:
     return ConfigurationError(
         f"{place} is no valid run config",
         details=lines,
-        hint="Mend what is named above and try again; examples/guess.yaml is a commented config.",
+        hint="Fix the mistakes above and try again; examples/guess.yaml is a commented config.",
     )

@@ -127,4 +127,4 @@ def _unix_s(moment: datetime) -> float:
     try:
         return moment.timestamp()
     except (ValueError, OverflowError) as error:  # local time of the first or the last day
-        raise ConfigurationError(f"{moment} is no time that this machine can tell") from error
+        raise ConfigurationError(f"{moment} is out of range") from error

@@ -212,7 +212,7 @@ def outcome(view: RunView) -> RunResult:
         raise cancelled
     failed = RunFailed(
         f"Run {view.id} failed{_because(view)}",
-        hint=f"`warren runs show {view.id} --follow` tells what happened before.",
+        hint=f"`warren runs show {view.id} --follow` shows what happened before.",
     )
     failed.run = view.id
     raise failed

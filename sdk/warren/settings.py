@@ -85,6 +85,6 @@ def _checked_key(key: str, place: str) -> str:
     if not key.isascii() or not key.isprintable() or " " in key:
         raise ConfigurationError(
             f"What stands in {place} can't be an API key",
-            hint="A key is one word of ASCII characters; copy it again, without its surroundings.",
+            hint="A key is a single word of ASCII characters; copy it again.",
         )
     return key

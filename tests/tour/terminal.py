@@ -123,6 +123,7 @@ warren() {
   case "$1 $*" in
     *" --port"*) command warren "$@" ;;
     "up "*|"gateway "*) command warren "$@" --port "$TOUR_PORT" ;;
+    "tensorboard "*) command warren "$@" --port "$TOUR_TENSORBOARD_PORT" ;;
     *) command warren "$@" ;;
   esac
 }

@@ -20,10 +20,10 @@ def check(
     split: str = "train",
     show_output: bool = False,
 ) -> int:
-    """Play an environment, and say whether it keeps what is asked of one.
+    """Play an environment and check that it follows the rules of environments.
 
-    It is played in a process of its own, which may hang, crash or print: what it waits for, and how
-    it died, is told; what it prints goes to a file of its own.
+    It runs in a separate process, so it may hang, crash or print: the check reports where it hangs and
+    how it crashed, and its output goes to a file.
 
     For example:
         warren env check my_package.my_module:MyEnv
@@ -34,11 +34,11 @@ def check(
     environment
         The class, as `module:Class`.
     config
-        What its constructor gets, as JSON.
+        Arguments of its constructor, as JSON.
     split
-        Which of its tasks are played.
+        Split of its tasks to play.
     show_output
-        Show what it printed, episode by episode.
+        Show its output, episode by episode.
     """
     import asyncio
 
@@ -87,7 +87,7 @@ def _read(config: str) -> dict[str, object]:
     try:
         value = json.loads(config)
     except ValueError as error:
-        raise ConfigurationError(f"--config is no JSON: {error}") from error
+        raise ConfigurationError(f"--config is not valid JSON: {error}") from error
     if not isinstance(value, dict):
         raise ConfigurationError("--config must be a JSON object, as in '{\"size\": 9}'")
     return cast("dict[str, object]", value)

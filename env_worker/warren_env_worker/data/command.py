@@ -16,10 +16,10 @@ def prepare(
     out: Path,
     holdout: Annotated[float, Parameter()] = 0.0,
 ) -> int:
-    """Bring files of questions into the layout that the environment `math` reads.
+    """Convert files of questions to the layout that the environment `math` reads.
 
-    Takes parquet and JSON lines in the layouts of GSM8K, MATH, DAPO-Math, DeepScaleR, verl and
-    OpenTinker. Questions that come several times are kept once.
+    Reads parquet and JSON lines in the layouts of GSM8K, MATH, DAPO-Math, DeepScaleR, verl and
+    OpenTinker. Duplicate questions are removed.
 
     For example:
         warren data prepare gsm8k-train.parquet --out data/gsm8k --holdout 0.05
@@ -30,11 +30,11 @@ def prepare(
     source
         A file that ends in .parquet, .jsonl or .json.
     more
-        Further ones.
+        More files.
     out
         Folder for `train.jsonl` and `test.jsonl`.
     holdout
-        Share of the questions that goes to the test split.
+        Share of the questions for the test split.
     """
     from warren.environment import ConfigError
     from warren.errors import ConfigurationError

@@ -17,10 +17,10 @@ def sandbox(
     cell_s: float = 10.0,
     memory_mib: int = 512,
 ) -> None:
-    """Serve SandboxFusion's `/run_code` with the sandboxes of this machine.
+    """Run code in sandboxes on this machine, over HTTP (SandboxFusion's `/run_code`).
 
-    Set WARREN_SANDBOX_KEY to serve only requests with `Authorization: Bearer <key>`; without it,
-    keep to an address that nobody else reaches.
+    Set WARREN_SANDBOX_KEY to require `Authorization: Bearer <key>`; without it, use an address that
+    nobody else can reach.
 
     For example:
         warren sandbox --port 8080
@@ -33,13 +33,13 @@ def sandbox(
     port
         Port to listen at.
     tier
-        Which kind of sandbox; `auto` takes the strongest that works here.
+        Kind of sandbox; `auto` uses the strongest that works here.
     libraries
-        A folder made by `pip install --target`, whose packages code may import.
+        Folder made by `pip install --target` with packages that code may import.
     cell_s
-        How long code may run, whatever a request asks for.
+        Time limit of code in seconds, whatever a request asks for.
     memory_mib
-        How much memory it may use.
+        Memory limit of code in MiB.
     """
     import asyncio
     import logging

@@ -50,8 +50,8 @@ async def republish_dead_letter(call: Call[Nothing]) -> web.StreamResponse:
     except Unroutable as error:
         problem = Problem(
             code="origin_is_gone",
-            message=f"The letter came from {letter.origin}, which is gone; it stays where it is.",
-            hint="Drop it, or start what consumes that queue first.",
+            message=f"The letter came from {letter.origin}, which no longer exists; it was not republished.",
+            hint="Drop it, or start the consumer of that queue first.",
         )
         raise Refusal(409, problem) from error
     return _settled(letter, is_sent)
@@ -119,6 +119,6 @@ def _no_such_letter(name: str) -> Refusal:
     problem = Problem(
         code="no_such_dead_letter",
         message=f"There is no dead letter {name}.",
-        hint="GET /v1/dead-letters lists those that you may see.",
+        hint="GET /v1/dead-letters lists yours.",
     )
     return Refusal(404, problem)

@@ -59,7 +59,7 @@ def _require_websocket(socket: web.WebSocketResponse, request: web.Request) -> N
     if not socket.can_prepare(request):
         problem = Problem(
             code="upgrade_required",
-            message="This is where remote env workers connect, by WebSocket.",
+            message="This route is for remote env workers, which connect by WebSocket.",
             hint="Start one with `warren env-worker --gateway URL`; a proxy in between has to pass"
             " WebSockets on.",
         )
@@ -72,7 +72,7 @@ def _require_place(call: Call[Nothing]) -> None:
     except Full as error:
         problem = Problem(
             code="no_place",
-            message=f"No place for another env worker: {error}.",
+            message=f"Too many env workers: {error}.",
             hint="Stop one, or start another gateway replica.",
         )
         raise Refusal(503, problem, {"Retry-After": str(RETRY_AFTER_S)}) from error

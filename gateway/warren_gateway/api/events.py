@@ -145,7 +145,7 @@ def _last_event(request: web.Request) -> Position | None:
         problem = Problem(
             code="invalid_last_event_id",
             message=f"Last-Event-ID: {error}.",
-            hint="Send the id of the newest event that you have seen, or leave the header out.",
+            hint="Send the id of the last event that you received, or omit the header.",
         )
         raise Refusal(422, problem) from error
 

@@ -18,18 +18,18 @@ Json = dict[str, Any]
 _REFERENCE = "#/components/schemas/{model}"
 
 _REASONS = {
-    400: "Not JSON, or (of the OpenAI-compatible routes) no fit for the schema",
-    401: "No API key, or a wrong one",
-    404: "Not there, or not yours",
-    409: "Not in this state",
+    400: "Not JSON, or (OpenAI-compatible routes) doesn't match the schema",
+    401: "Missing or wrong API key",
+    404: "Not found, or owned by somebody else",
+    409: "Not possible in the current state",
     410: "No longer kept",
     413: "Too large",
-    422: "Does not fit the schema",
+    422: "Doesn't match the schema",
     426: "Not a WebSocket",
-    429: "Too much waits; try again later",
-    500: "A mistake of the gateway",
+    429: "Too many requests wait; try again later",
+    500: "Internal error",
     502: "A sampler failed",
-    503: "Store or broker is away, or no sampler is there; see Retry-After",
+    503: "Store, broker or samplers are unavailable; see Retry-After",
     504: "No sampler answered in time",
 }
 

@@ -88,8 +88,8 @@ def _of_ours(error: Exception) -> Refusal:
     if isinstance(error, KeyReused):
         problem = Problem(
             code="idempotency_key_reused",
-            message=f"This idempotency key has already made {error.run}, with another config.",
-            hint="Send a new key with a new config.",
+            message=f"This idempotency key was already used for {error.run}, with another config.",
+            hint="Use a new key for a new config.",
         )
         return Refusal(409, problem)
     if isinstance(error, UnusableSource):
@@ -115,8 +115,8 @@ def _away(what: str, error: Exception) -> Refusal:
     log.warning("the %s is away: %s", what, error)
     problem = Problem(
         code=f"{what}_unavailable",
-        message=f"The gateway can't reach its {what} at the moment; nothing was changed.",
-        hint=f"Try again in {RETRY_AFTER_S} s; GET /healthz tells when it is back.",
+        message=f"The gateway can't reach its {what}; nothing was changed.",
+        hint=f"Try again in {RETRY_AFTER_S} s; GET /healthz shows when it is back.",
     )
     return Refusal(503, problem, {"Retry-After": str(RETRY_AFTER_S)})
 
@@ -137,7 +137,7 @@ def _of_aiohttp(request: web.Request, error: web.HTTPException) -> Refusal:
 def _unexpected(error_id: str) -> Refusal:
     problem = Problem(
         code="internal_error",
-        message=f"The gateway made a mistake ({error_id}); its log says which.",
+        message=f"Internal error of the gateway ({error_id}); see its log.",
         hint="Try again; if it happens again, report it with this id.",
     )
     return Refusal(500, problem)

@@ -55,7 +55,7 @@ class ReadTrajectories(Frozen):
 async def run_trajectories(call: Call[ReadTrajectories]) -> web.StreamResponse:
     takes, broker = call.takes, call.parts.broker
     if takes.offset is not None and takes.since_s is not None:
-        raise _refusal(422, "invalid_query", "offset and since_s are two beginnings; give one")
+        raise _refusal(422, "invalid_query", "give either offset or since_s, not both")
     run = await call.parts.runs.show(call.owner, call.run)
     if run.config is None:
         raise _refusal(409, "newer_run", f"{run.id} is of a newer gateway; ask that one")

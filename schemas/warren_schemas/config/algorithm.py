@@ -27,9 +27,9 @@ class AdvantageKind(StrEnum):
     DIRECT = "direct"
     """r as it is (REINFORCE, Williams 1992)."""
     CENTERED = "centered"
-    """r - mean of the group, as OpenReward's example calls it; the same as `group_mean`."""
+    """r - mean of the group, under the name of OpenReward's example; the same as `group_mean`."""
     CENTERED_NORMALIZED = "centered_normalized"
-    """(r - mean) / std of the group, as OpenReward's example has it: nothing is added to the std."""
+    """(r - mean) / std of the group, as in OpenReward's example: no epsilon is added to the std."""
     BATCH_MEAN = "batch_mean"
     """r - mean of the batch."""
     BATCH_STD = "batch_std"
@@ -43,11 +43,11 @@ class EpisodeCredit(Config):
 
 
 class TurnCredit(Config):
-    """Each turn gets the rewards that follow it, and is compared with the same turn of others."""
+    """Each turn gets the rewards that follow it, and is compared with the same turn of other episodes."""
 
     kind: Literal["turn"] = "turn"
     discount: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """What a reward is worth one turn before it is given."""
+    """Discount factor per turn."""
 
 
 Credit = Annotated[EpisodeCredit | TurnCredit, Field(discriminator="kind")]
@@ -59,30 +59,30 @@ class AlgorithmConfig(Config):
     loss: PolicyLoss = Field(default_factory=PpoLoss)
     """`ppo` (the default), `gspo`, `cispo`, `dro` or `importance_sampling`."""
     advantage: AdvantageKind = AdvantageKind.GROUP_STD
-    """How rewards become advantages. A group in which all did the same never counts."""
+    """How rewards become advantages. Zero-variance groups carry no gradient and are dropped."""
     credit: Credit = Field(default_factory=EpisodeCredit)
-    """Whom a reward belongs to: the whole `episode` (the default), or the `turn`s before it."""
+    """What a reward is credited to: the whole `episode` (the default), or the `turn`s before it."""
     critic: Critic | None = None
-    """A value head that learns beside the policy and tells each token's advantage from the rewards
-    of the turns, in place of `advantage` and `credit`; null is off."""
+    """A value head that is trained with the policy and estimates the advantage of each token from the
+    rewards of the turns, in place of `advantage` and `credit`; null is off."""
     kl: KlPenalty | None = None
-    """Penalty for leaving the policy that the first step begins with; null is off."""
+    """KL penalty towards the policy that the first step starts from; null is off."""
     entropy_coefficient: NonNegativeFloat = 0.0
-    """What one nat of entropy is worth, next to an advantage; 0 is off."""
+    """Weight of the entropy bonus, in advantage per nat; 0 is off."""
     tis_cap: PositiveFloat | None = None
-    """Largest weight that corrects a token for the sampler's distance from the trainer (truncated
-    importance sampling); the loss then sees ratios of 1, so its clip does not act, but `dro` still
-    holds the policy near the one that sampled. Null is off."""
+    """Upper bound of a token's importance weight, trainer over sampler (truncated importance sampling).
+    The loss then sees ratios of 1, so it clips nothing; `dro` still penalizes the distance from the
+    sampling policy. Null is off."""
     group_size: GroupSize = 16
-    """Episodes of one task that are compared with each other, at most 1024."""
+    """Episodes per task, which are compared with each other; at most 1024."""
     groups_per_step: PositiveInt = 4
     """Groups in one optimizer step."""
     max_staleness: NonNegativeInt = 2
-    """Most optimizer steps between sampling an episode and training on it; 0 is on-policy."""
+    """Maximum number of optimizer steps between sampling an episode and training on it; 0 is on-policy."""
     normalize: Literal["tokens", "episodes", "none"] = "tokens"
-    """What the summed loss of a step is divided by."""
+    """What the loss of a step, summed over tokens, is divided by."""
     groups: GroupPolicy = Field(default_factory=Retry)
-    """What becomes of a group in which episodes fail: `retry` (the default), `all` or `quorum`."""
+    """What happens to a group in which episodes fail: `retry` (the default), `all` or `quorum`."""
 
     @model_validator(mode="after")
     def _has_one_judge(self) -> Self:

@@ -9,13 +9,14 @@ from warren_schemas.config.written import Config
 
 
 class Critic(Config):
-    """Learns what rewards are still to come, and tells advantages by it (GAE, Schulman et al. 2016)."""
+    """Estimates future rewards, for generalized advantage estimation (GAE, Schulman et al. 2016)."""
 
     gamma: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """What a reward is worth one token before it is given."""
+    """Discount factor per token."""
     gae_lambda: Annotated[float, Field(ge=0, le=1)] = 0.95
-    """1 trusts the rewards alone, 0 the critic's next value."""
+    """GAE's lambda: 1 uses the rewards alone, 0 the critic's next value."""
     value_coefficient: PositiveFloat = 0.5
-    """What the critic's error counts, next to the policy's loss."""
+    """Weight of the critic's loss, relative to the policy's."""
     value_clip: PositiveFloat | None = None
-    """A value's error beyond this pulls no harder than this (Huber 1964); null is off."""
+    """Largest error of a value that has an effect: larger ones have the gradient of this one (Huber 1964);
+    null is off."""

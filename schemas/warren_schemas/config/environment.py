@@ -19,9 +19,9 @@ class SplitConfig(Config):
     """Which tasks of a split are used, and in which order."""
 
     shuffle: bool = True
-    """Pass through the tasks in a fresh order each epoch; false keeps the order of the data."""
+    """Shuffle the tasks anew in each epoch; false keeps the order of the data."""
     num_samples: PositiveInt | None = None
-    """Use only so many tasks, chosen once for the run (with `shuffle: false`, the first ones)."""
+    """Use only this many tasks, chosen once per run (with `shuffle: false`, the first ones)."""
 
 
 class EnvironmentConfig(Config):
@@ -30,47 +30,47 @@ class EnvironmentConfig(Config):
     name: Name
     """Name of an environment that an env worker offers."""
     workers: Literal["shared", "own"] = "shared"
-    """Who plays it: `shared`, the env workers of the deployment; `own`, only those that were connected
-    with `warren env-worker --gateway` by the run's owner."""
+    """Which env workers host it: `shared`, those of the deployment; `own`, only those that the run's owner
+    connected with `warren env-worker --gateway`."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
     """Passed to the environment's constructor."""
     split: str = "train"
     """Which of the environment's tasks are trained on."""
     evaluation_split: str | None = None
-    """None: evaluate on fresh tasks of `split`."""
+    """Split for evaluation; null uses fresh tasks of `split`."""
     splits: dict[str, SplitConfig] = Field(default_factory=dict)
-    """By name of the split; one that is not named here is used whole and shuffled."""
+    """Settings by name of the split; a split without settings is used completely and shuffled."""
     weight: PositiveFloat = 1.0
-    """Share of the groups that this environment gets, relative to the others."""
+    """Relative share of the groups that this environment gets."""
     max_turns: PositiveInt = 32
-    """An episode that is longer is cut (`truncated`)."""
+    """Maximum number of turns; longer episodes are truncated."""
     recover: Literal["replay", "restart"] = "replay"
-    """What becomes of an episode whose env worker is lost: `replay` rebuilds it from its actions and
-    goes on, `restart` starts it again from its first turn, as often as `episode_attempts` allows."""
+    """What happens to an episode whose env worker is lost: `replay` rebuilds it from its actions and
+    continues, `restart` starts it again from its first turn, up to `episode_attempts` times."""
     sampling: SamplingChanges = Field(default_factory=SamplingChanges)
-    """What differs from the run's `sampling`; null leaves it as it is there."""
+    """Overrides of the run's `sampling`; null keeps the run's value."""
     tool_format: ToolFormat | None = None
-    """How the policy writes calls of the environment's tools; null: as the environment says."""
+    """How the policy writes tool calls; null: as the environment declares."""
     group_size: GroupSize | None = None
     """Episodes of one task; null: `algorithm.group_size`."""
     max_failed_members: NonNegativeInt | None = None
-    """A group with more failed episodes is dropped; null: see `algorithm.groups`."""
+    """Maximum number of failed episodes in a group: with more it is dropped; null: see `algorithm.groups`."""
     reward_reduction: RewardReduction = RewardReduction.SUM
-    """What the rewards of an episode's turns become."""
+    """How the rewards of the turns are reduced to the reward of the episode."""
     nonterminal_reward: float | None = None
-    """One more reward for an episode that was cut before its end; null gives none."""
+    """Extra reward for a truncated episode; null gives none."""
     min_reward: float | None = None
-    """Lower rewards of an episode are raised to this."""
+    """Lower bound of an episode's reward; null is off."""
     max_reward: float | None = None
-    """Higher rewards of an episode are lowered to this."""
+    """Upper bound of an episode's reward; null is off."""
     episode_s: PositiveFloat | None = None
-    """An episode that has not ended by then is started again; null: `limits.episode_s`."""
+    """Time limit of an episode, which is then started again; null: `limits.episode_s`."""
     episode_attempts: PositiveInt | None = None
-    """How often an episode is tried; null: `limits.episode_attempts`."""
+    """Maximum number of attempts at an episode; null: `limits.episode_attempts`."""
     max_in_flight: PositiveInt | None = None
-    """Most episodes at once (one group is always allowed); null is no limit."""
+    """Maximum number of live episodes (one group is always allowed); null is no limit."""
     secrets: Listed[SecretName] = ()
-    """Names of secrets that the environment gets besides those of the run."""
+    """Names of secrets for this environment, in addition to those of the run."""
 
     @property
     def reward_rules(self) -> RewardRules:

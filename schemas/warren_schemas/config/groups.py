@@ -14,25 +14,25 @@ GroupSize = Annotated[int, Field(ge=2, le=MAX_GROUP_SIZE)]
 
 
 class AllMembers(Config):
-    """Failed episodes are tried again; a group is trained on whole or not at all."""
+    """Failed episodes are retried; incomplete groups are dropped."""
 
     kind: Literal["all"] = "all"
 
 
 class Quorum(Config):
-    """Nothing is tried again: a group is trained on without those that failed, if they are few.
+    """Failed episodes are not retried: the group is trained on without them, if they are few.
 
-    An episode that passes its deadline has failed like any other, so no group waits for a straggler
-    longer than `limits.episode_s`.
+    An episode that exceeds its time limit has failed too, so no group waits for a straggler longer
+    than `limits.episode_s`.
     """
 
     kind: Literal["quorum"] = "quorum"
     max_failed_members: NonNegativeInt = 1
-    """A group in which more fail is dropped at once."""
+    """Maximum number of failed episodes in a group: with more it is dropped at once."""
 
 
 class Retry(Config):
-    """Failed episodes are tried again; a group is trained on without those that fail for good."""
+    """Failed episodes are retried; the group is trained on without those that fail every attempt."""
 
     kind: Literal["retry"] = "retry"
 

@@ -9,17 +9,17 @@ from warren_schemas.config.written import Config
 
 
 class PpoLoss(Config):
-    """Clipped surrogate of Schulman et al. 2017, with ratio thresholds."""
+    """Clipped surrogate loss (Schulman et al. 2017), with thresholds of the ratio."""
 
     kind: Literal["ppo"] = "ppo"
     clip_low: Annotated[float, Field(gt=0, le=1)] = 0.8
-    """Smallest ratio of new to old probability that still counts."""
+    """Smallest ratio of new to old probability that still has a gradient."""
     clip_high: Annotated[float, Field(ge=1)] = 1.28
-    """Largest ratio that still counts."""
+    """Largest ratio that still has a gradient."""
 
 
 class GspoLoss(Config):
-    """Clipped surrogate by sequence (Zheng et al. 2025): one ratio for all tokens of an episode.
+    """Clipped surrogate loss by sequence (Zheng et al. 2025): one ratio for all tokens of an episode.
 
     The ratio is a geometric mean over the tokens, so the thresholds lie close to 1, and closer for
     longer answers: the paper has 0.9997 and 1.0004 for thousands of tokens.
@@ -27,13 +27,13 @@ class GspoLoss(Config):
 
     kind: Literal["gspo"] = "gspo"
     clip_low: Annotated[float, Field(gt=0, le=1)] = 0.97
-    """Smallest ratio of a sequence that still counts."""
+    """Smallest ratio of a sequence that still has a gradient."""
     clip_high: Annotated[float, Field(ge=1)] = 1.04
-    """Largest ratio that still counts."""
+    """Largest ratio that still has a gradient."""
 
 
 class CispoLoss(Config):
-    """Policy gradient weighted by the clipped ratio (MiniMax-M1, 2025): no token loses its gradient."""
+    """Policy gradient weighted by the clipped ratio (MiniMax-M1, 2025): every token keeps its gradient."""
 
     kind: Literal["cispo"] = "cispo"
     clip_low: Annotated[float, Field(ge=0, le=1)] = 0.0
@@ -43,11 +43,11 @@ class CispoLoss(Config):
 
 
 class DroLoss(Config):
-    """Policy gradient with a squared log-ratio that holds the policy back (Richemond et al. 2024)."""
+    """Policy gradient with a penalty on the squared log-ratio (Richemond et al. 2024)."""
 
     kind: Literal["dro"] = "dro"
     beta: PositiveFloat = 0.05
-    """How strongly the policy is held near the one that sampled."""
+    """Weight of the penalty, which keeps the policy near the one that sampled."""
 
 
 class ImportanceSamplingLoss(Config):
@@ -75,12 +75,12 @@ class KlPenalty(Config):
     """Keeps the policy near a reference, by an estimate of KL(policy || reference)."""
 
     coefficient: NonNegativeFloat = 0.01
-    """What one nat costs."""
+    """Weight of the penalty, per nat."""
     estimator: Literal["k1", "k2", "k3"] = "k3"
     """With d = log p - log p_ref of a sampled token (Schulman 2020): k1 is d, k2 is d²/2, k3 is
     exp(-d) - 1 + d."""
     place: Literal["loss", "reward"] = "loss"
-    """`loss` adds the estimate to the loss; `reward` takes it from the rewards of a token and of
+    """`loss` adds the estimate to the loss; `reward` subtracts it from the rewards of a token and of
     those after it."""
 
     @model_validator(mode="after")

@@ -16,7 +16,7 @@ class FullUpdate(Config):
 
 
 class LoraUpdate(Config):
-    """Low-rank adapters are trained and the base weights stay as they are (Hu et al. 2021)."""
+    """Low-rank adapters are trained; the base weights stay frozen (Hu et al. 2021)."""
 
     kind: Literal["lora"] = "lora"
     rank: PositiveInt = 16
@@ -26,12 +26,12 @@ class LoraUpdate(Config):
     targets: Literal["all-linear"] | Listed[str] = "all-linear"
     """Names of the modules that get an adapter."""
     exclude: Listed[str] = ()
-    """Names of modules that get none, although they are among the targets."""
+    """Names of target modules that get no adapter."""
     seed: NonNegativeInt | None = None
-    """Seeds the adapter's first weights; null takes the run's seed."""
+    """Seeds the adapter's initial weights; null uses the run's seed."""
     start_adapter: Name | None = None
     """Name of an adapter that the GPU workers offer (`--adapter NAME=FOLDER`): training starts with
-    its weights. Null starts with the base model's own answers."""
+    its weights. Null starts from the unchanged base model."""
 
 
 Update = Annotated[FullUpdate | LoraUpdate, Field(discriminator="kind")]
@@ -45,5 +45,5 @@ class ModelConfig(Config):
     update: Update = Field(default_factory=LoraUpdate)
     """What is trained: `full` or `lora` (the default)."""
     deterministic: bool = False
-    """Train apart from other models, also where they are on the same GPU worker: then the same data
-    gives the same weights to the last bit. A LoRA model that shares batches trains cheaper."""
+    """Never share batches with other models on the same GPU worker, so that the same data gives
+    bit-identical weights. LoRA models that share batches train faster."""

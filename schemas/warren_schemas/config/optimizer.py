@@ -11,34 +11,34 @@ from warren_schemas.config.written import Config
 
 class ScheduleKind(StrEnum):
     CONSTANT = "constant"
-    """The same rate to the end."""
+    """Constant."""
     LINEAR = "linear"
-    """Falls in a straight line."""
+    """Linear decay."""
     COSINE = "cosine"
-    """Falls along half a wave of the cosine (Loshchilov and Hutter 2017)."""
+    """Cosine decay (Loshchilov and Hutter 2017)."""
 
 
 class OptimizerConfig(Config):
     """AdamW (Loshchilov and Hutter 2019)."""
 
     learning_rate: NonNegativeFloat = 1e-4
-    """Step size, after the rise and before the fall."""
+    """Learning rate after warmup and before decay."""
     warmup_steps: NonNegativeInt = 0
-    """Steps over which the learning rate rises from 0."""
+    """Warmup: steps over which the learning rate rises linearly from 0."""
     schedule: ScheduleKind = ScheduleKind.CONSTANT
-    """How the learning rate falls from the end of the rise to the run's last step."""
+    """How the learning rate decays from the end of warmup to the run's last step."""
     floor: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """Share of the learning rate that a falling schedule ends at."""
+    """Final learning rate of a decaying schedule, as a fraction of `learning_rate`."""
     beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    """Decay of the mean of the gradient."""
+    """Decay rate of the first moment."""
     beta2: Annotated[float, Field(ge=0, lt=1)] = 0.95
-    """Decay of the mean of its square."""
+    """Decay rate of the second moment."""
     eps: PositiveFloat = 1e-8
-    """Added to the root of the mean square."""
+    """Added to the denominator of the update."""
     weight_decay: NonNegativeFloat = 0.0
     """Decoupled weight decay."""
     clip_norm: NonNegativeFloat = 1.0
-    """Largest norm of the gradient; 0 is off."""
+    """Gradient clipping: maximum norm; 0 is off."""
 
     @model_validator(mode="after")
     def _floor_of_a_fall(self) -> Self:

@@ -9,10 +9,10 @@ from warren_schemas.config.written import Config
 
 
 class ResumeFrom(Config):
-    """A checkpoint of one of your runs: its weights, optimizer, step, and place in the tasks."""
+    """A checkpoint of one of your runs: weights, optimizer state, step, and position in the tasks."""
 
     run: Name
     """Id of the run that saved it."""
     checkpoint: Annotated[str, Field(pattern=r"^(step|sft)-[0-9]{6,}$")] | None = None
-    """Its name, for example `step-000040`; null takes the newest. `limits.steps` stays the total: of 100
-    steps, 60 are left then."""
+    """Its name, for example `step-000040`; null takes the newest. `limits.steps` is still the total: with
+    100 steps, 60 remain."""

@@ -1,4 +1,4 @@
-"""How the policy's tokens are drawn."""
+"""How the policy samples tokens."""
 
 from typing import Annotated
 
@@ -18,50 +18,50 @@ MinP = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Sampling(Config):
-    """How the policy's tokens are drawn."""
+    """How the policy samples tokens."""
 
     temperature: NonNegativeFloat = 1.0
-    """0 takes the most probable token each time."""
+    """Divides the logits; 0 is greedy."""
     top_p: TopP = 1.0
-    """Draw from the most probable tokens that together have this probability."""
+    """Nucleus sampling: sample from the most probable tokens with this total probability; 1 is off."""
     top_k: NonNegativeInt = 0
-    """Draw from this many most probable tokens; 0 is off."""
+    """Sample from this many most probable tokens; 0 is off."""
     min_p: MinP = 0.0
-    """Draw from tokens at least this probable, relative to the most probable one; 0 is off."""
+    """Sample from tokens with at least this probability relative to the most probable one; 0 is off."""
     repetition_penalty: PositiveFloat = 1.0
-    """Above 1 makes tokens that were seen before less probable (Keskar et al. 2019); 1 is off."""
+    """Above 1 makes repeated tokens less probable (Keskar et al. 2019); 1 is off."""
     max_tokens: PositiveInt = 256
-    """Most tokens of one turn."""
+    """Maximum number of tokens per turn."""
     max_total_tokens: PositiveInt | None = None
-    """Most tokens of a whole episode, what the policy was shown included; the episode is cut there
-    (`truncated`). Null: as many as the model can hold."""
+    """Maximum number of tokens per episode, prompts and observations included; longer episodes are
+    truncated. Null: the model's maximum."""
     stop: Listed[str] = ()
-    """Strings that end a turn."""
+    """Stop strings, which end a turn."""
     thinking: bool | None = None
-    """Handed to the chat template as `enable_thinking`; null leaves it to the template."""
+    """Passed to the chat template as `enable_thinking`; null uses the template's default."""
 
 
 class SamplingChanges(Config):
-    """What differs from the run's `sampling`; null leaves it as it is there."""
+    """Overrides of the run's `sampling`; null keeps the run's value."""
 
     temperature: PositiveFloat | None = None
     """Divides the logits."""
     top_p: TopP | None = None
-    """Draw from the most probable tokens that together have this probability."""
+    """Nucleus sampling: sample from the most probable tokens with this total probability; 1 is off."""
     top_k: NonNegativeInt | None = None
-    """Draw from this many most probable tokens; 0 is off."""
+    """Sample from this many most probable tokens; 0 is off."""
     min_p: MinP | None = None
-    """Draw from tokens at least this probable, relative to the most probable one."""
+    """Sample from tokens with at least this probability relative to the most probable one."""
     repetition_penalty: PositiveFloat | None = None
-    """Above 1 makes tokens that were seen before less probable."""
+    """Above 1 makes repeated tokens less probable."""
     max_tokens: PositiveInt | None = None
-    """Most tokens of one turn."""
+    """Maximum number of tokens per turn."""
     max_total_tokens: PositiveInt | None = None
-    """Most tokens of a whole episode."""
+    """Maximum number of tokens per episode."""
     stop: Listed[str] | None = None
-    """Strings that end a turn."""
+    """Stop strings, which end a turn."""
     thinking: bool | None = None
-    """Handed to the chat template as `enable_thinking`."""
+    """Passed to the chat template as `enable_thinking`."""
 
     def applied_to(self, sampling: Sampling) -> Sampling:
         return sampling.model_copy(update=self.model_dump(exclude_none=True))

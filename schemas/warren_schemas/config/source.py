@@ -9,26 +9,26 @@ from warren_schemas.config.written import Config
 
 
 class LiveSource(Config):
-    """Episodes are played by the run's own policy while it trains."""
+    """The run's own policy plays episodes while it trains."""
 
     kind: Literal["live"] = "live"
 
 
 class RecordedSource(Config):
-    """The recorded trajectories of another run, in its groups and in its order: a replay."""
+    """A replay of another run's recorded trajectories, with the same groups in the same order."""
 
     kind: Literal["recorded"] = "recorded"
     run: Name
-    """Id of the run that recorded them; it may still be going."""
+    """Id of the run that recorded them; it may still be running."""
     from_offset: NonNegativeInt | None = None
-    """Begin at this offset of the recording; null is its beginning."""
+    """Start at this offset of the recording; null starts at its beginning."""
     from_s: NonNegativeFloat | None = None
-    """Begin with what was recorded at this Unix time."""
+    """Start with what was recorded at this Unix time; null is off."""
 
     @model_validator(mode="after")
     def _one_beginning(self) -> Self:
         if self.from_offset is not None and self.from_s is not None:
-            raise ValueError("from_offset and from_s are two beginnings; give one of them")
+            raise ValueError("give either from_offset or from_s, not both")
         return self
 
 

@@ -25,7 +25,7 @@ class TrainConfig(Config):
     """A reinforcement-learning run."""
 
     name: Annotated[str, Field(min_length=1, max_length=128)] = "run"
-    """For people: shown in lists."""
+    """Shown in lists; it need not be unique."""
     model: ModelConfig
     environments: Annotated[
         Listed[EnvironmentConfig], Field(min_length=1, max_length=MAX_ENVIRONMENTS)
@@ -33,7 +33,7 @@ class TrainConfig(Config):
     source: Source = Field(default_factory=LiveSource)
     """Where trajectories come from: `live` (the default) or `recorded`."""
     resume_from: ResumeFrom | None = None
-    """Go on from a checkpoint of another run; null starts anew."""
+    """Continue from a checkpoint of another run; null starts from the base model."""
     sampling: Sampling = Field(default_factory=Sampling)
     algorithm: AlgorithmConfig = Field(default_factory=AlgorithmConfig)
     optimizer: OptimizerConfig = Field(default_factory=OptimizerConfig)
@@ -43,7 +43,7 @@ class TrainConfig(Config):
     retention: RetentionConfig = Field(default_factory=RetentionConfig)
     limits: LimitsConfig = Field(default_factory=LimitsConfig)
     secrets: Listed[SecretName] = ()
-    """Names of secrets that every environment gets; their values lie with the env workers."""
+    """Names of secrets that every environment gets; the env workers hold their values."""
     seed: NonNegativeInt = 0
     """Seeds the tasks, the adapters and the data order."""
 

@@ -49,7 +49,7 @@ def image_of(url: str) -> Image:
     """The image in a data URL. Raises `ValueError` for other URLs and other files."""
     head, comma, data = url.partition(",")
     if not head.startswith("data:"):
-        raise ValueError("expected a data: URL; nothing is fetched, so send the image itself")
+        raise ValueError("expected a data: URL with the image itself; other URLs are not fetched")
     if not comma or not head.endswith(";base64"):
         raise ValueError("expected a data: URL in base64, as in data:image/png;base64,iVBORw0…")
     return Image.of(_decoded(data))

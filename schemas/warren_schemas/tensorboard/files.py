@@ -1,7 +1,7 @@
 """TensorBoard's event files of one run, by TensorBoard's own writer and without torch.
 
 They may lack points after a crash, torn off at the ends of files; `points` tells which are there, and
-whoever writes a point that is there already leaves it as it is.
+whoever writes a point that already exists leaves it as it is.
 """
 
 # tensorboard has neither types nor stubs, and its messages are classes made at run time

@@ -61,7 +61,7 @@ def _mapping(data: object) -> dict[str, Any]:
     if data is None:
         return {}
     if not isinstance(data, dict):
-        raise YamlError("a config is keys and values, such as `model: {base: NAME}`")
+        raise YamlError("a config consists of keys and values, such as `model: {base: NAME}`")
     return cast("dict[str, Any]", data)
 
 

@@ -27,34 +27,34 @@ For example:
     warren up                          start everything on this machine
     warren train examples/guess.yaml   submit a run and follow it
 
-Environment: WARREN_URL and WARREN_API_KEY say which gateway to use, WARREN_HOME where files lie.
+Environment: WARREN_URL and WARREN_API_KEY choose the gateway, WARREN_HOME the folder for files.
 """
-_RUNS_HELP = """See, follow, cancel and delete runs.
+_RUNS_HELP = """List, follow, cancel and delete runs.
 
 For example:
     warren runs ls
     warren runs show last --follow
 """
-_CHECKPOINTS_HELP = """See and fetch what a run has saved.
+_CHECKPOINTS_HELP = """List and download the checkpoints of a run.
 
 For example:
     warren checkpoints ls last
     warren checkpoints download last --to my-policy
 """
-_DEAD_LETTERS_HELP = """See messages that were given up, and try them again or forget them.
+_DEAD_LETTERS_HELP = """List dead letters, republish them or drop them.
 
 For example:
     warren dead-letters ls
     warren dead-letters republish LETTER
 """
 
-_DATA_HELP = """Bring data into the layout that environments read.
+_DATA_HELP = """Convert data to the layout that environments read.
 
 For example:
     warren data prepare gsm8k-train.parquet --out data/gsm8k --holdout 0.05
 """
 
-_ENVIRONMENTS_HELP = """Write environments of your own.
+_ENVIRONMENTS_HELP = """Check your own environments.
 
 For example:
     warren env check my_module:MyEnv

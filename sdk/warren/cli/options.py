@@ -8,9 +8,11 @@ from cyclopts import Parameter
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    url: Annotated[str | None, Parameter(help="Address of the gateway; else WARREN_URL.")] = None
+    url: Annotated[str | None, Parameter(help="Address of the gateway (default: WARREN_URL).")] = (
+        None
+    )
     api_key: Annotated[
-        str | None, Parameter(help="Else WARREN_API_KEY, else the key file of this machine.")
+        str | None, Parameter(help="API key (default: WARREN_API_KEY, or this machine's key file).")
     ] = None
 
 

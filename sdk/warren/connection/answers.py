@@ -27,7 +27,7 @@ _KINDS: dict[int, type[GatewayError]] = {
 _HINTS: dict[int, str] = {
     401: "Check WARREN_API_KEY; a gateway on this machine keeps its key in ~/.warren/api-key.",
     403: "Ask the gateway's owner for a key that may do this.",
-    503: "Try again in a moment; `warren doctor` looks closer.",
+    503: "Try again in a moment; `warren doctor` finds out more.",
 }
 
 
@@ -60,7 +60,7 @@ def describe_failure(url: str, status: int, error: ValidationError) -> GatewayEr
 def _foreign(url: str, status: int, content_type: str) -> Problem:
     return Problem(
         code="not_a_gateway",
-        message=f"{url} answered HTTP {status} ({content_type}), not as a Warren gateway does",
+        message=f"{url} answered HTTP {status} ({content_type}), which is not a Warren gateway's answer",
         hint="Check the address: is another program or a proxy at this port?"
         if status < 500
         else None,

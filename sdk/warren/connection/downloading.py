@@ -29,7 +29,7 @@ class Download:
     async def into(self, to: Path) -> FolderView:
         """Raises `ConfigurationError`, `GatewayError`, `OSError`."""
         if await asyncio.to_thread(to.exists):
-            raise ConfigurationError(f"{to} is there already", hint="Name a folder that is not.")
+            raise ConfigurationError(f"{to} already exists", hint="Name a new folder.")
         query = urlencode({"version": self._version})
         folder = await self._transport.get(f"{self._path}/files?{query}", FolderView)
         part = to.with_name(f"{to.name}.part")

@@ -165,7 +165,7 @@ class Transport:
             message = f"Lost the connection to the gateway at {url}"
         return GatewayUnreachable(
             message,
-            hint="Start one with `warren up`, or set WARREN_URL; `warren doctor` looks closer.",
+            hint="Start one with `warren up`, or set WARREN_URL; `warren doctor` finds out more.",
         )
 
 

@@ -29,16 +29,14 @@ def metrics(
     *,
     tag: Annotated[
         tuple[str, ...],
-        Parameter(help="Only metrics that fit this pattern, such as 'reward/*'; may come again."),
+        Parameter(help="Only metrics that match this pattern, such as 'reward/*'; repeatable."),
     ] = (),
-    follow: Annotated[
-        bool, Parameter(help="Print a line for each step, until the run has ended.")
-    ] = False,
-    csv: Annotated[bool, Parameter(help="Print CSV: one line for each figure.")] = False,
+    follow: Annotated[bool, Parameter(help="Print a line per step, until the run ends.")] = False,
+    csv: Annotated[bool, Parameter(help="Print CSV: one line per value.")] = False,
     json: AsJson = False,
     gateway: GatewayOptions = HERE,
 ) -> int:
-    """Show what a run reports: its newest figures with what each is, or all of them for programs.
+    """Show a run's metrics: the latest values with explanations, or all of them for programs.
 
     For example:
         warren metrics last
@@ -46,7 +44,7 @@ def metrics(
         warren metrics last --csv > metrics.csv
     """
     if csv and json:
-        raise ConfigurationError("--csv and --json are two forms of one answer; give one of them")
+        raise ConfigurationError("give either --csv or --json, not both")
     output: _Shown = _Csv() if csv else _Json() if json else _Lines() if follow else _Table()
     tags = tag or (PINNED if isinstance(output, _Lines) else None)
     return asyncio.run(_print(run, tags, output, gateway, follow=follow))

@@ -35,15 +35,15 @@ _LISTENS = re.compile(r"TensorBoard \S+ at (http://\S+?)/? ")
 def tensorboard(
     *runs: Annotated[str, Parameter(name="RUN", help="Id, end of the id, name, or `last`.")],
     logdir: Annotated[
-        Path | None, Parameter(help="Folder to keep the files in; else they are gone at the end.")
+        Path | None, Parameter(help="Folder to keep the files in (default: a temporary one).")
     ] = None,
-    host: Annotated[str, Parameter(help="Address that TensorBoard listens at.")] = "127.0.0.1",
-    port: Annotated[int, Parameter(help="Its port; 0 takes any that is free.")] = 6006,
+    host: Annotated[str, Parameter(help="Address for TensorBoard to listen at.")] = "127.0.0.1",
+    port: Annotated[int, Parameter(help="Port; 0 chooses a free one.")] = 6006,
     gateway: GatewayOptions = HERE,
 ) -> int:
-    """Look at runs in TensorBoard: fetches their curves from the gateway, and those that still come.
+    """Show runs in TensorBoard, with curves fetched from the gateway and updated live.
 
-    Ctrl-C ends TensorBoard; the runs go on.
+    Ctrl-C stops TensorBoard; the runs go on.
 
     For example:
         warren tensorboard last

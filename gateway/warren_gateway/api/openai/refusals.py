@@ -29,7 +29,9 @@ def unwrapped(answer: Answer) -> Step:
 def _failed(ended: EpisodeEnded) -> Refusal:
     outcome = ended.outcome
     if not isinstance(outcome, Failed):
-        problem = Problem(code="context_length", message="There is no room for an answer.")
+        problem = Problem(
+            code="context_length", message="The prompt leaves no tokens for an answer."
+        )
         return Refusal(400, problem)
     if outcome.kind is FailureKind.POLICY_UNAVAILABLE:
         return _unavailable(outcome.reason, is_pinned=ended.spec.policy.pinned)
@@ -59,7 +61,7 @@ def no_sampler(base_model: str, offered: Sequence[str], advice: Advice) -> Refus
     remedy = advice.start(WorkerRole.SAMPLER, base_model)
     problem = Problem(
         code="no_sampler",
-        message=f"No GPU worker offers {base_model} at the moment; on offer: {online}.",
+        message=f"No GPU worker offers {base_model}; online: {online}.",
         hint=f"{remedy[:1].upper()}{remedy[1:]}",
     )
     return Refusal(503, problem, _RETRY)
@@ -69,7 +71,7 @@ def too_late() -> Refusal:
     problem = Problem(
         code="deadline",
         message="No sampler answered in time.",
-        hint="GET /v1/queues tells how much waits; start more GPU workers.",
+        hint="GET /v1/queues shows the queue lengths; start more GPU workers.",
     )
     return Refusal(504, problem)
 
@@ -77,12 +79,14 @@ def too_late() -> Refusal:
 def too_many() -> Refusal:
     problem = Problem(
         code="too_many_questions",
-        message="As many answers are waited for as this gateway takes.",
-        hint="Try again when some have come, or start more GPU workers.",
+        message="This gateway has reached its limit of pending answers.",
+        hint="Try again later, or start more GPU workers.",
     )
     return Refusal(429, problem, _RETRY)
 
 
 def stopping() -> Refusal:
-    problem = Problem(code="stopping", message="The gateway stops; ask again when it is back.")
+    problem = Problem(
+        code="stopping", message="The gateway is stopping; try again when it is back."
+    )
     return Refusal(503, problem, _RETRY)

@@ -16,10 +16,10 @@ from warren_schemas.http import CheckpointList, CheckpointView
 
 
 def ls(run: RunName, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
-    """List the checkpoints and policies that are kept of a run, the oldest first.
+    """List the checkpoints and policies of a run, oldest first.
 
-    `resume_from` in a config takes the names of checkpoints, and so does `warren export RUN@NAME`;
-    `warren export RUN@STEP --to FOLDER` takes the policy in force after that step.
+    Use a checkpoint's name in `resume_from` or in `warren export RUN@NAME --to FOLDER`;
+    `warren export RUN@STEP --to FOLDER` exports the policy after that step.
 
     For example:
         warren checkpoints ls last
@@ -28,16 +28,19 @@ def ls(run: RunName, /, *, json: AsJson = False, gateway: GatewayOptions = HERE)
 
 
 def download(
-    run: Annotated[str, Parameter(name="RUN", help="As elsewhere, and perhaps @VERSION.")],
+    run: Annotated[
+        str,
+        Parameter(name="RUN", help="Id, end of the id, name or `last`, optionally with @VERSION."),
+    ],
     /,
     *,
-    to: Annotated[Path, Parameter(help="The folder; it must not be there yet.")],
+    to: Annotated[Path, Parameter(help="Target folder; must not exist yet.")],
     gateway: GatewayOptions = HERE,
 ) -> int:
-    """Fetch the files of a checkpoint or a policy through the gateway, and check them.
+    """Download the files of a checkpoint or a policy through the gateway, and verify them.
 
-    RUN alone is the newest policy; RUN@400 the policy after 400 optimizer steps, RUN@step-000400 the
-    checkpoint of that name. What was cut off is taken up where it was when it is called again.
+    RUN is the newest policy, RUN@400 the policy after step 400, RUN@step-000400 the checkpoint of that
+    name. Run the same command again to resume an interrupted download.
 
     For example:
         warren checkpoints download last@step-000400 --to my-checkpoint

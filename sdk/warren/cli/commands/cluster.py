@@ -11,7 +11,7 @@ from warren_schemas.http import QueueList, WorkerList
 
 
 def workers(*, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
-    """List the workers that are online: samplers, trainers, env workers.
+    """List the workers online: samplers, trainers, env workers.
 
     For example:
         warren workers
@@ -20,7 +20,7 @@ def workers(*, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
 
 
 def queues(*, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
-    """List the work queues and how many messages wait in each.
+    """List the work queues with the number of messages in each.
 
     For example:
         warren queues

@@ -13,16 +13,16 @@ from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
 from warren.client import Client, connect
 from warren_schemas.http import DeadLetterDetails, DeadLetterList, DeadLetterView
 
-Letter = Annotated[str, Parameter(name="LETTER", help="Its id, as `warren dead-letters ls` shows.")]
+Letter = Annotated[str, Parameter(name="LETTER", help="Id, as shown by `warren dead-letters ls`.")]
 
 
 def ls(
     *,
-    limit: Annotated[int, Parameter(help="Most letters to list.")] = 100,
+    limit: Annotated[int, Parameter(help="Maximum number of letters.")] = 100,
     json: AsJson = False,
     gateway: GatewayOptions = HERE,
 ) -> int:
-    """List the messages that were given up, the oldest first.
+    """List dead letters (messages that could not be processed), oldest first.
 
     For example:
         warren dead-letters ls
@@ -31,7 +31,7 @@ def ls(
 
 
 def show(letter: Letter, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
-    """Show one dead letter and the items in it.
+    """Show a dead letter and its items.
 
     For example:
         warren dead-letters show msg_019aa3b7a1c04e5d90ab17ce21d3
@@ -40,7 +40,7 @@ def show(letter: Letter, /, *, json: AsJson = False, gateway: GatewayOptions = H
 
 
 def republish(letter: Letter, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
-    """Send a dead letter back to its queue; if it fails again it comes back, and is counted.
+    """Republish a dead letter to its queue; if it fails again, it comes back with its count raised.
 
     For example:
         warren dead-letters republish msg_019aa3b7a1c04e5d90ab17ce21d3
@@ -49,7 +49,7 @@ def republish(letter: Letter, /, *, json: AsJson = False, gateway: GatewayOption
 
 
 def drop(letter: Letter, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
-    """Forget a dead letter for good.
+    """Drop a dead letter for good.
 
     For example:
         warren dead-letters drop msg_019aa3b7a1c04e5d90ab17ce21d3

@@ -18,11 +18,11 @@ _MARKS = {Level.OK: ("ok  ", "green"), Level.NOTE: ("note", "yellow"), Level.BAD
 
 def doctor(
     *,
-    broker: Annotated[str | None, Parameter(help="AMQP URL of a broker to look at too.")] = None,
+    broker: Annotated[str | None, Parameter(help="AMQP URL of a broker to check too.")] = None,
     json: AsJson = False,
     gateway: GatewayOptions = HERE,
 ) -> int:
-    """Look at this machine and at the gateway; each finding says what mends it.
+    """Check this machine and the gateway, and say how to fix each problem.
 
     For example:
         warren doctor

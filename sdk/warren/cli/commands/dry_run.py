@@ -40,9 +40,9 @@ async def check(
     found = await _ask(config, gateway)
     if found.check is not None and found.check.mistakes:
         raise ConfigurationError(
-            f"{path} would not run",
+            f"{path} can't run",
             details=found.check.mistakes,
-            hint="`warren workers` lists what is online; mend what is named above.",
+            hint="`warren workers` lists what is online; fix the mistakes above.",
         )
     if as_json:
         print_json(found)

@@ -28,8 +28,8 @@ From = Annotated[
     Parameter(name="--from", help="Offset, time (2026-03-01T12:00) or how long ago (2h)."),
 ]
 To = Annotated[Path | None, Parameter(help="File to export to: .jsonl or .parquet.")]
-Limit = Annotated[int | None, Parameter(help="Most trajectories to read.")]
-Follow = Annotated[bool, Parameter(help="Go on until the run has ended.")]
+Limit = Annotated[int | None, Parameter(help="Maximum number of trajectories.")]
+Follow = Annotated[bool, Parameter(help="Continue until the run ends.")]
 
 
 def trajectories(
@@ -43,9 +43,9 @@ def trajectories(
     json: AsJson = False,
     gateway: GatewayOptions = HERE,
 ) -> int:
-    """Page through a run's trajectories: Enter shows the next one, q and Enter leaves.
+    """Page through a run's trajectories: Enter shows the next one, q quits.
 
-    In a pipe all of them are printed. With --to they become a file, one row for each.
+    In a pipe, print all of them. With --to, export them to a file, one row each.
 
     For example:
         warren trajectories last
@@ -65,27 +65,27 @@ def replay(
     /,
     *,
     into: Annotated[
-        Path | None, Parameter(help="YAML file of a run that trains on the trajectories.")
+        Path | None, Parameter(help="YAML config of a run that trains on the trajectories.")
     ] = None,
     to: To = None,
     look: Annotated[bool, Parameter(help="Page through the trajectories.")] = False,
     from_: From = None,
     set_: Annotated[
         tuple[str, ...],
-        Parameter(name="--set", help="KEY=VALUE that goes over the --into file's; may come again."),
+        Parameter(name="--set", help="KEY=VALUE that overrides the --into file; repeatable."),
     ] = (),
     limit: Limit = None,
     follow: Follow = False,
     detach: Annotated[
-        bool, Parameter(help="With --into: print the new run's id and leave.")
+        bool, Parameter(help="With --into: print the new run's id and exit.")
     ] = False,
     json: AsJson = False,
     gateway: GatewayOptions = HERE,
 ) -> int:
-    """Use the trajectories that a run recorded: train on them, export them, or look at them.
+    """Train on the recorded trajectories of a run, export them, or page through them.
 
-    A replay (--into) trains a new model without samplers and environments, corrected by the recorded
-    logprobs. It follows a run that still goes on.
+    A replay (--into) trains a new model without samplers or environments, with importance sampling by
+    the recorded logprobs. It also follows a run that is still running.
 
     For example:
         warren replay last --into config.yaml --set algorithm.loss=importance_sampling
@@ -106,9 +106,9 @@ def replay(
         config = read_config(into, set_)
         return asyncio.run(_replay(run, config, gateway, start, detach=detach, as_json=json))
     if set_:
-        raise ConfigurationError("--set changes the config of --into, which is not given")
+        raise ConfigurationError("--set needs --into")
     if detach:
-        raise ConfigurationError("--detach lets go of the run of --into, which is not given")
+        raise ConfigurationError("--detach needs --into")
     if to is not None:
         writer_for(to)  # before anything is read
         return asyncio.run(_export(run, to, gateway, start, limit, follow=follow, as_json=json))

@@ -15,19 +15,17 @@ from warren_schemas.http import RunList
 
 RunName = Annotated[
     str,
-    Parameter(
-        name="RUN", help="Its id, the end of its id, its name, or `last`: the newest that goes on."
-    ),
+    Parameter(name="RUN", help="Id, end of the id, name, or `last` (the newest that is running)."),
 ]
 
 
 def ls(
     *,
-    limit: Annotated[int, Parameter(help="Most runs to list.")] = 50,
+    limit: Annotated[int, Parameter(help="Maximum number of runs.")] = 50,
     json: AsJson = False,
     gateway: GatewayOptions = HERE,
 ) -> int:
-    """List your runs, the newest first.
+    """List your runs, newest first.
 
     For example:
         warren runs ls
@@ -40,11 +38,11 @@ def show(
     run: RunName,
     /,
     *,
-    follow: Annotated[bool, Parameter(help="Show it from its start and until it ends.")] = False,
+    follow: Annotated[bool, Parameter(help="Follow it from its start until it ends.")] = False,
     json: AsJson = False,
     gateway: GatewayOptions = HERE,
 ) -> int:
-    """Show one run; with --follow, come back to a run that you let go of.
+    """Show a run; with --follow, reattach to a detached run.
 
     For example:
         warren runs show last --follow
@@ -54,7 +52,7 @@ def show(
 
 
 def cancel(run: RunName, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
-    """Stop a run. What it has learned up to its last checkpoint is kept.
+    """Cancel a run. Its checkpoints are kept.
 
     For example:
         warren runs cancel last
@@ -63,7 +61,7 @@ def cancel(run: RunName, /, *, json: AsJson = False, gateway: GatewayOptions = H
 
 
 def delete(run: RunName, /, *, gateway: GatewayOptions = HERE) -> int:
-    """Delete a run that is over, with its recording, checkpoints and policies, for good.
+    """Delete an ended run with its recording, checkpoints and policies, for good.
 
     For example:
         warren runs delete run_019aa3b7a1c04e5d90ab17ce21d3

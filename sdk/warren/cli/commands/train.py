@@ -22,21 +22,19 @@ def train(
     *,
     set_: Annotated[
         tuple[str, ...],
-        Parameter(name="--set", help="KEY=VALUE that goes over the file's; may come again."),
+        Parameter(name="--set", help="KEY=VALUE that overrides the file; repeatable."),
     ] = (),
-    detach: Annotated[bool, Parameter(help="Submit, print the run's id, and leave.")] = False,
+    detach: Annotated[bool, Parameter(help="Submit, print the run's id and exit.")] = False,
     dry_run: Annotated[
         bool,
-        Parameter(
-            help="Check the config, also with the gateway, and print all of it and its cost."
-        ),
+        Parameter(help="Check the config here and at the gateway; print it in full with its cost."),
     ] = False,
     json: AsJson = False,
     gateway: GatewayOptions = HERE,
 ) -> int:
     """Submit a run and follow it until it ends.
 
-    Ctrl-C lets go of the run, which goes on; `warren runs show ID --follow` comes back to it.
+    Ctrl-C detaches and the run goes on; `warren runs show ID --follow` reattaches to it.
 
     For example:
         warren train examples/guess.yaml

@@ -151,7 +151,7 @@ async def test_the_command_shows_the_newest_figures_with_what_they_are(
         "1,1970-01-01T00:00:10+00:00,training,1,1,reward/mean,0.25",
         "2,1970-01-01T00:00:10+00:00,training,2,2,reward/mean,1.0",
     ]
-    with pytest.raises(warren.ConfigurationError, match="give one of them"):
+    with pytest.raises(warren.ConfigurationError, match="not both"):
         await asyncio.to_thread(showing, csv=True, json=True)
 
 
