@@ -6,7 +6,7 @@ SEED      ?= 1
 FAULTS    ?= 1000
 ARGS      ?=
 TESTERS   ?= 2
-FAST      := tests/unit tests/compat
+FAST      := -m "not server" tests/unit tests/compat tests/contract/store $(wildcard tests/contract/test_broker_*.py)
 VLLM      ?= $(if $(filter Linux-x86_64,$(shell uname -sm | tr ' ' -)),yes)
 
 BIN        := .venv/bin
