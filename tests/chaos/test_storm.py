@@ -10,6 +10,7 @@ from tests.chaos.site import new_home
 SEED = 1
 
 
+@pytest.mark.storm
 @pytest.mark.timeout(1200)
 async def test_a_storm() -> None:
     home = new_home()

@@ -32,7 +32,11 @@ from warren import Event, Run
 from warren_schemas.control import WorkerRole
 from warren_schemas.events import StateChanged, StepCompleted
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.storm,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(900),
+]
 
 PATIENCE_S = 180.0
 N_LIVE = 200
@@ -159,7 +163,6 @@ async def test_zombies_of_every_role_change_nothing_when_they_wake(site: Site) -
     check_books(await books_of(site, run), max_staleness=MAX_STALENESS)
 
 
-@pytest.mark.storm
 async def test_a_run_outlives_its_servers_and_its_readers_read_on(site: Site) -> None:
     """The broker, the store and the gateway go one after the other; every event comes once."""
 
@@ -205,7 +208,6 @@ async def test_a_run_outlives_its_servers_and_its_readers_read_on(site: Site) ->
     check_books(await books_of(site, run), max_staleness=MAX_STALENESS)
 
 
-@pytest.mark.storm
 async def test_a_greedy_run_in_a_slow_environment_slows_only_itself(site: Site) -> None:
     """It wants 10,000 episodes at once where there is room for 16, and another run wants 8 of them."""
     stroll = [{"name": "stroll", "config": {"n_turns": 4, "step_s": 1.0}}]

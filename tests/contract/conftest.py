@@ -37,9 +37,9 @@ THROUGH_A_ROOM_TO_RABBITMQ = {
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "place" in metafunc.fixturenames:
-        kinds = ["in-process", "rabbitmq", "remote"]
+        kinds = ["in-process", pytest.param("rabbitmq", marks=pytest.mark.server), "remote"]
         if metafunc.function.__name__ in THROUGH_A_ROOM_TO_RABBITMQ:
-            kinds.append("remote before rabbitmq")
+            kinds.append(pytest.param("remote before rabbitmq", marks=pytest.mark.server))
         metafunc.parametrize("place", kinds, indirect=True)
 
 

@@ -214,6 +214,7 @@ def test_the_remote_broker_does_what_the_model_does() -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.server
 def test_rabbitmq_does_what_the_model_does(private_rabbit: PrivateRabbit) -> None:
     run(
         lambda name: open_rabbitmq(private_rabbit.url, name=name),

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from warren_gpu_worker.base_models import load_base
-from warren_gpu_worker.base_models.tiny import ensure_tiny
 from warren_gpu_worker.policy_copies import LocalCopies
 from warren_gpu_worker.trainer.child.engine import Engine
 from warren_gpu_worker.trainer.child.model_factory import EngineConfig
@@ -39,10 +38,6 @@ VOCABULARY = 56
 MODEL = ModelId("model_test")
 FULL = ModelSpec(base_model=BASE, update=FullUpdate())
 LORA = ModelSpec(base_model=BASE, update=LoraUpdate(rank=4, alpha=8.0))
-
-
-def tiny_base(folder: Path) -> Path:
-    return ensure_tiny(BASE, folder)
 
 
 def engine_for(

@@ -12,7 +12,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-import torch
+from tests.support.base_models import base_folder
 from tests.support.forked_child import ZYGOTE_VARIABLE
 from tests.support.private_rabbit import PrivateRabbit
 from tests.support.trainer import (
@@ -24,7 +24,6 @@ from tests.support.trainer import (
     engine_for,
     opened,
     some_ops,
-    tiny_base,
 )
 from tests.support.trainer_owner import owner_of, serving
 
@@ -34,15 +33,11 @@ from warren_gpu_worker.trainer.supervisor import rank_processes
 from warren_schemas.ids import ModelId, WorkerId
 from warren_schemas.training import ModelSpec, OpBody, OpDone, SaveState
 
+__all__ = ["base_folder"]
+
 N_OPS = 30
 AT_ONCE = 6
 SAVES = {11: SaveState(name="first"), 20: SaveState(name="second"), N_OPS: SaveState(name="end")}
-
-
-@pytest.fixture(scope="module")
-def base_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
-    return tiny_base(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="module")

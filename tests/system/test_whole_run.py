@@ -34,7 +34,7 @@ def rabbit(tmp_path: Path) -> Generator[PrivateRabbit]:
     rabbit.close()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.storm)])
 async def site(
     request: pytest.FixtureRequest, tmp_path: Path, rabbit: PrivateRabbit
 ) -> AsyncGenerator[Site]:

@@ -1,23 +1,30 @@
-"""What the tests of a gateway and of its coordinators stand on: a real store, the in-process broker."""
+"""Tests of this folder start no process: one that would fails there. Such tests are in `tests/process`."""
 
-from collections.abc import AsyncGenerator
-from pathlib import Path
+import sys
+from collections.abc import Generator
 
 import pytest
+from tests.support.gateway_fixtures import broker, store
 
-from warren_broker.memory import open_memory
-from warren_broker.port import Broker
-from warren_gateway.store.store import Store
+__all__ = ["broker", "store"]
 
+STARTING = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
 
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncGenerator[Store]:
-    store = await Store.open(f"sqlite:///{tmp_path / 'warren.db'}")
-    yield store
-    await store.close()
+_running: list[pytest.Item] = []
 
 
-@pytest.fixture
-async def broker() -> AsyncGenerator[Broker]:
-    async with open_memory(None, name="gateway") as broker:
-        yield broker
+def _refuse(event: str, _: tuple[object, ...]) -> None:
+    if _running and event in STARTING:
+        raise RuntimeError(f"{_running[-1].nodeid} starts a process: it belongs into tests/process")
+
+
+sys.addaudithook(_refuse)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    _running.append(item)
+    try:
+        return (yield)
+    finally:
+        _running.pop()

@@ -22,20 +22,26 @@ _RECIPE = 2
 _BUILD_S = 600.0
 
 
-def ensure_tiny(name: str, models_folder: Path, tell: Callable[[str], None] | None = None) -> Path:
+def ensure_tiny(
+    name: str,
+    models_folder: Path,
+    tell: Callable[[str], None] | None = None,
+    build: Callable[[str, Path], None] | None = None,
+) -> Path:
     """The folder of a member of the family below `models_folder`, built if it is not there yet.
 
     `tell` hears that it is built, which takes seconds.
 
-    A child process builds, so that whoever asks need not carry torch. Raises `OSError` when the
-    folder can't be written, or the child takes too long.
+    A child process builds, so that whoever asks need not carry torch; who carries it anyway may
+    give `build`, of a name and its folder. Raises `OSError` when the folder can't be written, or
+    the child takes too long.
     """
     folder = models_folder / f"{name}-r{_RECIPE}"
     if not folder.is_dir():
         if tell is not None:
             tell(f"building {name}, once")
         folder.parent.mkdir(parents=True, exist_ok=True)
-        _build_in_child(name, folder)
+        (build or _build_in_child)(name, folder)
     return folder
 
 

@@ -5,22 +5,15 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-import torch
-from tests.support.trainer import (
-    BASE,
-    tiny_base,
-)
+from tests.support.base_models import base_folder
+from tests.support.trainer import BASE
 from tests.support.trainer_owner import Owner, owner_of
 
 from warren_broker.memory import open_hub
 from warren_broker.memory.hub import MemoryHub
 from warren_gpu_worker.settings import GpuWorkerSettings
 
-
-@pytest.fixture(scope="module")
-def base_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
-    return tiny_base(tmp_path_factory.mktemp("models"))
+__all__ = ["base_folder"]
 
 
 @pytest.fixture

@@ -1,10 +1,7 @@
 """What is particular to the in-process broker: hubs, folders, restarts, fairness."""
 
 import asyncio
-import os
 import sqlite3
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +14,9 @@ from warren_broker.port import Broker, FromTime
 from warren_broker.topic_event import MAX_UNSEEN
 from warren_broker.topology import DEAD, Stream, Topic, WorkQueue
 
-ROOT = Path(__file__).parents[3]
 LOG = Stream("log")
+
+
 QUEUE = WorkQueue("work")
 
 
@@ -66,26 +64,6 @@ async def test_streams_survive_a_restart(tmp_path: Path) -> None:
             await broker.publish(Stream("gone"), b"x", message_id="1")
         await broker.publish(LOG, b"10", message_id="id-10")
         assert await read_all(broker, LOG, 11) == [(i, i) for i in range(11)]
-
-
-async def test_kill_9_loses_nothing_that_was_confirmed(tmp_path: Path) -> None:
-    confirmed = await asyncio.to_thread(append_and_be_killed, tmp_path)
-    async with open_memory(tmp_path) as broker:
-        assert await read_all(broker, LOG, confirmed + 1) == [(i, i) for i in range(confirmed + 1)]
-
-
-def append_and_be_killed(folder: Path) -> int:
-    """Run a process that appends, kill it in the middle; the last number that was confirmed."""
-    command = [sys.executable, "-m", "tests.support.appender", str(folder)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    confirmed = -1
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        while confirmed < 500:
-            confirmed = int(process.stdout.readline())
-        process.kill()
-        whole_lines = process.stdout.read().split(b"\n")[:-1]
-    return max([confirmed, *map(int, whole_lines)])
 
 
 async def test_a_folder_serves_one_process(tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """`warren data prepare`: every layout in, one layout out. Parity row 47."""
 
 import json
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,8 @@ from warren_env_worker.data.preparing import prepare
 from warren_env_worker.environments.questions import read_questions
 
 CHAT = [{"role": "system", "content": "Think."}, {"role": "user", "content": "6*7?"}]
+
+
 LAYOUTS: dict[str, dict[str, Any]] = {
     "gsm8k": {"question": "6*7?", "answer": "6*7 is <<6*7=42>>42\n#### 42"},
     "math": {"problem": "6*7?", "solution": r"It is $\boxed{42}$."},
@@ -69,17 +69,3 @@ def test_what_can_not_be_prepared_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"geo\.jsonl, row 1: it has images"):
         prepare([pictures], tmp_path / "out", holdout=0.0)
     assert not (tmp_path / "out").exists()
-
-
-def test_the_command(tmp_path: Path) -> None:
-    source = write(tmp_path / "in.jsonl", [LAYOUTS["gsm8k"], LAYOUTS["opentinker"]])
-    command = [sys.executable, "-m", "warren", "data", "prepare"]
-    out = ["--out", str(tmp_path / "out")]
-    done = subprocess.run(
-        [*command, str(source), *out], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "train.jsonl: 2 questions" in done.stdout
-    gone = subprocess.run([*command, "no.jsonl", *out], capture_output=True, text=True, check=False)
-    assert gone.returncode == 2
-    assert "Traceback" not in gone.stderr

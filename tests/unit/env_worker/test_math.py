@@ -15,14 +15,17 @@ from warren.testing import play
 from warren_env_worker.environments.math import Math
 from warren_env_worker.environments.questions import read_questions
 from warren_env_worker.host.config import ConfigSchema
-from warren_env_worker.verifier import pool, verifier
 from warren_env_worker.verifier.extraction import AnswerForm
-from warren_env_worker.verifier.verdict import VerificationFailed
 
 arrow: Any = import_module("pyarrow")
+
+
 parquet: Any = import_module("pyarrow.parquet")
 
+
 ASKED = [{"role": "user", "content": "What is 6*7?"}]
+
+
 LAYOUTS: dict[str, dict[str, object]] = {
     "gsm8k": {"question": "What is 6*7?", "answer": "6*7=<<6*7=42>>42\n#### 42"},
     "math": {"problem": "What is 6*7?", "solution": r"6 \cdot 7 = \boxed{42}", "level": "1"},
@@ -169,18 +172,3 @@ def test_instructions_follow_plain_questions_only(tmp_path: Path) -> None:
 def test_configs_name_the_form_as_text() -> None:
     checked = ConfigSchema(Math).check({"path": "x", "answer_form": "boxed"})
     assert checked["answer_form"] is AnswerForm.BOXED
-
-
-def test_a_verifier_that_fails_gives_no_reward(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = pool.VerifierPool(1)
-
-    def pool_of(process: int) -> pool.VerifierPool:
-        return own
-
-    monkeypatch.setattr(pool, "WORKER_MODULE", "warren_env_worker.no_such_module")
-    monkeypatch.setattr(verifier, "pool_of", pool_of)
-    path = write_lines(tmp_path / "x.jsonl", {"problem": "?", "answer": "x+1"})
-    with pytest.raises(VerificationFailed, match="the verifier died"):
-        play(Math(str(path)), lambda _: r"\boxed{1+x}")

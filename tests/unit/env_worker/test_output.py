@@ -4,9 +4,6 @@ import fcntl
 import os
 from pathlib import Path
 
-import pytest
-from tests.support.hosting import hosting, observed, playing, refused
-
 from warren_env_worker.output import log as log_module
 from warren_env_worker.output.lines import MAX_LINE_BYTES, Lines
 from warren_env_worker.output.log import OutputLog, log_path, stamped
@@ -59,35 +56,6 @@ def test_all_that_was_printed_before_the_end_is_kept() -> None:
         os.write(sink, b"last")
     pump.drain()
     assert kept == b"first last"
-
-
-@pytest.mark.parametrize("class_name", ["Speaker", "SharedSpeaker"])
-async def test_what_an_environment_prints_is_kept_apart(
-    class_name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    async with hosting(class_name, log_dir=tmp_path) as host:
-        await observed((await playing(host)).step("a"))
-    kept = log_path(tmp_path, f"tests.support.environments:{class_name}").read_text()
-    tag = "[group_1 member 0, train 0] " if class_name == "Speaker" else ""
-    worker = f" worker {os.getpid()} "
-    words = [line.partition(worker)[2] for line in kept.splitlines()]
-    assert words == [f"{tag}printed by Python", f"{tag}printed from below"]
-    assert "printed" not in capfd.readouterr().err
-
-
-async def test_a_shared_process_that_hangs_says_where(tmp_path: Path) -> None:
-    async with hosting("Hurried", log_dir=tmp_path) as host:
-        player = await playing(host, deed="hang")
-        reason = (await refused(player.step("evil"))).reason
-    assert "; it waits at " in reason
-    assert "time.sleep" in reason
-
-
-async def test_the_last_words_of_a_process_are_kept(tmp_path: Path) -> None:
-    async with hosting("LastWords", log_dir=tmp_path) as host:
-        await refused((await playing(host)).step("a"))
-    kept = log_path(tmp_path, "tests.support.environments:LastWords").read_text()
-    assert kept.count("[group_1 member 0, train 0] goodbye\n") == 1
 
 
 def test_of_several_stacks_the_last_one_counts() -> None:

@@ -1,6 +1,5 @@
 """API keys: adopted, found, refused, revoked; and the first key of a machine."""
 
-import asyncio
 import logging
 from pathlib import Path
 
@@ -113,17 +112,6 @@ async def test_a_revoked_key_file_is_replaced(store: Store, tmp_path: Path) -> N
     await ensure_key(keys, settings)
     assert await keys.owner(str(revoked)) is None
     assert await keys.owner(settings.key_file.read_text()) == "local"
-
-
-async def test_a_given_key_is_adopted_and_not_written(any_store_url: str, tmp_path: Path) -> None:
-    """Also when several gateways start at once with the same one."""
-    store, key = await Store.open(any_store_url), Key.new()
-    settings = GatewaySettings(home=tmp_path, api_key=str(key))
-    await asyncio.gather(*(ensure_key(ApiKeys(store), settings) for _ in range(8)))
-    assert await ApiKeys(store).owner(str(key)) == "local"
-    assert not settings.key_file.exists()
-    assert key.secret not in repr(settings)
-    await store.close()
 
 
 async def test_a_given_key_must_read_like_one(store: Store, tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 # pyright: reportUnknownMemberType=false
 """Base models: the tiny family is what was promised, and every other choice has a clear answer."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -30,24 +28,6 @@ def test_a_second_worker_finds_what_the_first_has_built(tiny_models: dict[str, s
     made_ns = weights.stat().st_mtime_ns
     assert resolve_base_models(tiny_models, models_folder) == tiny_models
     assert weights.stat().st_mtime_ns == made_ns
-
-
-def test_two_builders_at_once_leave_one_whole_folder(
-    tiny_models: dict[str, str], tmp_path: Path
-) -> None:
-    target = tmp_path / "tiny"
-    command = [
-        sys.executable,
-        "-m",
-        "warren_gpu_worker.base_models.tiny_build",
-        str(target),
-        "0.07",
-    ]
-    builders = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(2)]
-    assert [builder.wait(110) for builder in builders] == [0, 0]
-    assert [entry.name for entry in tmp_path.iterdir()] == ["tiny"]
-    built, known = (Path(f) / "model.safetensors" for f in (target, tiny_models["warren/tiny"]))
-    assert built.read_bytes() == known.read_bytes()
 
 
 def test_a_folder_is_offered_under_the_name_that_was_given(tiny_models: dict[str, str]) -> None:

@@ -1,13 +1,5 @@
 """One tiny base model for all trainer tests."""
 
-from pathlib import Path
+from tests.support.base_models import base_folder
 
-import pytest
-import torch
-from tests.support.trainer import tiny_base
-
-
-@pytest.fixture(scope="session")
-def base_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
-    return tiny_base(tmp_path_factory.mktemp("models"))
+__all__ = ["base_folder"]

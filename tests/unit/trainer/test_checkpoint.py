@@ -3,10 +3,6 @@
 import errno
 import os
 import resource
-import signal
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -41,7 +37,7 @@ from warren_gpu_worker.trainer.child.engine import Engine
 from warren_gpu_worker.trainer.errors import reason_of
 from warren_schemas.config import LoraUpdate
 from warren_schemas.ids import ModelId
-from warren_schemas.training import ModelSpec, OpDone, PublishPolicy, SaveState
+from warren_schemas.training import ModelSpec, PublishPolicy, SaveState
 
 SPECS = [pytest.param(FULL, id="full"), pytest.param(LORA, id="lora")]
 
@@ -194,42 +190,6 @@ def test_no_space_left_is_said_whoever_finds_it() -> None:
     of_safetensors = SafetensorError(f"I/O error: {full.strerror} (os error {full.errno})")
     for error in (full, of_safetensors):
         assert reason_of(error).startswith("no space left where checkpoints are kept")
-
-
-KILLED_WHILE_SAVING = textwrap.dedent(
-    """
-    import os, signal, sys
-    from pathlib import Path
-    from tests.support.trainer import *
-    from warren_gpu_worker import atomic_folder
-    from warren_schemas.training import SaveState
-
-    base, checkpoints, victim = sys.argv[1:]
-    engine = opened(engine_for(Path(base), checkpoints), LORA)
-    done(engine.apply(MODEL, 1, SaveState(name="it")))
-    apply_all(engine, some_ops(3), first=2)
-    module, name = (os, "rename") if victim == "rename" else (atomic_folder, victim)
-    setattr(module, name, lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL))
-    engine.apply(MODEL, 5, SaveState(name="it"))
-    """
-)
-
-
-@pytest.mark.parametrize("victim", ["_digest", "_seal", "_sync", "_set_aside", "rename", "_remove"])
-def test_a_kill_in_the_middle_of_a_save_leaves_a_whole_checkpoint(
-    base_folder: Path, tmp_path: Path, victim: str
-) -> None:
-    command = [sys.executable, "-c", KILLED_WHILE_SAVING, str(base_folder), str(tmp_path), victim]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    killed = subprocess.run(command, env=environment, check=False, capture_output=True)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
-    url = str(tmp_path / MODEL / "states" / "it")
-    engine = engine_for(base_folder, tmp_path)
-    outcomes = [engine.open(MODEL, LORA, checkpoint_url=url, next_op=n) for n in (2, 6)]
-    assert sum(isinstance(outcome, OpDone) for outcome in outcomes) == 1
-    opened(engine, LORA)
-    save(engine, 1)
-    done(engine.open(MODEL, LORA, checkpoint_url=url, next_op=2))
 
 
 def test_only_what_shall_be_kept_stays(base_folder: Path, tmp_path: Path) -> None:

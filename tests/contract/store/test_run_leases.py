@@ -29,7 +29,7 @@ def leases_that_outlast_every_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_leases, "LEASE_S", 2 * PATIENCE_S)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.server)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "postgresql":
         yield request.getfixturevalue("private_postgres")

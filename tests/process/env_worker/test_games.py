@@ -1,8 +1,8 @@
 """Game classes of OpenTinker's shape run unchanged: parity row 36."""
 
+from tests.process.env_worker.test_fork_server import hosted
 from tests.support.hosting import Player, observed, refused
 from tests.support.interacting import spec
-from tests.unit.env_worker.test_fork_server import hosted
 
 from warren_schemas.episode import FailureKind, TaskRef
 
