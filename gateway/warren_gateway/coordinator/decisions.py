@@ -21,6 +21,8 @@ from warren_gateway.coordinator.rollouts import completed, episodes, evaluation,
 from warren_gateway.coordinator.rollouts.source import Recorded
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
+from warren_gateway.coordinator.state.learning import LearningState
+from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_gateway.coordinator.waiting import Alive
 from warren_schemas.control import WorkerRole
 from warren_schemas.episode import EpisodeEnded
@@ -66,10 +68,10 @@ def decide(state: CoordinatorState, alive: Alive) -> None:
         return
     if state.observed.is_cancel_requested:
         return ending.end(state, RunState.CANCELLED, "cancelled by its owner")
-    if trainer_lease.is_hopeless(state.lease, state.learning.answered_op):
-        return ending.end(state, RunState.FAILED, _hopeless_reason(state))
-    reason = failure_limits.reason_to_end(state.rollouts, state.config) or state.source.failure(
-        state
+    reason = (
+        trainer_lease.reason_to_end(state.lease, state.learning.answered_op)
+        or failure_limits.reason_to_end(state.rollouts, state.config)
+        or state.source.failure(state)
     )
     if reason is not None:
         return ending.end(state, RunState.FAILED, reason)
@@ -105,14 +107,6 @@ def next_deadline_s(state: CoordinatorState) -> float:
         state.source.next_check_s(state),
     )
     return min(time for time in times if time is not None)
-
-
-def _hopeless_reason(state: CoordinatorState) -> str:
-    n = max(state.lease.n_grants_in_vain, state.lease.n_losses_in_vain)
-    return (
-        f"{n} trainers in a row died or gave the model back after op {state.learning.answered_op};"
-        " the logs of the GPU workers say why"
-    )
 
 
 def _absorb_opening(state: CoordinatorState, result: OpResult) -> None:
@@ -161,7 +155,8 @@ def _advance(state: CoordinatorState) -> bool:
 def _advance_sft(state: CoordinatorState) -> bool:
     assert state.config.sft is not None
     sft.advance(state, state.config.sft)
-    return _all_published(state) or _is_exhausted(state)
+    is_published = state.learning.n_published_steps >= state.stage.n_steps
+    return is_published or _is_exhausted(state)
 
 
 def _advance_evaluation(state: CoordinatorState) -> bool:
@@ -173,10 +168,10 @@ def _advance_training(state: CoordinatorState) -> bool:
     training.advance(state)
     evaluation.advance(state)
     if _is_exhausted(state) and not state.learning.n_consumed_steps:
-        ending.end(state, RunState.FAILED, _empty_reason(state))
+        ending.end(state, RunState.FAILED, _empty_reason(state.groups_per_batch))
         return False
     has_enough = not training.steps_left(state) or _is_exhausted(state)
-    return has_enough and _is_quiet(state)
+    return has_enough and _is_quiet(state.learning, state.rollouts)
 
 
 def _advance_closing(state: CoordinatorState) -> bool:
@@ -186,23 +181,18 @@ def _advance_closing(state: CoordinatorState) -> bool:
     return False
 
 
-def _all_published(state: CoordinatorState) -> bool:
-    return state.learning.n_published_steps >= state.stage.n_steps
-
-
 def _is_exhausted(state: CoordinatorState) -> bool:
     """Nothing more comes, and what came is not enough for another step."""
     is_short = len(state.rollouts.ready) < state.groups_per_batch
-    return is_short and state.source.is_dry(state) and not state.learning.pending
+    return is_short and state.source.is_dry() and not state.learning.pending
 
 
-def _empty_reason(state: CoordinatorState) -> str:
-    n_groups = state.groups_per_batch
+def _empty_reason(n_groups: int) -> str:
     return f"the recording holds no {n_groups} complete groups from where it was to be replayed on"
 
 
-def _is_quiet(state: CoordinatorState) -> bool:
-    return not state.learning.pending and state.rollouts.evaluation is None
+def _is_quiet(learning: LearningState, rollouts: RolloutState) -> bool:
+    return not learning.pending and rollouts.evaluation is None
 
 
 def _next_stage(state: CoordinatorState) -> None:

@@ -120,6 +120,17 @@ def is_hopeless(lease: TrainerLease, answered_op: int) -> bool:
     return is_at_a_loss and are_too_many
 
 
+def reason_to_end(lease: TrainerLease, answered_op: int) -> str | None:
+    """Why to end a run of which every trainer is lost at the same op."""
+    if not is_hopeless(lease, answered_op):
+        return None
+    n = max(lease.n_grants_in_vain, lease.n_losses_in_vain)
+    return (
+        f"{n} trainers in a row died or gave the model back after op {answered_op};"
+        " the logs of the GPU workers say why"
+    )
+
+
 def still_held(state: CoordinatorState) -> None:
     """While the broker is away nobody can be heard, so silence says nothing."""
     state.lease.seen_s = state.now_s

@@ -65,7 +65,7 @@ def _take_step(state: CoordinatorState) -> None:
     metrics = {
         **batch_metrics(groups),
         **environment_metrics(state, groups),
-        **state.source.metrics(state, groups),
+        **state.source.metrics(groups, state.learning.version_issued),
     }
     data, divisor = step_data(groups, config.algorithm)
     if is_by_turn(config.algorithm):

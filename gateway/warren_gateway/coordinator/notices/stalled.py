@@ -45,7 +45,7 @@ def _mark(state: CoordinatorState) -> tuple[object, ...]:
         state.learning.n_consumed_steps,
         state.learning.n_published_steps,
         state.rollouts.stream_offset,
-        state.source.resume_offset(state),
+        state.source.resume_offset(state.rollouts),
         state.learning.done_op,
         state.lease.is_opened,
     )

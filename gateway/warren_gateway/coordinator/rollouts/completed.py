@@ -28,9 +28,9 @@ def take_in(state: CoordinatorState, group: Group) -> str | None:
 
 def drop_stale(state: CoordinatorState) -> None:
     """Close complete groups that are too old to be trained on."""
-    rollouts = state.rollouts
+    rollouts, version = state.rollouts, state.learning.version_issued
     for group in list(rollouts.ready):
-        if state.source.is_stale(state, group):
+        if state.source.is_stale(group, version, state.config.algorithm.max_staleness):
             rollouts.ready.remove(group)
             rollouts.n_admitted -= 1
             rollouts.n_stale_groups += 1

@@ -170,7 +170,7 @@ def reprieve(rollouts: RolloutState, until_s: float) -> None:
 def close(state: CoordinatorState, group: Group, fate: str) -> None:
     """The group needs nothing more; `fate` says what it was good for."""
     del state.rollouts.groups[group.id]
-    _count(state, group)
+    _count(state.rollouts, group)
     if not state.is_over:  # the end of a run is told of as a whole
         _cancel(state, group)
     state.change.closed.append((group, outcomes(state, group, fate)))
@@ -222,14 +222,12 @@ def _start(state: CoordinatorState, group: Group, members: "range | list[int]") 
     )
 
 
-def _count(state: CoordinatorState, group: Group) -> None:
+def _count(rollouts: RolloutState, group: Group) -> None:
     """Only once it is closed: the endings of open groups are read again after a takeover."""
-    state.rollouts.n_episodes += len(group.completed)
-    state.rollouts.n_failed_episodes += group.n_failed_attempts
+    rollouts.n_episodes += len(group.completed)
+    rollouts.n_failed_episodes += group.n_failed_attempts
     if group.purpose is not EpisodePurpose.DEMONSTRATE:
-        state.rollouts.n_tokens += sum(
-            item.transcript.tokens.n_sampled for item, _ in group.completed
-        )
+        rollouts.n_tokens += sum(item.transcript.tokens.n_sampled for item, _ in group.completed)
 
 
 def _outcome(group: Group, member: int) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from warren_gateway.coordinator.rollouts.recording import Recording
 from warren_gateway.coordinator.rollouts.versions import recorded_versions, staleness
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
+from warren_gateway.coordinator.state.learning import LearningState
+from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_schemas.episode import EpisodeEnded, EpisodePurpose
 from warren_schemas.events import Phase
 from warren_schemas.training import is_full
@@ -39,7 +41,7 @@ class Live:
             admitted = episodes.admit(state, purpose, n_groups, n_members)
             state.rollouts.n_admitted += admitted
 
-    def resume_offset(self, state: CoordinatorState) -> int | None:
+    def resume_offset(self, rollouts: RolloutState) -> int | None:
         return None
 
     def enter(self, state: CoordinatorState) -> None:
@@ -48,21 +50,20 @@ class Live:
     def leave(self, state: CoordinatorState) -> None:
         state.rollouts.ready.clear()
 
-    def can_step(self, state: CoordinatorState) -> bool:
+    def can_step(self, learning: LearningState) -> bool:
         return True
 
-    def is_dry(self, state: CoordinatorState) -> bool:
+    def is_dry(self) -> bool:
         return False
 
-    def is_stale(self, state: CoordinatorState, group: Group) -> bool:
-        lag = state.learning.version_issued - group.oldest_version
-        return lag > state.config.algorithm.max_staleness
+    def is_stale(self, group: Group, version: int, max_staleness: int) -> bool:
+        return version - group.oldest_version > max_staleness
 
     def close(self, state: CoordinatorState, group: Group, fate: str) -> None:
         episodes.close(state, group, fate)
 
-    def metrics(self, state: CoordinatorState, groups: Sequence[Group]) -> dict[str, float]:
-        return staleness(groups, state.learning.version_issued)
+    def metrics(self, groups: Sequence[Group], version: int) -> dict[str, float]:
+        return staleness(groups, version)
 
     def failure(self, state: CoordinatorState) -> str | None:
         return None
@@ -106,12 +107,12 @@ class Recorded:
         return (
             state.stage.phase in (Phase.SFT, Phase.TRAINING)
             and not state.is_over
-            and not self.is_dry(state)
+            and not self.is_dry()
             and len(state.rollouts.ready) < state.groups_per_batch
         )
 
-    def resume_offset(self, state: CoordinatorState) -> int | None:
-        held = [*self.recording.open.values(), *self._later, *state.rollouts.ready]
+    def resume_offset(self, rollouts: RolloutState) -> int | None:
+        held = [*self.recording.open.values(), *self._later, *rollouts.ready]
         offsets = [group.first_offset for group in held if group.first_offset is not None]
         return min(offsets, default=self.recording.next_offset)
 
@@ -144,13 +145,13 @@ class Recorded:
             self.close(state, group, "abandoned")
         state.rollouts.ready.clear()
 
-    def can_step(self, state: CoordinatorState) -> bool:
-        return len(state.learning.pending) < STEPS_AHEAD
+    def can_step(self, learning: LearningState) -> bool:
+        return len(learning.pending) < STEPS_AHEAD
 
-    def is_dry(self, state: CoordinatorState) -> bool:
+    def is_dry(self) -> bool:
         return self.recording.is_read or bool(self._later)
 
-    def is_stale(self, state: CoordinatorState, group: Group) -> bool:
+    def is_stale(self, group: Group, version: int, max_staleness: int) -> bool:
         """Never: what was recorded is corrected for by its logprobs, however old it is."""
         return False
 
@@ -163,7 +164,7 @@ class Recorded:
                 item.transcript.tokens.n_sampled for item, _ in group.completed
             )
 
-    def metrics(self, state: CoordinatorState, groups: Sequence[Group]) -> dict[str, float]:
+    def metrics(self, groups: Sequence[Group], version: int) -> dict[str, float]:
         return recorded_versions(groups)
 
     def failure(self, state: CoordinatorState) -> str | None:

@@ -109,7 +109,9 @@ class CoordinatorState:
     @property
     def has_batch(self) -> bool:
         """Whether the groups of a step are there and may be consumed."""
-        return len(self.rollouts.ready) >= self.groups_per_batch and self.source.can_step(self)
+        return len(self.rollouts.ready) >= self.groups_per_batch and self.source.can_step(
+            self.learning
+        )
 
     def emit(self, body: RunEventBody) -> None:
         """Tell everybody who follows the run; metrics are stored with the run as well."""
@@ -134,7 +136,7 @@ class CoordinatorState:
         return Progress(
             stage_number=self.stage_number,
             n_reports=self.n_reports,
-            recording_offset=self.source.resume_offset(self),
+            recording_offset=self.source.resume_offset(self.rollouts),
             rollouts=self.rollouts,
             learning=self.learning,
             lease=self.lease,

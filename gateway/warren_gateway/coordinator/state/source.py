@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from warren_gateway.coordinator.state.groups import Group
+from warren_gateway.coordinator.state.learning import LearningState
+from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_schemas.episode import EpisodePurpose
 
 StateT_contra = TypeVar("StateT_contra", contravariant=True)
@@ -26,7 +28,7 @@ class Source(Protocol[StateT_contra]):
         """Ask for this many groups more, of `n_members` or what the config says."""
         ...
 
-    def resume_offset(self, state: StateT_contra) -> int | None:
+    def resume_offset(self, rollouts: RolloutState) -> int | None:
         """Where in a recording another coordinator must read on; None where there is none."""
         ...
 
@@ -38,23 +40,23 @@ class Source(Protocol[StateT_contra]):
         """A stage, or the run, is over: what waits for it is of no use."""
         ...
 
-    def can_step(self, state: StateT_contra) -> bool:
+    def can_step(self, learning: LearningState) -> bool:
         """Whether a batch that is there may be consumed now."""
         ...
 
-    def is_dry(self, state: StateT_contra) -> bool:
+    def is_dry(self) -> bool:
         """Whether nothing more will come for this stage."""
         ...
 
-    def is_stale(self, state: StateT_contra, group: Group) -> bool:
-        """Whether the group is too old to be trained on."""
+    def is_stale(self, group: Group, version: int, max_staleness: int) -> bool:
+        """Whether the group is too old to be trained on at this policy version."""
         ...
 
     def close(self, state: StateT_contra, group: Group, fate: str) -> None:
         """The group needs nothing more; `fate` says what it was good for."""
         ...
 
-    def metrics(self, state: StateT_contra, groups: Sequence[Group]) -> dict[str, float]:
+    def metrics(self, groups: Sequence[Group], version: int) -> dict[str, float]:
         """How far the batch is from the policy that is trained."""
         ...
 
