@@ -29,7 +29,7 @@ from warren_schemas.ids import new_message_id
 MAX_IN_FLIGHT = 4
 _FIRST_GUESS_BYTES = 32 * 1024
 """Taken for the size of an item of a kind that was never sent yet."""
-_UNFIT = (ValueError, TypeError, LookupError, AttributeError)
+UNENCODABLE = (ValueError, TypeError, LookupError, AttributeError)
 """What an item raises that can't be encoded: `WireError`, or that it is no valid item at all."""
 
 
@@ -73,7 +73,7 @@ class BatchPublisher:
             await self._idle.wait()
 
     def retire(self, address: Address) -> None:
-        """A lane has nothing to do any more."""
+        """A destination has nothing to do any more."""
         del self._destinations[address]
         self._idle.set()
 
@@ -176,7 +176,7 @@ class _Destination:
     def _publish_batch(self, batch: _Batch) -> None:
         try:
             body = self._batch_publisher.pack([item for item, _ in batch])
-        except _UNFIT as error:
+        except UNENCODABLE as error:
             if len(batch) == 1:
                 batch[0][1].failed(error)
             else:

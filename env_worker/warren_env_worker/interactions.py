@@ -26,6 +26,7 @@ from functools import partial
 from pydantic import ValidationError
 
 from warren_broker.inbox import Claim
+from warren_broker.successors import Destination
 from warren_broker.worker.unwanted import Unwanted
 from warren_env_worker.finished_episodes import FinishedEpisodes
 from warren_env_worker.host.host import Host
@@ -34,11 +35,11 @@ from warren_env_worker.host.request import Request
 from warren_env_worker.interaction import Interaction, episode_of, misfit, run_of, turn_of
 from warren_env_worker.successor import Origin, Successor, Taken, end, follow
 from warren_schemas.control import EpisodeCancelled, RunEnded
-from warren_schemas.envelope import Envelope
+from warren_schemas.envelope import Envelope, Item
 from warren_schemas.episode import Failed, FailureKind, Step
 from warren_schemas.ids import EpisodeId, RunId, WorkerId
 
-Publish = Callable[[Successor, Sequence[Claim[Taken]]], None]
+Publish = Callable[[Destination, Item, Sequence[Claim[Taken]]], None]
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +147,7 @@ class Interactions:
         if known.successor is None:
             known.claims.append(claim)
         else:
-            self._publish(known.successor, [claim])
+            self._publish_successor(known.successor, [claim])
 
     def _open(self, claim: Claim[Taken]) -> None:
         """A live environment for this item, in place of one that we may hold."""
@@ -159,7 +160,7 @@ class Interactions:
             self._begin(claim)
         else:
             successor = end(claim.item, refusal, Origin(self._worker, time.time()))
-            self._publish(successor, [claim])
+            self._publish_successor(successor, [claim])
 
     def _begin(self, claim: Claim[Taken]) -> None:
         item = claim.item
@@ -210,7 +211,10 @@ class Interactions:
             self._release(interaction)
             self._finished.add(interaction)
             self.n_done += 1
-        self._publish(successor, claims)
+        self._publish_successor(successor, claims)
+
+    def _publish_successor(self, successor: Successor, claims: Sequence[Claim[Taken]]) -> None:
+        self._publish(successor.address, successor.item, claims)
 
     def _drop(self, interaction: Interaction) -> None:
         self._release(interaction)

@@ -23,11 +23,11 @@ from dataclasses import dataclass
 
 from warren_broker.inbox import Claim, Inbox, hear, receive
 from warren_broker.port import WorkBroker
+from warren_broker.successors import open_successor_publisher
 from warren_broker.topology import CANCELLATIONS, RUNS, Home, WorkQueue, home, interact
 from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
 from warren_env_worker.interactions import Interactions
 from warren_env_worker.output.log import log_folder
-from warren_env_worker.publishing import opened_reply_publisher
 from warren_env_worker.registry import hosted
 from warren_env_worker.settings import EnvWorkerSettings
 from warren_env_worker.successor import Taken
@@ -72,8 +72,10 @@ async def serve_env_worker(
             )
             for starts, steps in zip(shared, homes, strict=True)
         ]
-        replies = await stack.enter_async_context(opened_reply_publisher(broker))
-        interactions = Interactions(settings.worker, hosts, replies.put, capacity=settings.capacity)
+        publisher = await stack.enter_async_context(open_successor_publisher(broker))
+        interactions = Interactions(
+            settings.worker, hosts, publisher.put, capacity=settings.capacity
+        )
         worker = _Worker(settings, interactions, tuple(hosts), found.shapes, owner)
         await _serve(broker, worker, inboxes)
 

@@ -8,7 +8,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warren_broker.topology import Address, generate, sampler_home, trajectories
+from warren_broker.successors import Destination
+from warren_broker.topology import generate, sampler_home, trajectories
 from warren_env_worker.host.protocol import Answer, Description, Message, Observed, Refused
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import (
@@ -33,7 +34,7 @@ Taken = StartEpisode | Step
 
 @dataclass(frozen=True, slots=True)
 class Successor:
-    address: Address
+    address: Destination
     item: Generate | EpisodeEnded
 
     @property
@@ -94,7 +95,7 @@ def _ask_policy(
     return Successor(_sampler_for(taken), item)
 
 
-def _sampler_for(taken: Taken) -> Address:
+def _sampler_for(taken: Taken) -> Destination:
     """Who took the turn before, if it wants the next one as well; else any sampler."""
     base_model = taken.spec.policy.base_model
     if isinstance(taken, Step) and taken.return_to is not None:

@@ -13,11 +13,12 @@ from tests.support.hosting import hosting
 from tests.support.interacting import BASE_MODEL, RUN, demonstration, said, spec, start
 
 from warren_broker.inbox import Claim
+from warren_broker.successors import Destination
 from warren_broker.topology import generate, trajectories
 from warren_env_worker.interactions import Interactions
 from warren_env_worker.successor import Successor, Taken
 from warren_schemas.config import Sampling
-from warren_schemas.envelope import Envelope
+from warren_schemas.envelope import Envelope, Item
 from warren_schemas.episode import (
     Completed,
     EpisodeEnded,
@@ -91,8 +92,9 @@ async def working(
 ) -> AsyncGenerator[Worker]:
     published: asyncio.Queue[Successor] = asyncio.Queue()
 
-    def publish(successor: Successor, claims: Sequence[Claim[Taken]]) -> None:
-        published.put_nowait(successor)
+    def publish(address: Destination, item: Item, claims: Sequence[Claim[Taken]]) -> None:
+        assert isinstance(item, Generate | EpisodeEnded)
+        published.put_nowait(Successor(address, item))
         for claim in claims:
             claim.done()
 

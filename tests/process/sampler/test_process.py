@@ -7,19 +7,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from tests.support.open_turns import submit_all
 
-from warren_gpu_worker.sampler.engines.port import PolicyKey, Refusal
-from warren_gpu_worker.sampler.messages import FinishedTurn, PolicySource, TurnRequest
+from warren_gpu_worker.sampler.engines.port import Refusal
+from warren_gpu_worker.sampler.messages import FinishedTurn
 from warren_gpu_worker.sampler.supervisor.child_process import (
     MAX_ATTEMPTS,
-    Answers,
+    Answered,
     SamplerBroken,
     SamplerProcess,
 )
+from warren_gpu_worker.sampler.supervisor.open_turns import OpenTurn, OpenTurns
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_schemas.config import Sampling
 from warren_schemas.episode import FailureKind
 
 FAKE = "tests.support.fake_sampler_child"
@@ -31,26 +31,30 @@ class Supervised:
 
     def __init__(self, how: str, **fields: Any) -> None:
         settings = GpuWorkerSettings.model_validate({"base_models": {how: "/nowhere"}, **fields})
+        self.turns = OpenTurns(100)
         self.process = SamplerProcess(
-            how, settings, self._answered, gave_back=self._gave_back, module=FAKE
+            how, settings, self.turns, self._answered, self._given_back, module=FAKE
         )
         self.given_back: asyncio.Queue[Sequence[int]] = asyncio.Queue()
         self.answers: list[FinishedTurn | Refusal] = []
         self._arrived = asyncio.Event()
 
-    def _answered(self, answers: Answers) -> None:
-        self.answers += answers
+    def ask(self, *forced_actions: str | None) -> list[int]:
+        """The ids of the turns that the child owes from now on."""
+        return [turn.id for turn in submit_all(self.process, self.turns, *forced_actions)]
+
+    def _answered(self, answered: Answered) -> None:
+        self.answers += [answer for _, answer in answered]
         self._arrived.set()
 
-    def _gave_back(self, ids: Sequence[int]) -> None:
-        self.given_back.put_nowait(ids)
+    def _given_back(self, turns: Sequence[OpenTurn]) -> None:
+        self.given_back.put_nowait([turn.id for turn in turns])
 
-    async def until_finished(self, number: int) -> None:
+    async def until_finished(self) -> None:
         """Ask until an answer is no refusal: a busy machine may keep a healthy child silent too."""
         while isinstance(self.answers[-1], Refusal):
-            self.process.submit([request(number)])
+            self.ask(None)
             await self.until(len(self.answers) + 1)
-            number += 1
 
     async def until(self, n_answers: int) -> list[FinishedTurn | Refusal]:
         async with asyncio.timeout(PATIENCE_S):
@@ -74,33 +78,28 @@ async def supervised(
         await asyncio.wait([task])
 
 
-def request(number: int, forced_action: str | None = None) -> TurnRequest:
-    source = PolicySource(PolicyKey("model_a"), 0, None)
-    none = np.zeros(0, np.int32)
-    return TurnRequest(number, source, none, (("user", "?"),), Sampling(), forced_action)
-
-
 async def test_every_request_is_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async with supervised("repeats", monkeypatch) as it:
-        it.process.submit([request(i) for i in range(50)])
+        asked = it.ask(*[None] * 50)
         await it.until(50)
-        it.process.submit([request(99)])
+        asked += it.ask(None)
         await it.until(51)
-        assert sorted(a.id for a in it.answers) == [*range(50), 99]
+        assert sorted(a.id for a in it.answers) == sorted(asked)
+        assert it.turns.n_owed == 0
 
 
 async def test_a_request_that_kills_is_given_up_and_the_others_are_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with supervised("dies", monkeypatch) as it:
-        it.process.submit([request(1)])
+        it.ask(None)
         (first,) = await it.until(1)
-        it.process.submit([request(2, "die")])
+        it.ask("die")
         (_, refused) = await it.until(2)
         assert isinstance(refused, Refusal)
         assert refused.kind is FailureKind.SAMPLER_ERROR
         assert str(MAX_ATTEMPTS) in refused.reason
-        it.process.submit([request(3)])
+        it.ask(None)
         last = (await it.until(3))[-1]
         assert isinstance(first, FinishedTurn)
         assert isinstance(last, FinishedTurn)
@@ -109,19 +108,20 @@ async def test_a_request_that_kills_is_given_up_and_the_others_are_answered(
 
 async def test_a_child_that_hangs_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     async with supervised("hangs", monkeypatch, hang_s=0.5) as it:
-        it.process.submit([request(1, "hang")])
+        it.ask("hang")
         (refused,) = await it.until(1)
         assert isinstance(refused, Refusal)
         async with asyncio.timeout(PATIENCE_S):
-            await it.until_finished(2)
+            await it.until_finished()
 
 
 async def test_cancelled_requests_are_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     async with supervised("repeats", monkeypatch) as it:
-        it.process.submit([request(1), request(2)])
-        it.process.cancel([1, 77])
+        first, second = it.ask(None, None)
+        assert [turn.id for turn in it.process.cancel_turns([first, 77])] == [first]
+        assert not it.process.cancel_turns([first])
         (only,) = await it.until(1)
-        assert only.id == 2
+        assert only.id == second
 
 
 @pytest.mark.parametrize(
@@ -144,14 +144,14 @@ async def test_turns_are_given_back_when_no_new_child_comes_up_and_another_one_m
         await asyncio.wait_for(it.process.ready(), PATIENCE_S)
         assert it.process.is_offered
         in_the_way.touch()
-        it.process.submit([request(1, "die")])
-        assert await asyncio.wait_for(it.given_back.get(), PATIENCE_S) == [1]
+        asked = it.ask("die")
+        assert await asyncio.wait_for(it.given_back.get(), PATIENCE_S) == asked
         assert not it.process.is_offered
         assert not it.process.has_child
         in_the_way.unlink()
-        it.process.submit([request(2)])
+        (asked,) = it.ask(None)
         (answer,) = await it.until(1)
-        assert answer.id == 2
+        assert answer.id == asked
         assert it.process.is_offered
 
 
@@ -163,9 +163,9 @@ async def test_a_child_that_the_system_can_not_start_for_a_while_comes_later(
         await asyncio.wait_for(it.process.ready(), PATIENCE_S)
         logs.rename(tmp_path / "old")
         logs.touch()
-        it.process.submit([request(1, "die")])
+        it.ask("die")
         await asyncio.wait_for(it.given_back.get(), PATIENCE_S)
         logs.unlink()
-        it.process.submit([request(2)])
+        (asked,) = it.ask(None)
         (answer,) = await it.until(1)
-        assert answer.id == 2
+        assert answer.id == asked

@@ -7,20 +7,18 @@ from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
 
-import numpy as np
 import pytest
+from tests.support.open_turns import submit_all
 from tests.support.time_share_children import VARIABLE
 from tests.support.trainer import FULL, LORA, MODEL
 
-from warren_gpu_worker.sampler.engines.port import PolicyKey
-from warren_gpu_worker.sampler.messages import PolicySource, TurnRequest
-from warren_gpu_worker.sampler.supervisor.child_process import Answers, SamplerProcess
+from warren_gpu_worker.sampler.supervisor.child_process import Answered, SamplerProcess
+from warren_gpu_worker.sampler.supervisor.open_turns import OpenTurn, OpenTurns
 from warren_gpu_worker.settings import GpuWorkerSettings, VllmSettings
 from warren_gpu_worker.time_share import Stay, Terms, TimeShare
 from warren_gpu_worker.trainer.messages import Answer, Apply, Offload, Open, unpack_order
 from warren_gpu_worker.trainer.supervisor import rank_processes
 from warren_gpu_worker.trainer.supervisor.child_process import TrainerProcess
-from warren_schemas.config import Sampling
 from warren_schemas.training import KeepReference, ModelSpec, OpBody, SaveState
 
 CHILD = "tests.support.time_share_children"
@@ -107,11 +105,13 @@ class Pair:
         settings = GpuWorkerSettings(base_models={how: "/nowhere"}, vllm=asked)
         impatient = settings.model_copy(update={"hang_s": sampler_hang_s})
         self.time_share = time_share = TimeShare(QUICK)
+        self._turns = OpenTurns(100)
         self.sampler = SamplerProcess(
             how,
             impatient,
+            self._turns,
             self._answered,
-            gave_back=self._gave_back,
+            self._given_back,
             time_share=time_share,
             module=CHILD,
         )
@@ -120,21 +120,15 @@ class Pair:
         self.n_deaths = 0
         self.is_greedy = False
         self.answers: dict[int, Answer] = {}
-        self._ids = count()
         self._epochs = count(1)
         self._epoch = 0
         self._changed = asyncio.Event()
 
-    def _gave_back(self, ids: Sequence[int]) -> None:
-        raise AssertionError(f"a new child came up, and yet {ids} were given back")
+    def _given_back(self, turns: Sequence[OpenTurn]) -> None:
+        raise AssertionError(f"a new child came up, and yet {turns} were given back")
 
     def ask(self, n: int = 1) -> None:
-        none = np.zeros(0, np.int32)
-        source = PolicySource(PolicyKey("model_a"), 0, None)
-        self.sampler.submit(
-            TurnRequest(next(self._ids), source, none, (("user", "?"),), Sampling(), None)
-            for _ in range(n)
-        )
+        submit_all(self.sampler, self._turns, *[None] * n)
 
     async def open(self, spec: ModelSpec = FULL) -> None:
         self._epoch = next(self._epochs)
@@ -160,11 +154,11 @@ class Pair:
     async def until_turns(self, n: int) -> None:
         await self.until(lambda: self.n_turns >= n)
 
-    def _answered(self, answers: Answers) -> None:
-        self.n_turns += len(answers)
+    def _answered(self, answered: Answered) -> None:
+        self.n_turns += len(answered)
         self._changed.set()
         if self.is_greedy:
-            self.ask(len(answers))
+            self.ask(len(answered))
 
     def on_ready(self) -> None:
         pass

@@ -1,4 +1,4 @@
-"""The desk beside a child that answers at the worst time."""
+"""The dispatcher beside a child that answers at the worst time."""
 
 import asyncio
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ async def test_a_turn_that_ends_while_the_sampler_stops_does_not_break_it(
         async def ready(self) -> None:
             return
 
-        def submit(self, requests: Iterable[TurnRequest]) -> None:
+        def submit_turns(self, requests: Iterable[TurnRequest]) -> None:
             for request in requests:
                 asked.put_nowait(request)
 

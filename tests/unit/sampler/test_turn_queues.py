@@ -41,7 +41,7 @@ class HandMade(SamplerProcess):
     def is_at_work(self) -> bool:
         return self.at_work
 
-    def submit(self, requests: Iterable[TurnRequest]) -> None:
+    def submit_turns(self, requests: Iterable[TurnRequest]) -> None:
         self.waiting += requests
         self.stirred.set()
 
@@ -65,7 +65,7 @@ class HandMade(SamplerProcess):
     def give_all_back(self) -> None:
         ids = [request.id for request in self.waiting]
         self.waiting.clear()
-        self._gave_back(ids)
+        self._give_back(ids)
 
     async def until_waiting(self, n: int) -> None:
         async with asyncio.timeout(PATIENCE_S):

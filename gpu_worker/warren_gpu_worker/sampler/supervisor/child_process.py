@@ -1,7 +1,7 @@
 """The supervisor's side of the sampling child: kept alive, and nothing that it held is lost.
 
-Invariants: every submitted request is answered once, by a turn or a refusal, unless it is
-cancelled or given back. A child that dies is started again and gets what it still owed; a request
+Invariants: every turn that the child owes is answered once, by tokens or a refusal, unless it is
+cancelled or given back; the ledger (`open_turns`) says what is owed. A child that dies is started again and gets what it still owed; a request
 that was handed out `MAX_ATTEMPTS` times to children that died is refused, for it may be what kills
 them. A child that holds work and is silent for `hang_s` is killed, as is one that takes so long to
 fall asleep. Only the first child must come up: where a later one does not, others are started without
@@ -12,7 +12,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from warren_broker.worker.child import Child, ChildDied
@@ -27,6 +27,7 @@ from warren_gpu_worker.sampler.messages import (
     pack,
     unpack_answer,
 )
+from warren_gpu_worker.sampler.supervisor.open_turns import OpenTurn, OpenTurns
 from warren_gpu_worker.sampler.supervisor.sleep_mode import SleepMode
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.time_share import TimeShare
@@ -43,6 +44,7 @@ _START_S = 1800.0
 """Loading a large model from a slow disk takes minutes."""
 
 Answers = Sequence[FinishedTurn | Refusal]
+Answered = Sequence[tuple[OpenTurn, FinishedTurn | Refusal]]
 
 log = logging.getLogger(__name__)
 
@@ -51,49 +53,43 @@ class SamplerBroken(Exception):
     """This base model can't be sampled from on this machine; says why."""
 
 
-@dataclass(slots=True)
-class _Held:
-    request: TurnRequest
-    n_attempts: int = 0
-
-
 class SamplerProcess:
-    """`answered` is called with every batch of answers, on the event loop, and must not block.
+    """`on_answered` is called with every batch of answers, on the event loop, and must not block.
 
-    So is `gave_back`, with the ids of requests that are no longer held and get no answer. The child
-    sleeps while a trainer has the `room`. `module` is the child's program.
+    So is `on_given_back`, with the turns that are no longer owed and get no answer. The child sleeps
+    while a trainer has the GPU (`time_share`). `module` is the child's program.
     """
 
     def __init__(
         self,
         base_model: str,
         settings: GpuWorkerSettings,
-        answered: Callable[[Answers], None],
-        gave_back: Callable[[Sequence[int]], None],
+        turns: OpenTurns,
+        on_answered: Callable[[Answered], None],
+        on_given_back: Callable[[Sequence[OpenTurn]], None],
         *,
         time_share: TimeShare | None = None,
         module: str = "warren_gpu_worker.sampler.child.main",
     ) -> None:
         self.base_model = base_model
         self.caches_prefixes = False
-        """Whether the child has cached what it was shown; known once it is `ready`."""
+        """Whether the child keeps the transcripts of turns that it took; known once it is `ready`."""
         self.statistics: EngineStatistics | None = None
         self._settings = settings
-        self._answered = answered
-        self._gave_back = gave_back
+        self._turns = turns
+        self._on_answered = on_answered
+        self._on_given_back = on_given_back
         self._module = module
-        self._held: dict[int, _Held] = {}
         self._outbox = Orders()
         self._has_orders = asyncio.Event()
         self._loaded = asyncio.Event()
         self._childless = asyncio.Event()
         self._childless.set()
         self._n_deaths = 0
-        self._busy_since_s = 0.0
         self._sleep_mode = SleepMode(
             time_share or TimeShare(),
             deadline_s=settings.hang_s,
-            has_work=lambda: bool(self._held),
+            has_work=lambda: turns.n_owed > 0,
             order=self._order_sleep,
         )
 
@@ -120,23 +116,20 @@ class SamplerProcess:
         """Return when no child is there."""
         await self._childless.wait()
 
-    def submit(self, requests: Iterable[TurnRequest]) -> None:
-        if not self._held:
-            self._busy_since_s = time.monotonic()
-        for request in requests:
-            self._held[request.id] = _Held(request)
-            self._outbox.requests.append(request)
+    def submit_turns(self, requests: Iterable[TurnRequest]) -> None:
+        """Have the child answer these; they are owed already."""
+        self._outbox.requests.extend(requests)
         self._has_orders.set()
         self._sleep_mode.stirred()
 
-    def cancel(self, ids: Iterable[int]) -> None:
-        """Nobody needs these any more; they are not answered."""
-        for request_id in ids:
-            if self._held.pop(request_id, None):
-                self._outbox.cancelled.append(request_id)
+    def cancel_turns(self, ids: Iterable[int]) -> list[OpenTurn]:
+        """Those of these turns that were owed: nobody needs them, and they are not answered."""
+        turns = self._turns.release(ids)
+        self._outbox.cancelled.extend(turn.id for turn in turns)
         self._has_orders.set()
+        return turns
 
-    def published(self, news: Published) -> None:
+    def policy_published(self, news: Published) -> None:
         self._outbox.published.append(news)
         self._has_orders.set()
 
@@ -162,7 +155,7 @@ class SamplerProcess:
         if not self._loaded.is_set():
             raise SamplerBroken(str(failure)) from failure
         self._n_deaths += 1
-        log.warning("%s; starting it again with %d turns", failure, len(self._held))
+        log.warning("%s; starting it again with %d turns", failure, self._turns.n_owed)
 
     async def _live_one_life(self) -> None:
         """Start a child, hand it everything, and serve until it dies (`ChildDied`)."""
@@ -170,7 +163,8 @@ class SamplerProcess:
             child = await self._spawn()
             try:
                 await self._greet(child)
-                self._outbox = Orders(requests=[held.request for held in self._held.values()])
+                requests = [turn.request for turn in self._turns.owed() if turn.request]
+                self._outbox = Orders(requests=requests)
                 self._has_orders.set()
                 await self._converse(child)
             finally:
@@ -227,9 +221,7 @@ class SamplerProcess:
             await self._has_orders.wait()
             self._has_orders.clear()
             orders, self._outbox = self._outbox, Orders()
-            for request in orders.requests:
-                if held := self._held.get(request.id):
-                    held.n_attempts += 1
+            self._turns.attempted(request.id for request in orders.requests)
             await child.send(pack(orders))
 
     def _order_sleep(self, is_asleep: bool) -> None:
@@ -242,9 +234,7 @@ class SamplerProcess:
             assert not isinstance(frame, Ready | Broken), "a child greets once"
             self.statistics = frame.statistics
             self._sleep_mode.heard(is_asleep=frame.is_asleep)
-            answers = [a for a in frame.answers if self._held.pop(a.id, None)]
-            if answers:
-                self._answered(answers)
+            self._answered(frame.answers)
 
     async def _next_frame(self, child: Child) -> bytes:
         """The next frame; a child that owes one for too long is killed, and so `ChildDied`."""
@@ -252,7 +242,7 @@ class SamplerProcess:
         receiving = asyncio.create_task(child.receive(), name=f"frame from {child.name}")
         try:
             while not (await asyncio.wait({receiving}, timeout=hang_s))[0]:
-                if self._held and time.monotonic() - self._busy_since_s >= hang_s:
+                if self._turns.n_owed and time.monotonic() - self._turns.owed_since_s >= hang_s:
                     log.error("%s said nothing for %.0f s: killing it", child.name, hang_s)
                     child.kill()
             return receiving.result()
@@ -260,17 +250,29 @@ class SamplerProcess:
             receiving.cancel()
 
     def _give_up_repeated(self) -> None:
-        given_up = [i for i, held in self._held.items() if held.n_attempts >= MAX_ATTEMPTS]
-        for request_id in given_up:
-            del self._held[request_id]
-        if given_up:
-            reason = f"the sampler died {MAX_ATTEMPTS} times while it worked on this turn"
-            self._answered([Refusal(i, FailureKind.SAMPLER_ERROR, reason) for i in given_up])
+        reason = f"the sampler died {MAX_ATTEMPTS} times while it worked on this turn"
+        self._answered(
+            [
+                Refusal(turn.id, FailureKind.SAMPLER_ERROR, reason)
+                for turn in self._turns.owed()
+                if turn.n_attempts >= MAX_ATTEMPTS
+            ]
+        )
 
     def _give_back_all(self) -> None:
         """Somebody else may have a child that answers them."""
-        ids = list(self._held)
-        self._held.clear()
-        if ids:
-            log.error("%s has no child: %d turns are given back", self.base_model, len(ids))
-            self._gave_back(ids)
+        if self._turns.n_owed:
+            log.error(
+                "%s has no child: %d turns are given back", self.base_model, self._turns.n_owed
+            )
+            self._give_back([turn.id for turn in self._turns.owed()])
+
+    def _answered(self, answers: Answers) -> None:
+        """Pass on what was owed of this."""
+        by_id = {answer.id: answer for answer in answers}
+        if turns := self._turns.release(by_id):
+            self._on_answered([(turn, by_id[turn.id]) for turn in turns])
+
+    def _give_back(self, ids: Sequence[int]) -> None:
+        if turns := self._turns.release(ids):
+            self._on_given_back(turns)

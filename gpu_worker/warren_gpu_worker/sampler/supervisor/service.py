@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from warren_broker.inbox import hear
 from warren_broker.port import Broker
+from warren_broker.successors import open_successor_publisher
 from warren_broker.topology import CANCELLATIONS, POLICIES, RUNS
 from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
 from warren_gpu_worker.sampler.messages import Published
@@ -34,7 +35,7 @@ from warren_schemas.ids import WorkerId, new_worker_id
 async def serve_sampler(
     broker: Broker, settings: GpuWorkerSettings, *, time_share: TimeShare | None = None
 ) -> None:
-    """Take turns until cancelled; the children sleep while a trainer has the `room`.
+    """Take turns until cancelled; the children sleep while a trainer has the GPU (`time_share`).
 
     Raises `SamplerBroken` (in an exception group) when a base model can't be sampled from.
     """
@@ -42,19 +43,14 @@ async def serve_sampler(
     dispatchers: dict[str, TurnDispatcher] = {}
     loaded = asyncio.Event()
     try:
-        async with asyncio.TaskGroup() as sending, asyncio.TaskGroup() as tasks:
+        async with open_successor_publisher(broker) as publisher, asyncio.TaskGroup() as tasks:
             for base_model in settings.base_models:
                 dispatcher = TurnDispatcher(
-                    base_model,
-                    broker,
-                    settings,
-                    worker=worker,
-                    sending=sending,
-                    time_share=time_share,
+                    base_model, publisher, settings, worker=worker, time_share=time_share
                 )
                 dispatchers[base_model] = dispatcher
                 tasks.create_task(dispatcher.process.run(), name=f"child of {base_model}")
-                taking = take_turns(broker, dispatcher, sending, max_batch=settings.max_batch)
+                taking = take_turns(broker, dispatcher, max_batch=settings.max_batch)
                 tasks.create_task(taking, name=f"turns {base_model}")
                 tasks.create_task(_tell_loaded(dispatcher, loaded), name=f"loading of {base_model}")
             news = _News(dispatchers)
@@ -89,7 +85,9 @@ class _News:
     def policies_published(self, items: Sequence[PolicyPublished]) -> None:
         for item in items:
             if dispatcher := self.dispatchers.get(item.base_model):
-                dispatcher.published(Published(item.model, item.policy.version, item.policy.url))
+                dispatcher.policy_published(
+                    Published(item.model, item.policy.version, item.policy.url)
+                )
 
     def runs_ended(self, items: Sequence[RunEnded]) -> None:
         for dispatcher in self.dispatchers.values():
@@ -113,8 +111,8 @@ def _describe(
         ),
         interval_s=INTERVAL_S,
         capacity=settings.max_batch * len(settings.base_models),
-        in_flight=sum(dispatcher.n_open for dispatcher in dispatchers.values()),
-        n_done=sum(dispatcher.n_done for dispatcher in dispatchers.values()),
+        in_flight=sum(dispatcher.turns.n_open for dispatcher in dispatchers.values()),
+        n_done=sum(dispatcher.turns.n_done for dispatcher in dispatchers.values()),
         host=socket.gethostname(),
         pid=os.getpid(),
     )

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from warren_broker.inbox import Claim, receive
 from warren_broker.port import Broker
 from warren_broker.topology import Home, WorkQueue, generate, sampler_home
-from warren_gpu_worker.sampler.supervisor.results import Results
+from warren_gpu_worker.sampler.supervisor.open_turns import TurnSource
 from warren_gpu_worker.sampler.supervisor.turn_dispatcher import TurnDispatcher
 from warren_schemas.episode import Generate
 
@@ -29,9 +29,7 @@ travel each time."""
 log = logging.getLogger(__name__)
 
 
-async def take_turns(
-    broker: Broker, dispatcher: TurnDispatcher, sending: asyncio.TaskGroup, *, max_batch: int
-) -> None:
+async def take_turns(broker: Broker, dispatcher: TurnDispatcher, *, max_batch: int) -> None:
     """Take turns of this base model until cancelled.
 
     `max_batch` limits the messages in hand, each of which may be a single turn. Of its own there may
@@ -46,8 +44,7 @@ async def take_turns(
         shared = _take(broker, queue, _Shared(dispatcher), prefetch=max_batch)
         tasks.create_task(shared, name=f"take {queue.name}")
         if dispatcher.process.caches_prefixes:
-            way = _Returning(dispatcher, Results(broker, sending))
-            returning = _take(broker, own, way, prefetch=4 * max_batch)
+            returning = _take(broker, own, _Returning(dispatcher), prefetch=4 * max_batch)
             tasks.create_task(returning, name=f"take {own.name}")
 
 
@@ -58,7 +55,7 @@ class _Shared:
     async def take(self, claims: Sequence[Claim[Generate]]) -> None:
         """Begin these turns, or hand them back; returns when the next ones can be seen to."""
         if self._dispatcher.process.has_child:
-            self._dispatcher.take(self._dispatcher.shared.count(claims))
+            self._dispatcher.take(claims, TurnSource.SHARED)
             await self._until_next()
             return
         for claim in claims:
@@ -66,9 +63,12 @@ class _Shared:
 
     async def _until_next(self) -> None:
         """There is room for more, or no child any more: what comes then is for others."""
-        if not self._dispatcher.shared.is_full:
+        if not self._dispatcher.turns.is_full(TurnSource.SHARED):
             return
-        ends = self._dispatcher.shared.until_room(), self._dispatcher.process.until_childless()
+        ends = (
+            self._dispatcher.turns.until_room(TurnSource.SHARED),
+            self._dispatcher.process.until_childless(),
+        )
         waiting = [asyncio.ensure_future(end) for end in ends]
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -78,17 +78,18 @@ class _Shared:
 
 
 class _Returning:
-    def __init__(self, dispatcher: TurnDispatcher, results: Results) -> None:
+    def __init__(self, dispatcher: TurnDispatcher) -> None:
         self._dispatcher = dispatcher
-        self._results = results
         self._shared = generate(dispatcher.process.base_model)
 
     async def take(self, claims: Sequence[Claim[Generate]]) -> None:
         """Begin these turns at once, or pass them on."""
-        if self._dispatcher.process.is_at_work and not self._dispatcher.own.is_full:
-            self._dispatcher.take(self._dispatcher.own.count(claims))
-        else:
-            self._results.put((self._shared, claim.item, claim) for claim in claims)
+        dispatcher = self._dispatcher
+        if dispatcher.process.is_at_work and not dispatcher.turns.is_full(TurnSource.OWN):
+            dispatcher.take(claims, TurnSource.OWN)
+            return
+        for claim in claims:
+            dispatcher.publisher.put(self._shared, claim.item, [claim])
 
 
 async def _take(

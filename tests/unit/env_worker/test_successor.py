@@ -8,9 +8,9 @@ from tests.support.inboxes import claim_items
 
 from warren_broker.inbox import receive
 from warren_broker.memory import open_hub
+from warren_broker.successors import open_successor_publisher
 from warren_broker.topology import generate, sampler_home
 from warren_env_worker.host.protocol import Observed
-from warren_env_worker.publishing import opened_reply_publisher
 from warren_env_worker.successor import Origin, Successor, follow
 from warren_schemas.episode import FinishReason, Generate, Step
 from warren_schemas.ids import WorkerId
@@ -65,10 +65,11 @@ async def test_when_that_sampler_is_gone_the_turn_goes_to_any(tmp_path: Path) ->
     steps = [step("sampler_1"), step("sampler_2"), step(None)]
     async with open_hub(tmp_path) as hub:
         broker = hub.client("env worker")
-        async with opened_reply_publisher(broker) as replies:
+        async with open_successor_publisher(broker) as publisher:
             claims = [Settled(each) for each in steps]
             for claim in claims:
-                replies.put(successor(claim.item), [claim])
+                after = successor(claim.item)
+                publisher.put(after.address, after.item, [claim])
             async with asyncio.timeout(60):
                 for claim in claims:
                     await claim.is_done.wait()
