@@ -50,8 +50,8 @@ def note_group(rollouts: RolloutState, limits: LimitsConfig, group: Group) -> st
 
 def n_failed(rollouts: RolloutState) -> int:
     """Episodes of the run that failed so far, each attempt by itself."""
-    in_flight = sum(group.n_failed_attempts for group in rollouts.groups.values())
-    return rollouts.n_failed_episodes + in_flight
+    of_open_groups = sum(group.n_failed_attempts for group in rollouts.groups.values())
+    return rollouts.n_failed_episodes + of_open_groups
 
 
 def reason_to_end(rollouts: RolloutState, config: TrainConfig) -> str | None:

@@ -5,12 +5,12 @@ place gets the same groups in the same order, whatever was read twice, and whoev
 between.
 
 Invariants
-- A group comes out once. Its id is then in `closed`, which the store remembers, so that neither a
+- A group comes out once. Its id is then in `closed`, which the store holds, so that neither a
   duplicate nor a coordinator that starts over can bring it back.
 - A member counts with its first completed attempt, or as failed once its attempts are used up; a
   group comes out with its last member, so groups come in the order in which they were completed.
 - A group of which a member never ended (its loss left no trace in the stream) is given up when
-  `most_open` others have begun after it; so state is bounded.
+  `most_open` others have begun after it; so few are held.
 - What the run wrote after its end, at `end_offset` or behind, does not count.
 """
 
