@@ -187,7 +187,7 @@ class Broker(WorkBroker, Protocol):
     async def requeue_dead_letter(self, letter_id: str) -> bool:
         """Publish it to its origin again; False when it is not there (any more).
 
-        Raises `Unroutable` when the origin is gone, and `BrokerUnavailable` when it is full; the letter
+        Raises `Unroutable` when the origin is gone, and `BrokerUnavailable` when it is full; it
         then stays in `dead`.
         """
         ...

@@ -179,7 +179,7 @@ async def test_when_the_home_is_gone_the_step_goes_to_the_shared_queue(stage: St
 
 
 @shared
-async def test_twins_are_harmless(stage: Stage) -> None:
+async def test_duplicates_are_harmless(stage: Stage) -> None:
     turn = first_turn(policy())
     await stage.side.send([turn, turn])
     duplicates = await stage.side.steps(2)
@@ -199,7 +199,7 @@ async def test_a_child_killed_in_the_middle_costs_no_answer(stage: Stage) -> Non
     assert not set(before) & set(children_running("sampler.child"))
 
 
-async def test_stopping_hands_back_what_is_held_and_says_goodbye(
+async def test_stopping_hands_back_what_is_held_and_says_that_it_leaves(
     tiny_models: dict[str, str], tmp_path: Path
 ) -> None:
     only = {BASE: tiny_models[BASE]}

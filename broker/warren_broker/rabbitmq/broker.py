@@ -28,7 +28,7 @@ from warren_broker.rabbitmq.consuming.stream_reader import StreamReader
 from warren_broker.rabbitmq.consuming.topic_subscriber import TopicSubscriber
 from warren_broker.rabbitmq.entities.dead_letters import DeadLetters
 from warren_broker.rabbitmq.entities.declaring import SETTLE_S, Topology, settle_in
-from warren_broker.rabbitmq.entities.entities import REPAIR_TICKETS, Entities, Entity
+from warren_broker.rabbitmq.entities.entities import REPAIR_VISITS, Entities, Entity
 from warren_broker.rabbitmq.entities.home_leases import HomeLeases
 from warren_broker.rabbitmq.entities.queue_repair import VISITED_AT_ONCE, QueueRepair
 from warren_broker.rabbitmq.entities.republisher import Republisher
@@ -99,7 +99,7 @@ class RabbitBroker:
         self._send_limits = SendLimits()
         self._leases = HomeLeases(self._receiving, self._entities)
         self._consumers: set[QueueConsumer | StreamReader | TopicSubscriber] = set()
-        self._keeper: asyncio.Task[None] | None = None
+        self._keeping_topology: asyncio.Task[None] | None = None
         self._settle_s = settle_s
         self._is_closed = False
 
@@ -108,7 +108,7 @@ class RabbitBroker:
         await self._sending.start(timeout_s=timeout_s)
         await self._receiving.start(timeout_s=timeout_s)
         await self._topology.ensure(self._entities.base())
-        self._keeper = asyncio.create_task(self._topology.keep(), name="topology")
+        self._keeping_topology = asyncio.create_task(self._topology.keep(), name="topology")
 
     async def declare(self, *addresses: Address) -> None:
         self._check_open()
@@ -207,16 +207,16 @@ class RabbitBroker:
 
     async def tidy(self) -> None:
         while True:
-            async with self.consume(REPAIR_TICKETS, prefetch=VISITED_AT_ONCE) as tickets:
-                await self._queue_repair.tidy(tickets)
+            async with self.consume(REPAIR_VISITS, prefetch=VISITED_AT_ONCE) as visits:
+                await self._queue_repair.tidy(visits)
 
     async def close(self) -> None:
         """Takes a few seconds at most, whatever state the server is in."""
         self._is_closed = True
         for consumer in self._consumers:
             consumer.end(self._closed())
-        if self._keeper is not None:
-            self._keeper.cancel()
+        if self._keeping_topology is not None:
+            self._keeping_topology.cancel()
         await asyncio.gather(self._sending.close(), self._receiving.close())
         await self._publishers.close()
 
@@ -293,7 +293,7 @@ class RabbitBroker:
 def _ended(
     consumer: QueueConsumer | StreamReader | TopicSubscriber, task: asyncio.Task[None]
 ) -> None:
-    """A consumer whose keeper broke must not wait for ever."""
+    """A consumer whose task broke must not wait for ever."""
     error = None if task.cancelled() else task.exception()
     if error is not None:
         log.error("a consumer broke", exc_info=error)

@@ -111,7 +111,7 @@ class RemoteBroker:
         self, source: QueueRef | HomeRef | TopicRef, prefetch: int
     ) -> AsyncGenerator[RemoteConsumer]:
         consumer = RemoteConsumer(self._link, source, prefetch=min(prefetch, MAX_PREFETCH))
-        keeper = asyncio.create_task(consumer.keep(), name=f"consume {source.name}")
+        consuming = asyncio.create_task(consumer.keep(), name=f"consume {source.name}")
         try:
             async with asyncio.timeout(ATTACH_S):
                 await asyncio.shield(consumer.attached)
@@ -121,8 +121,8 @@ class RemoteBroker:
                 raise
             raise BrokerUnavailable(f"{self.description} gave no consumer its place") from error
         finally:
-            keeper.cancel()
-            await asyncio.wait([keeper])
+            consuming.cancel()
+            await asyncio.wait([consuming])
             await consumer.leave()
 
     async def _patiently(

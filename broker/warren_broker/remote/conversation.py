@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 CLOSE_S = 2.0
-"""How long the other side has to say goodbye."""
+"""How long the other side has to close."""
 
 
 class Lost(Exception):

@@ -70,7 +70,7 @@ class Link:
         self._error: BrokerError | None = None
         self._why_not = "it gave no answer"
         self._changed = asyncio.Event()
-        self._keeper: asyncio.Task[None] | None = None
+        self._keeping_open: asyncio.Task[None] | None = None
 
     @property
     def owner(self) -> str:
@@ -83,8 +83,8 @@ class Link:
         # Proxies of the environment are for the world outside, not for this machine's own gateway.
         is_local = urlsplit(self._url).hostname in ("localhost", "127.0.0.1", "::1")
         self._session = aiohttp.ClientSession(headers=self._headers, trust_env=not is_local)
-        self._keeper = asyncio.create_task(self._keep(), name=f"link of {self._worker}")
-        self._keeper.add_done_callback(self._kept)
+        self._keeping_open = asyncio.create_task(self._keep(), name=f"link of {self._worker}")
+        self._keeping_open.add_done_callback(self._kept)
         try:
             async with asyncio.timeout(timeout_s):
                 await self.conversation()
@@ -104,9 +104,9 @@ class Link:
 
     async def close(self) -> None:
         self._fail(BrokerClosed(f"the link of {self._worker} to its gateway was closed"))
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.wait([self._keeper])
+        if self._keeping_open is not None:
+            self._keeping_open.cancel()
+            await asyncio.wait([self._keeping_open])
         if self._session is not None:
             await self._session.close()
 
@@ -212,9 +212,9 @@ class Link:
             self._error = error
             self._wake()
 
-    def _kept(self, keeper: "asyncio.Task[None]") -> None:
+    def _kept(self, task: "asyncio.Task[None]") -> None:
         """Nobody must wait for a link that nothing keeps any more."""
-        error = None if keeper.cancelled() else keeper.exception()
+        error = None if task.cancelled() else task.exception()
         if error is not None:
             log.error("the link broke", exc_info=error)
             self._fail(BrokerError(f"the link to {self.description} broke: {error!r}"))

@@ -59,7 +59,7 @@ def test_what_the_server_dead_letters_it_dead_letters_at_least_once(queue: Queue
         assert queue.arguments["x-dead-letter-strategy"] == "at-least-once"
         assert queue.arguments["x-overflow"] == "reject-publish"
     else:
-        assert queue.name in ("w.dead", "w.tickets", "w.work")
+        assert queue.name in ("w.dead", "w.queue-repair", "w.work")
 
 
 def test_what_expires_or_is_given_up_has_somewhere_to_go() -> None:

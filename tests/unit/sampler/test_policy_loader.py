@@ -17,7 +17,7 @@ KEY = PolicyKey("model_x")
 
 
 class Keeping:
-    """A keeper whose fetches are answered by the test."""
+    """A policy loader whose fetches are answered by the test."""
 
     def __init__(self, base: PreTrainedModel, on_new_weights: OnNewWeights = "keep") -> None:
         self.engine: TransformersEngine = tiny_engine(base)

@@ -60,7 +60,7 @@ class Link:
         self._dropped = asyncio.Event()
         self._why = ""
         """What the current connection was given up for."""
-        self._keeper: asyncio.Task[None] | None = None
+        self._keeping_open: asyncio.Task[None] | None = None
         self._is_closed = False
         self.closings = Closings()
         self.n_connections = 0
@@ -78,7 +78,9 @@ class Link:
                 " the address right?"
             ) from error
         self._announce(connection)
-        self._keeper = asyncio.create_task(self._keep(connection), name=f"{self._description} link")
+        self._keeping_open = asyncio.create_task(
+            self._keep(connection), name=f"{self._description} link"
+        )
 
     async def connection(self) -> HeldConnection:
         """The connection, as soon as there is one. Raises `BrokerClosed`."""
@@ -191,9 +193,9 @@ class Link:
         """Let go within `CLOSE_S`; whoever waits gets `BrokerClosed`."""
         self._is_closed = True
         self._wake_all()
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.wait([self._keeper])
+        if self._keeping_open is not None:
+            self._keeping_open.cancel()
+            await asyncio.wait([self._keeping_open])
         if self._current is not None:
             await hang_up(self._current)
 

@@ -1,9 +1,9 @@
 """Looking after the queue `dead`.
 
-Invariant: looking removes nothing. Letters are taken unacknowledged on a channel of their own and put
+Invariant: looking removes nothing. Dead letters are taken unacknowledged on a channel of their own and put
 back, or go back when it closes; only sending one home, confirmed, takes it out.
 
-A letter's origin is the routing key it arrived with: whoever gave it up left it as it was when the
+A dead letter's origin is the routing key it arrived with: whoever gave it up left it as it was when the
 message came to the queue.
 """
 
@@ -36,7 +36,7 @@ from warren_broker.rabbitmq.publishing.publisher import Publisher
 from warren_broker.topology import DEAD
 
 REQUEUE_S = 6.0
-"""How long a full queue may take to make room for a letter."""
+"""How long a full queue may take to make room for a dead letter."""
 PUT_BACK_S = 1.0
 
 
@@ -69,7 +69,7 @@ class DeadLetters:
     async def _take_out(
         self, letter_id: str, settle: Callable[[DeliveredMessage], Awaitable[None]]
     ) -> bool:
-        """Settle one letter and ack it; False when it is not there."""
+        """Settle one dead letter and ack it; False when it is not there."""
 
         async def run(channel: AbstractChannel) -> bool:
             frames = await channel.get_underlay_channel()
@@ -138,7 +138,7 @@ class DeadLetters:
 
 
 async def _forget(_: DeliveredMessage) -> None:
-    """Nothing to do before the letter is acked and gone."""
+    """Nothing to do before the dead letter is acked and gone."""
 
 
 def _reason_of_server(message: DeliveredMessage) -> str:

@@ -16,7 +16,7 @@ depend on anything but the address, because declaring with other arguments is an
 - `return` leads back to work queues by their name; what finds none goes to `lost`.
 - A retry queue holds messages for one delay and hands them to `return` with the name of their origin
   as routing key. One queue for each delay, because a message expires only at the head.
-- `dead` has a delivery limit that nobody reaches: looking at letters counts as delivering them.
+- `dead` has a delivery limit that nobody reaches: looking at dead letters counts as delivering them.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ UNLIMITED = 1_000_000_000
 _MAX_SEGMENT_BYTES = 250_000_000
 _MIN_SEGMENT_BYTES = 1_000_000
 
-REPAIR_TICKETS = WorkQueue("queue-repair")
+REPAIR_VISITS = WorkQueue("queue-repair")
 """The names of new queues (`queue_repair`)."""
 
 Arguments = dict[str, str | int]
@@ -82,7 +82,7 @@ class Entities:
             lost,
             back,
             *self.retry(VISIT_AFTER_S),
-            self._work_queue(REPAIR_TICKETS),
+            self._work_queue(REPAIR_VISITS),
             self._dead(),
         ]
 

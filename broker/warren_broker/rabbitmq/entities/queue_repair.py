@@ -1,21 +1,21 @@
 """Finding the queues that the server lost half of (`broken_queues`), whoever made them.
 
 Who is killed together with the server, while it made a queue, may never have told anybody the name; and
-whoever comes next finds a queue and takes it for whole. So a ticket with the name is at the server before
+whoever comes next finds a queue and takes it for whole. So a visit to it is planned at the server before
 the queue is. It waits in a retry queue and comes up in the queue `queue_repair` after `VISIT_S`; whoever
 tidies takes it and looks at the queue.
 
 Invariants:
-- Every work queue and home that was made while the server took messages has a ticket at the server until
-  it was seen whole: what was made and has come to rest does not break. A ticket is torn up before that
+- Every work queue and home that was made while the server took messages has a planned visit at the server until
+  it was seen whole: what was made and has come to rest does not break. A visit is given up before that
   only when its queue was missing twice in a row: at the first visit it may still be in the making.
 - A queue that was ever seen whole is not deleted, but for a home without a process, whose messages would
   have moved on. One that holds messages or has a consumer is not touched.
 - One that gives no answer is deleted only if it gave none before and after the server has written down
   something else: a server that is slow or stopped costs nobody a queue.
 - Whoever comes back to its home under the same name finds a whole one or none; a mute one goes with its
-  ticket, and what is for it goes to the fallback meanwhile.
-- Nobody is kept from making a queue by a ticket that can't be written.
+  visit, and what is for it goes to the fallback meanwhile.
+- Nobody is kept from making a queue by a visit that can't be planned.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from warren_broker.port import Consumer, Delivery
 from warren_broker.rabbitmq.connection.connection import Link
 from warren_broker.rabbitmq.entities.broken_queues import Condition, ask, remove
 from warren_broker.rabbitmq.entities.declaring import look
-from warren_broker.rabbitmq.entities.entities import REPAIR_TICKETS, VISIT_AFTER_S, Entities
+from warren_broker.rabbitmq.entities.entities import REPAIR_VISITS, VISIT_AFTER_S, Entities
 from warren_broker.rabbitmq.entities.republisher import MOVE_S, Republisher
 from warren_broker.rabbitmq.publishing.messages import N_BEFORE, new_headers
 from warren_broker.topology import Address, Home, WorkQueue
@@ -58,18 +58,18 @@ class QueueRepair:
             *(self._prepare_home(name) for name in map(self._entities.name, homes)),
         )
 
-    async def tidy(self, tickets: Consumer) -> None:
-        """Visit the queues of which tickets come up."""
+    async def tidy(self, due: Consumer) -> None:
+        """Visit the queues that are due."""
         async with asyncio.TaskGroup() as visits:
-            async for ticket in tickets:
-                visits.create_task(self._visit(ticket), name="visit a queue")
+            async for visit in due:
+                visits.create_task(self._visit(visit), name="visit a queue")
 
     async def _prepare_queue(self, queue: str) -> None:
         try:
             if await look(self._link, queue) is None:
                 await self._write(queue, timeout_s=WRITE_S)
         except BrokerUnavailable as error:
-            log.warning("no ticket for %s: %s", queue, error)
+            log.warning("no visit is planned for %s: %s", queue, error)
 
     async def _prepare_home(self, home: str) -> None:
         try:
@@ -79,18 +79,18 @@ class QueueRepair:
             if condition in (Condition.GONE, Condition.MISSING):
                 await self._write(home, timeout_s=WRITE_S)
         except BrokerUnavailable as error:
-            log.warning("no ticket for %s: %s", home, error)
+            log.warning("no visit is planned for %s: %s", home, error)
 
-    async def _visit(self, ticket: Delivery) -> None:
+    async def _visit(self, visit: Delivery) -> None:
         try:
-            await self._look_after(ticket.body.decode(), n_visits=ticket.n_deliveries)
+            await self._look_after(visit.body.decode(), n_visits=visit.n_deliveries)
         except ValueError as error:
-            await ticket.dead_letter(f"names no queue: {error}")
+            await visit.dead_letter(f"names no queue: {error}")
         except BrokerError as error:
-            log.debug("%r could not be visited: %s", ticket.body, error)
-            await ticket.nack(delay_s=VISIT_AGAIN_S)
+            log.debug("%r could not be visited: %s", visit.body, error)
+            await visit.nack(delay_s=VISIT_AGAIN_S)
         else:
-            await ticket.ack()
+            await visit.ack()
 
     async def _look_after(self, queue: str, *, n_visits: int) -> None:
         condition = await self._condition(queue)
@@ -105,7 +105,7 @@ class QueueRepair:
     async def _write(self, queue: str, *, n_visits: int = 0, timeout_s: float = MOVE_S) -> None:
         await self._republisher.put(
             queue.encode(),
-            queue=self._entities.name(REPAIR_TICKETS),
+            queue=self._entities.name(REPAIR_VISITS),
             headers=new_headers(queue) | {N_BEFORE: n_visits},
             delay_s=VISIT_S,
             timeout_s=timeout_s,

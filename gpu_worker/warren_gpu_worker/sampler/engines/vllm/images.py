@@ -52,7 +52,7 @@ _ARGUMENTS: dict[str, object] = {
 }
 """Pixels come normalized: vLLM would do it once more, and see something else."""
 _NEEDS_TORCHVISION = "transformers.models.qwen2_vl.image_processing_qwen2_vl"
-_ITS_TWIN = "transformers.models.qwen2_vl.image_processing_pil_qwen2_vl"
+_ITS_DUPLICATE = "transformers.models.qwen2_vl.image_processing_pil_qwen2_vl"
 
 
 def open_eyes(vision: VisionInputs) -> dict[str, object]:
@@ -97,7 +97,7 @@ def prompt_with_images(request: Request, salt: str) -> MultiModalInput:
 def _do_without_torchvision() -> None:
     """vLLM's modules take one function from one that imports torchvision; its duplicate has it, too."""
     if importlib.util.find_spec("torchvision") is None:
-        sys.modules.setdefault(_NEEDS_TORCHVISION, importlib.import_module(_ITS_TWIN))
+        sys.modules.setdefault(_NEEDS_TORCHVISION, importlib.import_module(_ITS_DUPLICATE))
 
 
 def _info_of(max_tokens: int) -> type[BaseProcessingInfo]:
