@@ -85,7 +85,7 @@ def test_a_constant_reward_of_0_without_demonstrations_is_named_and_no_fault() -
         (["tests.support.checked:Deaf"], 1, "a call hangs in native code"),
         (["tests.support.checked:Crashing"], 1, "in step: os.kill(os.getpid(), signal.SIGSEGV)"),
         (["tests.support.checked:Fin"], 2, "did you mean Fine?"),
-        (["tests.support.checked:Fine", "--config", "["], 2, "--config is no JSON"),
+        (["tests.support.checked:Fine", "--config", "["], 2, "--config is not valid JSON"),
         (["tests.support.checked:Fine", "--config", '{"x": 1}'], 1, "x: unknown key"),
     ],
 )
