@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
         (["tests.support.checked:Deaf"], 1, "a call hangs in native code"),
         (["tests.support.checked:Crashing"], 1, "in step: os.kill(os.getpid(), signal.SIGSEGV)"),
         (["tests.support.checked:Fin"], 2, "did you mean Fine?"),
-        (["tests.support.checked:Fine", "--config", "["], 2, "--config is no JSON"),
+        (["tests.support.checked:Fine", "--config", "["], 2, "--config is not valid JSON"),
         (["tests.support.checked:Fine", "--config", '{"x": 1}'], 1, "x: unknown key"),
     ],
 )

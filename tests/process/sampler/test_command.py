@@ -72,7 +72,7 @@ def test_wrong_input_is_told(
 
 def test_what_is_missing_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert "needs a broker" in told_by(capsys, "--base-model", "warren/tiny")
-    assert "which base models" in told_by(capsys, "--broker", "memory:")
+    assert "needs a base model" in told_by(capsys, "--broker", "memory:")
 
 
 def test_every_setting_is_an_option_and_the_default_is_the_settings_own() -> None:

@@ -46,7 +46,7 @@ def test_what_is_no_beginning_is_told(text: str) -> None:
 def test_what_no_clock_can_tell_is_told_or_is_the_beginning() -> None:
     run = RunId("run_1")
     assert recorded_source(run, timedelta(days=999_999)).from_s == 0.0
-    with pytest.raises(warren.ConfigurationError, match="no time that this machine can tell"):
+    with pytest.raises(warren.ConfigurationError, match="is out of range"):
         recorded_source(run, datetime.min)
     for offset in (-1, 2**63):
         with pytest.raises(warren.ConfigurationError, match="an offset is at least 0"):
@@ -58,9 +58,9 @@ def test_replay_does_one_thing(tmp_path: Path) -> None:
         replay("last")
     with pytest.raises(warren.ConfigurationError, match="one of --into, --to and --look"):
         replay("last", to=tmp_path / "a.jsonl", look=True)
-    with pytest.raises(warren.ConfigurationError, match="--set changes the config of --into"):
+    with pytest.raises(warren.ConfigurationError, match="--set needs --into"):
         replay("last", to=tmp_path / "a.jsonl", set_=("seed=1",))
-    with pytest.raises(warren.ConfigurationError, match="--detach lets go of the run of --into"):
+    with pytest.raises(warren.ConfigurationError, match="--detach needs --into"):
         replay("last", look=True, detach=True)
     with pytest.raises(warren.ConfigurationError, match="--limit goes with --to and --look"):
         replay("last", into=tmp_path / "a.yaml", limit=10)

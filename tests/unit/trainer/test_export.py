@@ -77,7 +77,7 @@ def test_what_cannot_be_exported_leaves_nothing(base_folder: Path, tmp_path: Pat
         export_policy(url, out, base_folder=None, adapter=True)
     assert list(out.parent.iterdir()) == []
     out.mkdir()
-    with pytest.raises(CannotExport, match="is there already"):
+    with pytest.raises(CannotExport, match="already exists"):
         export_policy(url, out, base_folder=str(base_folder))
 
 

@@ -74,7 +74,7 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         sizes.append(len(batched_with))
         return apply_batch(decoder, batched_with)
 
-    monkeypatch.setattr(engine_module, "apply_company", noted)
+    monkeypatch.setattr(engine_module, "apply_batch", noted)
     return sizes
 
 

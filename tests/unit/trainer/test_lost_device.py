@@ -56,7 +56,7 @@ def test_a_lost_device_ends_the_process(
 ) -> None:
     engine = opened(opened(engine_for(base_folder, tmp_path), LORA), LORA, OTHER)
     with monkeypatch.context() as patch:
-        patch.setattr(engine_module, "apply_company", raising(error))
+        patch.setattr(engine_module, "apply_batch", raising(error))
         with pytest.raises(type(error)):
             engine.apply_batched([(MODEL, 1, OP), (OTHER, 1, OP)])
     with monkeypatch.context() as patch:
@@ -77,7 +77,7 @@ def test_no_memory_fails_the_op_and_ends_nothing(
         patch.setattr(gradient, "compute_objective", raising(error))
         assert "smaller --micro-batch-tokens" in failed(engine.apply(MODEL, 1, OP))
     with monkeypatch.context() as patch:
-        patch.setattr(engine_module, "apply_company", raising(error))
+        patch.setattr(engine_module, "apply_batch", raising(error))
         for outcome in engine.apply_batched([(MODEL, 2, OP), (OTHER, 1, OP)]):
             done(outcome)
     done(engine.apply(OTHER, 2, optim_step()))

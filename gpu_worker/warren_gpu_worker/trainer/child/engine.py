@@ -168,7 +168,7 @@ class Engine:
         outcomes: dict[ModelId, OpOutcome] = {}
         for batched_with in self._together.companies(self._members(orders)):
             if len(batched_with) > 1:
-                outcomes |= self._apply_company(batched_with)
+                outcomes |= self._apply_batch(batched_with)
         return [
             outcomes.get(model_id) or self.apply(model_id, number, body)
             for model_id, number, body in orders
@@ -182,7 +182,7 @@ class Engine:
             if (found := self._together.member(model_id, number, entry.model, body)) is not None:
                 yield found
 
-    def _apply_company(self, batched_with: list[Member]) -> dict[ModelId, OpOutcome]:
+    def _apply_batch(self, batched_with: list[Member]) -> dict[ModelId, OpOutcome]:
         """What the ops answer; nothing when they must go alone after all."""
         self._progress()
         try:

@@ -9,7 +9,7 @@ Legend as in `stacked`.
 Invariants:
 - An op does to its model what it would do alone, to the precision of the arithmetic: it has its own
   loss, its own gradient, its own answer. What is wrong with one op concerns no other.
-- Nothing of any model has changed when `apply_company` raises, so the ops can still go alone.
+- Nothing of any model has changed when `apply_batch` raises, so the ops can still go alone.
 - A batch has at most `max_tokens` positions, and at least two thirds of them are the ops' own.
 """
 

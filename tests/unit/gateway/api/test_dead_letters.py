@@ -94,7 +94,7 @@ async def test_a_letter_whose_queue_is_gone_stays(gateway: Gateway) -> None:
     name = await give_up(gateway, encode([make_step(envelope=make_envelope(run=run))]))
     await gateway.broker.delete(QUEUE)
     async with client_of(gateway, gateway.ann) as ann:
-        with pytest.raises(warren.GatewayError, match="which is gone") as refused:
+        with pytest.raises(warren.GatewayError, match="which no longer exists") as refused:
             await ann.republish_dead_letter(name)
         assert refused.value.status == 409
         assert [letter.id for letter in await ann.dead_letters()] == [name]

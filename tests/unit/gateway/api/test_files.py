@@ -58,7 +58,7 @@ async def test_a_policy_is_fetched_whole_and_checked(
     assert [file.name for file in folder.files] == ["weights", "config", "empty"]
     assert (tmp_path / "here" / "weights").read_bytes() == WEIGHTS
     assert (tmp_path / "here" / SEAL).read_text() == (tmp_path / "p/v4" / SEAL).read_text()
-    with pytest.raises(warren.ConfigurationError, match="there already"):
+    with pytest.raises(warren.ConfigurationError, match="already exists"):
         await run.download(tmp_path / "here", "v4")
     with pytest.raises(warren.NotFound, match="no policy of step 5"):
         await run.download(tmp_path / "other", "5")
