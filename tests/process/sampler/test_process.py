@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.patience import PATIENCE_S
 
 from warren_gpu_worker.sampler.engines.port import PolicyKey, Refusal
 from warren_gpu_worker.sampler.messages import FinishedTurn, PolicySource, TurnRequest
@@ -23,7 +24,6 @@ from warren_schemas.config import Sampling
 from warren_schemas.episode import FailureKind
 
 FAKE = "tests.support.fake_sampler_child"
-PATIENCE_S = 200.0
 
 
 class Supervised:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support.patience import PATIENCE_S
 from tests.support.time_share_children import VARIABLE
 from tests.support.trainer import FULL, LORA, MODEL
 
@@ -24,7 +25,6 @@ from warren_schemas.config import Sampling
 from warren_schemas.training import KeepReference, ModelSpec, OpBody, SaveState
 
 CHILD = "tests.support.time_share_children"
-PATIENCE_S = 60.0
 QUICK = Terms(keep_s=0.05, hold_s=0.1, linger_s=0.02)
 
 
