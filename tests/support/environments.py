@@ -120,11 +120,9 @@ class Fickle(Letters):
 
 
 class Patient(Letters):
-    """Waits for as many seconds as the policy says, or for all others, without blocking them."""
+    """Waits for as many seconds as the policy says, without blocking the others."""
 
     name = "patient"
-    n_meeting = 100
-    _everyone = asyncio.Barrier(n_meeting)
 
     async def reset(self, task: None, ctx: Context) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
         await asyncio.sleep(0)
@@ -133,8 +131,6 @@ class Patient(Letters):
     async def step(self, action: str) -> StepResult:  # pyright: ignore[reportIncompatibleMethodOverride]
         if action == "block":
             time.sleep(3600)  # noqa: ASYNC251 - that is the point
-        if action == "meet":
-            await self._everyone.wait()
         if action.startswith("wait "):
             await asyncio.sleep(float(action.removeprefix("wait ")))
         return super().step("a")
