@@ -7,11 +7,11 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from tests.support.patience import PATIENCE_S
+
 from warren_broker.port import Broker, Consumer, DeadLetter, Delivery
 from warren_broker.topology import Address, Home, Stream, Topic, WorkQueue
 
-PATIENCE_S = 100.0
-"""How long anything that must happen may take on a loaded machine."""
 QUIET_S = 0.3
 """How long we look for what must not happen."""
 

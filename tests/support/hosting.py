@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.support.interacting import spec
+from tests.support.patience import PATIENCE_S
 from tests.support.processes import children_running
 
 from warren_env_worker.host.host import Host
@@ -14,7 +15,6 @@ from warren_env_worker.host.request import Request
 from warren_schemas.episode import EpisodeSpec
 from warren_schemas.transcript import ChatMessage, Transcript, Turn
 
-PATIENCE_S = 100.0
 _CHILD = "warren_env_worker.host.child.main"
 
 

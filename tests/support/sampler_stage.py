@@ -1,7 +1,6 @@
 """A sampler with its engine in a real child process, and the other end of its queues."""
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 from tests.support.episodes import EnvironmentSide, environment_side
+from tests.support.patience import STOP_S
 
 from warren_broker.memory import MemoryHub, open_hub
 from warren_broker.topology import CANCELLATIONS, POLICIES, RUNS
@@ -24,7 +24,6 @@ from warren_schemas.episode import FinishReason
 
 BASE, BASE_LORA = "warren/tiny", "warren/tiny-lora"
 LONG = Sampling(max_tokens=450)
-STOP_S = 30.0
 """5 s, on a machine with nothing else to do."""
 
 shared = pytest.mark.asyncio(loop_scope="module")
@@ -41,11 +40,10 @@ async def sampler(
     try:
         yield task
     finally:
-        started_s = time.monotonic()
         task.cancel()
-        await asyncio.wait([task])
-        await broker.close()
-        assert time.monotonic() - started_s < STOP_S
+        async with asyncio.timeout(STOP_S):
+            await asyncio.wait([task])
+            await broker.close()
 
 
 def settings_of(models: dict[str, str], log_dir: Path) -> GpuWorkerSettings:

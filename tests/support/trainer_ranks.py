@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from tests.support.patience import PATIENCE_S
+
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.messages import Answer, Apply, Open, Order
 from warren_gpu_worker.trainer.supervisor.child_process import TrainerProcess
 from warren_schemas.ids import ModelId
 from warren_schemas.training import ModelSpec, OpBody, OpOutcome
-
-PATIENCE_S = 200.0
 
 
 class RankedTrainer:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.deployment import Site
+from tests.support.patience import PATIENCE_S
 from tests.support.private_rabbit import PrivateRabbit
 
 import warren
@@ -48,7 +49,6 @@ class Parity(Env):
         return rng.choice("eo")
 '''
 N_STEPS = 9
-PATIENCE_S = 120.0
 CONFIG = {
     "name": "parity",
     "model": {"base": "warren/tiny", "update": {"kind": "full"}},

@@ -98,9 +98,13 @@ class Relay:
     Two gateways may take the same message for left behind, say while the broker is away: duplicates.
     """
 
-    def __init__(self, store: Store, broker: Broker) -> None:
+    def __init__(
+        self, store: Store, broker: Broker, *, look_s: float = LOOK_S, page: int = PAGE
+    ) -> None:
         self._store = store
         self._broker = broker
+        self._look_s = look_s
+        self._n_page = page
         self._posted = asyncio.Event()
         self._posted.set()
         self._busy: set[str] = set()
@@ -111,7 +115,7 @@ class Relay:
         """Of all rows, at the last look for what was left behind."""
         self._orphaned_to = 0
         """The same at the look before: what of that still lies there was left behind."""
-        self._looked_s = -LOOK_S
+        self._looked_s = -look_s
 
     def notify(self) -> None:
         """Something was posted and committed."""
@@ -132,7 +136,7 @@ class Relay:
 
     async def _until_due(self) -> None:
         try:
-            async with asyncio.timeout(LOOK_S):
+            async with asyncio.timeout(self._look_s):
                 await self._posted.wait()
         except TimeoutError:
             pass
@@ -140,7 +144,7 @@ class Relay:
 
     async def _look_for_orphans(self) -> None:
         now_s = asyncio.get_running_loop().time()
-        if now_s - self._looked_s >= LOOK_S:
+        if now_s - self._looked_s >= self._look_s:
             newest = await self._store.transact(_newest)
             self._orphaned_to, self._newest_seen = self._newest_seen, newest
             self._looked_s = now_s
@@ -151,7 +155,7 @@ class Relay:
         rows = [row for row, is_early in page if not is_early]
         if len(rows) < len(page):
             asyncio.get_running_loop().call_later(TURN_S, self._posted.set)
-        if rows and len(page) == PAGE:
+        if rows and len(page) == self._n_page:
             self._posted.set()
         by_address: dict[Address, list[OutboxRow]] = defaultdict(list)
         for row in rows:
@@ -163,7 +167,9 @@ class Relay:
     async def _turn_page(self) -> list[tuple[OutboxRow, bool]]:
         only = None if self._store.is_private else self._store.gateway
         sent, busy = list(self._sent), set(self._busy)
-        page = await self._store.transact(partial(_next_page, sent, only, self._orphaned_to, busy))
+        page = await self._store.transact(
+            partial(_next_page, sent, only, self._orphaned_to, busy, self._n_page)
+        )
         del self._sent[: len(sent)]
         return page
 
@@ -198,7 +204,12 @@ class Relay:
 
 
 def _next_page(
-    sent: list[int], only: str | None, orphaned_to: int, busy: Collection[str], session: Session
+    sent: list[int],
+    only: str | None,
+    orphaned_to: int,
+    busy: Collection[str],
+    n_most: int,
+    session: Session,
 ) -> list[tuple[OutboxRow, bool]]:
     """Without what was sent: the oldest rows, all or those of one gateway, to addresses that are not
     busy; True for each that has to wait until another gateway has sent something older to the same
@@ -207,7 +218,7 @@ def _next_page(
         session.exec(delete(OutboxRow).where(col(OutboxRow.id).in_(sent)))
     is_free = col(OutboxRow.address).not_in(busy)
     if only is None:
-        rows = select(OutboxRow).where(is_free).order_by(col(OutboxRow.id)).limit(PAGE)
+        rows = select(OutboxRow).where(is_free).order_by(col(OutboxRow.id)).limit(n_most)
         return [(row, False) for row in session.exec(rows)]
     older = aliased(OutboxRow)
     is_early = and_(
@@ -223,7 +234,7 @@ def _next_page(
         select(OutboxRow, is_early)
         .where(is_free, or_(col(OutboxRow.gateway) == only, col(OutboxRow.id) <= orphaned_to))
         .order_by(col(OutboxRow.id))
-        .limit(PAGE)
+        .limit(n_most)
     )
     return [(row, bool(early)) for row, early in session.exec(query)]
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 import uvloop
+from tests.support.patience import PATIENCE_S
 from tests.support.processes import is_alive, until_dead
 
 from warren_broker.worker.child import Channel, Child, ChildDied
 
 ROOT = Path(__file__).parents[3]
-PATIENCE_S = 100.0
 
 
 @pytest.fixture

@@ -4,8 +4,7 @@ import signal
 import subprocess
 import sys
 
-PATIENCE_S = 100.0
-
+from tests.support.patience import PATIENCE_S
 
 DEAF_TO_CTRL_C = """
 import asyncio, signal

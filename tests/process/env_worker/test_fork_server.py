@@ -15,13 +15,13 @@ import pytest
 from tests.support.crowd import below, resident_mib
 from tests.support.hosting import Player, child_pids, observed, refused
 from tests.support.interacting import spec
+from tests.support.patience import PATIENCE_S
 from tests.support.processes import until_dead
 
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Observed, Refused
 from warren_schemas.episode import FailureKind, TaskRef
 
-PATIENCE_S = 100.0
 TROUBLE = "warren_env_worker.environments.trouble"
 CRASHED = FailureKind.ENVIRONMENT_CRASHED
 N_FILES = 256

@@ -11,6 +11,7 @@ import pytest
 from tests.support.factories import make_tokens
 from tests.support.hosting import hosting
 from tests.support.interacting import BASE_MODEL, RUN, demonstration, said, spec, start
+from tests.support.patience import PATIENCE_S
 
 from warren_broker.inbox import Claim
 from warren_broker.successors import Destination
@@ -28,8 +29,6 @@ from warren_schemas.episode import (
     Generate,
 )
 from warren_schemas.ids import EpisodeId, WorkerId
-
-PATIENCE_S = 100.0
 
 
 @dataclass

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.open_turns import submit_all
+from tests.support.patience import PATIENCE_S
 
 from warren_gpu_worker.sampler.engines.port import Refusal
 from warren_gpu_worker.sampler.messages import FinishedTurn
@@ -23,7 +24,6 @@ from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_schemas.episode import FailureKind
 
 FAKE = "tests.support.fake_sampler_child"
-PATIENCE_S = 200.0
 
 
 class Supervised:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.open_turns import submit_all
+from tests.support.patience import PATIENCE_S
 from tests.support.time_share_children import VARIABLE
 from tests.support.trainer import FULL, LORA, MODEL
 
@@ -22,7 +23,6 @@ from warren_gpu_worker.trainer.supervisor.child_process import TrainerProcess
 from warren_schemas.training import KeepReference, ModelSpec, OpBody, SaveState
 
 CHILD = "tests.support.time_share_children"
-PATIENCE_S = 60.0
 QUICK = Terms(keep_s=0.05, hold_s=0.1, linger_s=0.02)
 
 

@@ -7,13 +7,12 @@ import psycopg
 import pytest
 from sqlmodel import Session
 from tests.support.gateway import CONFIG
+from tests.support.patience import PATIENCE_S
 
 from warren_gateway.coordinator import run_leases
 from warren_gateway.store import frozen
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Run
-
-PATIENCE_S = 60.0
 
 
 def _add_run(session: Session) -> None:

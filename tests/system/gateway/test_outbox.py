@@ -11,8 +11,7 @@ from tests.support.brokers import depth_is
 
 from warren_broker.port import Broker
 from warren_broker.topology import WorkQueue
-from warren_gateway.store import outbox
-from warren_gateway.store.outbox import Relay, post
+from warren_gateway.store.outbox import LOOK_S, PAGE, Relay, post
 from warren_gateway.store.store import Store
 from warren_schemas.control import RunEnded
 from warren_schemas.envelope import Envelope
@@ -23,8 +22,10 @@ ITEM = RunEnded(envelope=Envelope(), ended_run=RunId("run_1"), model=ModelId("mo
 
 
 @asynccontextmanager
-async def relaying(store: Store, broker: Broker) -> AsyncGenerator[Relay]:
-    relay = Relay(store, broker)
+async def relaying(
+    store: Store, broker: Broker, *, look_s: float = LOOK_S, page: int = PAGE
+) -> AsyncGenerator[Relay]:
+    relay = Relay(store, broker, look_s=look_s, page=page)
     task = asyncio.create_task(relay.run(), name="relay")
     try:
         yield relay
@@ -42,42 +43,39 @@ async def stores(private_postgres: str) -> AsyncGenerator[tuple[Store, Store]]:
 
 
 async def test_a_gateway_leaves_the_messages_of_others_to_them(
-    stores: tuple[Store, Store], broker: Broker, monkeypatch: pytest.MonkeyPatch
+    stores: tuple[Store, Store], broker: Broker
 ) -> None:
-    monkeypatch.setattr(outbox, "LOOK_S", 3600.0)
     theirs, ours = stores
     await broker.declare(THEIRS, OURS)
     await theirs.transact(lambda session: post(session, THEIRS, ITEM))
     await ours.transact(lambda session: post(session, OURS, ITEM))
-    async with relaying(ours, broker):
+    async with relaying(ours, broker, look_s=3600.0):
         await depth_is(broker, OURS, 1)
         assert await broker.depth(THEIRS) == 0
-    async with relaying(theirs, broker):
+    async with relaying(theirs, broker, look_s=3600.0):
         await depth_is(broker, THEIRS, 1)
 
 
 async def test_what_a_dead_gateway_left_behind_is_sent_by_another(
-    stores: tuple[Store, Store], broker: Broker, monkeypatch: pytest.MonkeyPatch
+    stores: tuple[Store, Store], broker: Broker
 ) -> None:
-    monkeypatch.setattr(outbox, "LOOK_S", 0.1)
     dead, alive = stores
     await broker.declare(THEIRS)
     await dead.transact(lambda session: post(session, THEIRS, ITEM))
-    async with relaying(alive, broker):
+    async with relaying(alive, broker, look_s=0.1):
         await depth_is(broker, THEIRS, 1)
 
 
 async def test_an_address_that_takes_nothing_holds_no_other_back(
-    tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, broker: Broker
 ) -> None:
     """More pages than one go to the others while it hangs."""
-    monkeypatch.setattr(outbox, "PAGE", 2)
     full = WorkQueue("full", max_messages=1)
     store = await Store.open(f"sqlite:///{tmp_path / 'warren.db'}")
     await broker.declare(full, OURS)
     await store.transact(lambda session: _post_each(session, full, 3))
     await store.transact(lambda session: _post_each(session, OURS, 5))
-    async with relaying(store, broker):
+    async with relaying(store, broker, page=2):
         await depth_is(broker, OURS, 5)
         assert await broker.depth(full) == 1
         async with broker.consume(full, prefetch=1) as consumer:

@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 from sqlmodel import Session
 from tests.support.gateway import CONFIG
+from tests.support.patience import PATIENCE_S
 from tests.support.processes import free_port
 
 from warren_broker.memory import MemoryHub, open_hub
@@ -21,7 +22,6 @@ from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Run
 from warren_schemas.http import RunView
 
-PATIENCE_S = 200.0
 LONG_LEASE_S = 30.0
 """Both gateways are this one process: a pause of it must not cost them their leases."""
 

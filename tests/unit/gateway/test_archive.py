@@ -13,6 +13,7 @@ from sqlalchemy import update
 from sqlmodel import Session, col
 from tests.support.factories import make_envelope, make_episode_ended, make_spec
 from tests.support.gateway import CONFIG, Gateway, ended, step
+from tests.support.patience import PATIENCE_S
 
 from warren_broker.topology import trajectories
 from warren_gateway.archive import folder as folder_module
@@ -24,8 +25,6 @@ from warren_gateway.store.tables import Run
 from warren_schemas.codec.wire import encode
 from warren_schemas.exports.files import ParquetFile
 from warren_schemas.ids import RunId, new_message_id
-
-PATIENCE_S = 60.0
 
 
 @pytest.fixture(autouse=True)

@@ -10,13 +10,13 @@ import pytest
 from aio_pika.abc import AbstractChannel
 from pamqp.commands import Channel, Connection, Queue
 from tests.support.fake_rabbit import FakeRabbit, fake_rabbit
+from tests.support.patience import PATIENCE_S
 from yarl import URL
 
 from warren_broker.rabbitmq.connection import closing
 from warren_broker.rabbitmq.connection.connection import Link
 from warren_broker.rabbitmq.entities.declaring import inspect
 
-PATIENCE_S = 100.0
 MORE_THAN_SOCKETS_HOLD = 16 * 1024 * 1024
 N_ACKS = 100
 
