@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.storm, pytest.mark.timeout(600)]
 READY_S = 300.0
 N_EVALUATED = 16
 SHORT = (
-    *("sft.steps=4", "sft.episodes_per_step=8", "limits.steps=2"),
+    *("sft.steps=40", "sft.episodes_per_step=8", "limits.steps=4"),
     f"evaluation.episodes={N_EVALUATED}",
 )
 """The run of the page, cut down to seconds."""
@@ -71,7 +71,7 @@ async def test_rows_34_36_and_59_from_an_empty_file_to_a_training_run(folder: Pa
         process.terminate()
         await asyncio.wait_for(process.communicate(), READY_S)
     assert train.returncode == 0
-    after = re.search(r"reward after +([01]\.\d+)", out.decode())
+    after = re.search(r"reward after \(greedy\) +([01]\.\d+)", out.decode())
     assert after
     ended = [TrajectoryView.model_validate_json(line).trajectory for line in lines.splitlines()]
     judged = [item.outcome for item in ended if item.spec.purpose is EpisodePurpose.EVALUATE]
