@@ -139,7 +139,7 @@ async def test_json_for_programs(cli: Cli, gateway: FakeGateway) -> None:
 async def test_ctrl_c_lets_go_and_says_how_to_come_back(cli: Cli, gateway: FakeGateway) -> None:
     gateway.script = (RUNNING, step(1))
     process = await cli.start("train", "guess.yaml")
-    await line_with(process, "training 1/3")
+    await line_with(process, "step 1/3")
     process.send_signal(signal.SIGINT)
     done = await ended(process)
     (run,) = gateway.runs
@@ -148,7 +148,7 @@ async def test_ctrl_c_lets_go_and_says_how_to_come_back(cli: Cli, gateway: FakeG
     assert gateway.runs[run].view.state is RunState.RUNNING
 
     coming_back = await cli.start("runs", "show", run, "--follow")
-    await line_with(coming_back, "training 1/3")
+    await line_with(coming_back, "step 1/3")
     await gateway.emit(run, step(3), COMPLETED)
     assert (await ended(coming_back)).code == 0
 
@@ -158,7 +158,7 @@ async def test_keeps_trying_when_the_gateway_goes_away(tmp_path: Path) -> None:
     (tmp_path / "guess.yaml").write_text(CONFIG_TEXT)
     async with fake_gateway(gateway):
         process = await Cli(gateway, tmp_path).start("train", "guess.yaml")
-        await line_with(process, "training 1/3")
+        await line_with(process, "step 1/3")
     assert gateway.url in await line_with(process, "trying again")
     async with fake_gateway(gateway):
         await line_with(process, "is back")

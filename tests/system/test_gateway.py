@@ -103,7 +103,7 @@ def test_a_killed_gateway_goes_on_with_its_runs(
         gateway.ask("POST", f"/v1/runs/{run}/cancel")
         events = _events(gateway, str(run))
         assert events[0]["body"] == {
-            "kind": "state_changed", "state": "queued", "phase": None, "reason": None,
+            "kind": "state_changed", "state": "queued", "phase": None, "reason": None, "outcome": None,
         }  # fmt: skip
         assert events[-1]["body"]["state"] == "cancelled"
 

@@ -185,6 +185,6 @@ async def test_the_demos_last_line_is_json(tmp_path: Path) -> None:
 
 async def test_ctrl_c_stops_the_demo(tmp_path: Path) -> None:
     async with running("demo", home=tmp_path) as process:
-        await line_with(process, "sft 1/150")
+        await line_with(process, "SFT step 1/150")
         await stop(process, signal.SIGINT)
     assert process.returncode == 130
