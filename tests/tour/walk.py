@@ -44,7 +44,7 @@ FIRST = {"up": ("up", "gateway", "gpu-worker", "env-worker"), "gateway": ("up", 
 OURS = ("warren", "make demo", "python")
 RUN_ID = re.compile(r"\brun_[0-9a-f]{12,}\b")
 LONG_RUN = "examples/guess.yaml"
-PROGRESS = r"(?:step|warm-?up)\s+[1-9]\d*"
+PROGRESS = r"(?:step|SFT)\s+[1-9]\d*"
 
 
 @dataclass
