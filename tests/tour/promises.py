@@ -35,7 +35,7 @@ def assert_rewards(words: str, shown: str) -> None:
     if promised is None:
         return
     for when, value in zip(("before", "after"), promised.groups(), strict=True):
-        found = re.findall(rf"reward {when}\s+([\d.]+)", shown)
+        found = re.findall(rf"reward {when} \(greedy\)\s+([\d.]+)", shown)
         assert found, f"no reward {when} was shown:\n{shown[-3000:]}"
         assert abs(float(found[-1]) - float(value)) <= NEAR, f"the reward {when} was {found[-1]}"
 
