@@ -23,7 +23,7 @@ async def open_broker(url: str, *, name: str) -> AsyncGenerator[Broker]:
     `memory:` is a broker in this process alone: parts that should share one use `memory.open_hub`.
     Raises `InvalidBrokerUrl`, or `BrokerUnavailable` when nobody answers there.
     """
-    scheme = url.partition(":")[0].lower()
+    scheme = _scheme(url)
     if scheme == "memory":
         folder = url.partition(":")[2]
         async with open_memory(Path(folder) if folder else None, name=name) as broker:
@@ -35,6 +35,16 @@ async def open_broker(url: str, *, name: str) -> AsyncGenerator[Broker]:
             yield broker
     else:
         raise InvalidBrokerUrl(f"{without_password(url)!r} is no broker URL; try {EXAMPLES}")
+
+
+def _scheme(url: str) -> str:
+    """In lower case; empty where the URL can't be read, or names an impossible port."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return ""
+    return parts.scheme
 
 
 def without_password(url: str) -> str:

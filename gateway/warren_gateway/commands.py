@@ -57,6 +57,14 @@ def _run(broker_url: str, settings: "GatewaySettings") -> None:
     import asyncio
     import logging
 
+    from warren_broker.connect import without_password
+
+    _configure_logs()
+    logging.getLogger(__name__).info(
+        "starting: broker %s, store %s, port %d",
+        without_password(broker_url), without_password(settings.store_url), settings.port,
+    )  # fmt: skip
+
     import uvloop
 
     from warren_broker.errors import BrokerError
@@ -65,7 +73,6 @@ def _run(broker_url: str, settings: "GatewaySettings") -> None:
     from warren_gateway.service import CannotListen
     from warren_gateway.store.store import StoreUnavailable
 
-    _configure_logs()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(until_stopped(_serve(broker_url, settings)))

@@ -44,7 +44,8 @@ FIRST = {"up": ("up", "gateway", "gpu-worker", "env-worker"), "gateway": ("up", 
 OURS = ("warren", "make demo", "python")
 RUN_ID = re.compile(r"\brun_[0-9a-f]{12,}\b")
 LONG_RUN = "examples/guess.yaml"
-PROGRESS = r"(?:step|SFT)\s+[1-9]\d*"
+PROGRESS = r"\b[1-9]\d*/\d+\b"
+"""Steps done of steps to do, beside a bar or in a line."""
 
 
 @dataclass

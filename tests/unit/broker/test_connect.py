@@ -24,7 +24,19 @@ async def test_memory_is_a_broker_here(tmp_path: Path) -> None:
         assert (await anext(aiter(reader))).body == b"1"
 
 
-@pytest.mark.parametrize("url", ["", "rabbit", "redis://u:secret@h", "http://h", "amqp://", "://"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "rabbit",
+        "redis://u:secret@h",
+        "http://h",
+        "amqp://",
+        "://",
+        "amqp://u:secret@[h",
+        "amqp://h:99999",
+    ],
+)
 async def test_what_is_no_broker_url_is_answered_with_one(url: str) -> None:
     with pytest.raises(InvalidBrokerUrl, match="amqp://user:password@host:5672/vhost") as caught:
         async with open_broker(url, name="test"):
