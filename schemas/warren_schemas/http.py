@@ -1,4 +1,4 @@
-"""Bodies of the HTTP API."""
+"""Bodies of the HTTP API. `__all__` is what users of the SDK hold; `warren` exports it as it is."""
 
 from typing import Annotated, Literal
 
@@ -9,6 +9,20 @@ from warren_schemas.config import NonNegativeInt, TrainConfig
 from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import Phase, RunOutcome, RunState
 from warren_schemas.ids import RunId, WorkerId
+
+__all__ = [
+    "CheckpointList",
+    "CheckpointView",
+    "DeadLetterDetails",
+    "DeadLetterView",
+    "Health",
+    "MetricsView",
+    "QueueView",
+    "RunResult",
+    "RunView",
+    "TrajectoryView",
+    "WorkerView",
+]
 
 
 class Problem(Frozen):

@@ -11,7 +11,9 @@ The same without `await`, for scripts and notebooks:
     with warren.sync.connect() as client:
         print(client.train("guess.yaml").result())
 
-Importing this package loads next to nothing: each name below is fetched when it is first used.
+Importing this package loads next to nothing: each name below is fetched when it is first used. Configs
+and the answers of the API are exported as `warren_schemas` lists them, so that a new one needs no line
+in this file.
 Never imported from here: torch, a broker client, a web server.
 """
 
@@ -54,54 +56,13 @@ if TYPE_CHECKING:
     from warren.run import (
         Run,
     )
+    from warren_schemas import config as _config
+    from warren_schemas import http as _http
     from warren_schemas.check import (
         RunCheck,
         RunEstimate,
     )
-    from warren_schemas.config import (
-        AdvantageKind,
-        AlgorithmConfig,
-        AllMembers,
-        CheckpointConfig,
-        CispoLoss,
-        Credit,
-        Critic,
-        CrossEntropyLoss,
-        DroLoss,
-        EnvironmentConfig,
-        EpisodeCredit,
-        EvaluationConfig,
-        FullUpdate,
-        GroupPolicy,
-        GspoLoss,
-        ImportanceSamplingLoss,
-        KlPenalty,
-        LimitsConfig,
-        LiveSource,
-        LoraUpdate,
-        Loss,
-        ModelConfig,
-        OptimizerConfig,
-        PolicyLoss,
-        PpoLoss,
-        Quorum,
-        RecordedSource,
-        ResumeFrom,
-        RetentionConfig,
-        Retry,
-        RewardReduction,
-        RewardRules,
-        Sampling,
-        SamplingChanges,
-        ScheduleKind,
-        SftConfig,
-        Source,
-        SplitConfig,
-        ToolFormat,
-        TrainConfig,
-        TurnCredit,
-        Update,
-    )
+    from warren_schemas.config import *
     from warren_schemas.events import (
         EvaluationCompleted,
         Phase,
@@ -117,112 +78,49 @@ if TYPE_CHECKING:
         FileView,
         FolderView,
     )
-    from warren_schemas.http import (
-        CheckpointList,
-        CheckpointView,
-        DeadLetterDetails,
-        DeadLetterView,
-        Health,
-        MetricsView,
-        QueueView,
-        RunResult,
-        RunView,
-        TrajectoryView,
-        WorkerView,
-    )
+    from warren_schemas.http import *
 
     __version__: str
 
-__all__ = [
-    "AdvantageKind",
-    "AlgorithmConfig",
-    "AllMembers",
-    "AuthenticationError",
-    "Beginning",
-    "CheckpointConfig",
-    "CheckpointList",
-    "CheckpointView",
-    "CispoLoss",
-    "Client",
-    "ConfigLike",
-    "ConfigurationError",
-    "ConnectionChanged",
-    "Credit",
-    "Critic",
-    "CrossEntropyLoss",
-    "DeadLetterDetails",
-    "DeadLetterView",
-    "DroLoss",
-    "Env",
-    "EnvironmentConfig",
-    "EpisodeCredit",
-    "EvaluationCompleted",
-    "EvaluationConfig",
-    "Event",
-    "FileView",
-    "FolderView",
-    "FullUpdate",
-    "GatewayBusy",
-    "GatewayError",
-    "GatewayUnreachable",
-    "GroupPolicy",
-    "GspoLoss",
-    "Health",
-    "ImportanceSamplingLoss",
-    "KlPenalty",
-    "LimitsConfig",
-    "LiveSource",
-    "LoraUpdate",
-    "Loss",
-    "MetricsView",
-    "ModelConfig",
-    "NotAwaited",
-    "NotFound",
-    "OptimizerConfig",
-    "Phase",
-    "PolicyLoss",
-    "PpoLoss",
-    "QueueView",
-    "Quorum",
-    "RecordedSource",
-    "ResumeFrom",
-    "RetentionConfig",
-    "Retry",
-    "RewardReduction",
-    "RewardRules",
-    "Run",
-    "RunCancelled",
-    "RunCheck",
-    "RunEndedBadly",
-    "RunEstimate",
-    "RunEventBody",
-    "RunFailed",
-    "RunResult",
-    "RunState",
-    "RunView",
-    "Sampling",
-    "SamplingChanges",
-    "ScheduleKind",
-    "SftConfig",
-    "Source",
-    "SplitConfig",
-    "StateChanged",
-    "StepCompleted",
-    "StepResult",
-    "ToolFormat",
-    "TrainConfig",
-    "TrajectoryView",
-    "TurnCredit",
-    "Update",
-    "WaitingEnded",
-    "WaitingStarted",
-    "WarningRaised",
-    "WarrenError",
-    "WorkerView",
-    "__version__",
-    "connect",
-    "sync",
-]
+    __all__: list[str] = [
+        "AuthenticationError",
+        "Beginning",
+        "Client",
+        "ConfigLike",
+        "ConfigurationError",
+        "ConnectionChanged",
+        "Env",
+        "EvaluationCompleted",
+        "Event",
+        "FileView",
+        "FolderView",
+        "GatewayBusy",
+        "GatewayError",
+        "GatewayUnreachable",
+        "NotAwaited",
+        "NotFound",
+        "Phase",
+        "Run",
+        "RunCancelled",
+        "RunCheck",
+        "RunEndedBadly",
+        "RunEstimate",
+        "RunEventBody",
+        "RunFailed",
+        "RunState",
+        "StateChanged",
+        "StepCompleted",
+        "StepResult",
+        "WaitingEnded",
+        "WaitingStarted",
+        "WarningRaised",
+        "WarrenError",
+        "__version__",
+        "connect",
+        "sync",
+    ]
+    __all__ += _config.__all__
+    __all__ += _http.__all__
 
 _HOMES = {
     "warren.client": ("Client", "connect",),
@@ -238,38 +136,41 @@ _HOMES = {
     "warren.run": ("Run",),
     "warren.version": ("__version__",),
     "warren_schemas.check": ("RunCheck", "RunEstimate"),
-    "warren_schemas.config": (
-        "AdvantageKind", "AlgorithmConfig", "AllMembers", "CheckpointConfig", "CispoLoss", "Credit",
-        "Critic", "CrossEntropyLoss", "DroLoss", "EnvironmentConfig", "EpisodeCredit",
-        "EvaluationConfig", "FullUpdate", "GroupPolicy", "GspoLoss", "ImportanceSamplingLoss",
-        "KlPenalty", "LimitsConfig", "LiveSource", "LoraUpdate", "Loss", "ModelConfig",
-        "OptimizerConfig", "PolicyLoss", "PpoLoss", "Quorum", "RecordedSource", "ResumeFrom",
-        "RetentionConfig", "Retry", "RewardReduction", "RewardRules", "Sampling", "SamplingChanges",
-        "ScheduleKind", "Source", "SplitConfig", "ToolFormat", "TrainConfig", "TurnCredit",
-        "Update", "SftConfig",
-    ),
     "warren_schemas.events": (
         "EvaluationCompleted", "Phase", "RunEventBody", "RunState", "StateChanged", "StepCompleted",
         "WaitingEnded", "WaitingStarted", "WarningRaised",
     ),
     "warren_schemas.files": ("FileView", "FolderView"),
-    "warren_schemas.http": (
-        "CheckpointList", "CheckpointView", "DeadLetterDetails", "DeadLetterView", "Health", "MetricsView",
-        "QueueView", "RunResult", "RunView", "TrajectoryView", "WorkerView",
-    ),
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
+_WHOLE = ("warren_schemas.config", "warren_schemas.http")
+"""Modules whose `__all__` is exported here as it is; they are asked for what `_HOMES` lacks."""
 
 
 def __getattr__(name: str) -> object:
-    if name == "sync":
-        return import_module("warren.sync")
-    if name not in _HOME:
-        raise AttributeError(f"module 'warren' has no attribute {name!r}")
-    value: object = getattr(import_module(_HOME[name]), name)
+    value = _named(name)
     globals()[name] = value
     return value
 
 
+def _named(name: str) -> object:
+    if name == "sync":
+        return import_module("warren.sync")
+    if name == "__all__":
+        return _names()
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    if not name.startswith("_"):
+        for module in map(import_module, _WHOLE):
+            if name in module.__all__:
+                return getattr(module, name)
+    raise AttributeError(f"module 'warren' has no attribute {name!r}")
+
+
+def _names() -> list[str]:
+    whole: list[str] = [name for module in _WHOLE for name in import_module(module).__all__]
+    return sorted(["sync", *_HOME, *whole])
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_names()})

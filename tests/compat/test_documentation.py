@@ -1,10 +1,16 @@
-"""Pages that are written from the code say what it says."""
+"""Pages that are written from the code, or name what is in it, say what it says."""
+
+import re
+from typing import get_args
 
 from tests.compat.golden import CONFIGURATION_PAGE, EXPORTS_PAGE, METRICS_PAGE
 
+from warren_schemas.config import AdvantageKind, PolicyLoss
 from warren_schemas.exports.page import exports_page
 from warren_schemas.metrics.page import metrics_page
 from warren_schemas.text.reference import config_reference
+
+ALGORITHMS_PAGE = CONFIGURATION_PAGE.with_name("algorithms.md")
 
 
 def test_the_configuration_page_is_up_to_date() -> None:
@@ -17,3 +23,15 @@ def test_the_metrics_page_is_up_to_date() -> None:
 
 def test_the_page_of_exports_is_up_to_date() -> None:
     assert EXPORTS_PAGE.read_text() == exports_page(), "run `make golden`, commit docs/"
+
+
+def test_the_page_of_algorithms_has_a_row_for_each_loss_and_each_advantage() -> None:
+    losses = {loss.model_fields["kind"].default for loss in get_args(get_args(PolicyLoss)[0])}
+    assert _first_column("## Losses") == losses
+    assert _first_column("## Advantages without a critic") == set(AdvantageKind)
+
+
+def _first_column(heading: str) -> set[str]:
+    """The names in the first column of the table below this heading of docs/algorithms.md."""
+    section = ALGORITHMS_PAGE.read_text().partition(f"{heading}\n")[2].partition("\n## ")[0]
+    return set(re.findall(r"^\| `([a-z_]+)`", section, re.MULTILINE))

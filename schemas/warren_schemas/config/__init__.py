@@ -2,8 +2,12 @@
 
 One model serves the YAML file, the command line, the SDK and HTTP. Every key has an effect; an
 unknown one is an error that names the nearest valid key (see `explain`).
+
+`__all__` is what users write; the SDK exports it as it is. The numbers are for our own models. What
+`losses` exports is exported here, so that a new loss needs no line in this file.
 """
 
+from warren_schemas.config import losses
 from warren_schemas.config.algorithm import (
     AdvantageKind,
     AlgorithmConfig,
@@ -27,31 +31,19 @@ from warren_schemas.config.limits import (
     CheckpointConfig,
     LimitsConfig,
 )
-from warren_schemas.config.losses import (
-    CispoLoss,
-    CrossEntropyLoss,
-    DroLoss,
-    GspoLoss,
-    ImportanceSamplingLoss,
-    KlPenalty,
-    Loss,
-    PolicyLoss,
-    PpoLoss,
-)
+from warren_schemas.config.losses import *
 from warren_schemas.config.model import (
     FullUpdate,
     LoraUpdate,
     ModelConfig,
     Update,
 )
-from warren_schemas.config.numbers import (
-    LARGEST_INT,
-    Name,
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-)
+from warren_schemas.config.numbers import LARGEST_INT as LARGEST_INT
+from warren_schemas.config.numbers import Name as Name
+from warren_schemas.config.numbers import NonNegativeFloat as NonNegativeFloat
+from warren_schemas.config.numbers import NonNegativeInt as NonNegativeInt
+from warren_schemas.config.numbers import PositiveFloat as PositiveFloat
+from warren_schemas.config.numbers import PositiveInt as PositiveInt
 from warren_schemas.config.optimizer import (
     OptimizerConfig,
     ScheduleKind,
@@ -85,39 +77,24 @@ from warren_schemas.config.train import (
     TrainConfig,
 )
 
-__all__ = [
-    "LARGEST_INT",
+__all__: list[str] = [
     "AdvantageKind",
     "AlgorithmConfig",
     "AllMembers",
     "ArchiveFormat",
     "CheckpointConfig",
-    "CispoLoss",
     "Credit",
     "Critic",
-    "CrossEntropyLoss",
-    "DroLoss",
     "EnvironmentConfig",
     "EpisodeCredit",
     "EvaluationConfig",
     "FullUpdate",
     "GroupPolicy",
-    "GspoLoss",
-    "ImportanceSamplingLoss",
-    "KlPenalty",
     "LimitsConfig",
     "LiveSource",
     "LoraUpdate",
-    "Loss",
     "ModelConfig",
-    "Name",
-    "NonNegativeFloat",
-    "NonNegativeInt",
     "OptimizerConfig",
-    "PolicyLoss",
-    "PositiveFloat",
-    "PositiveInt",
-    "PpoLoss",
     "Quorum",
     "RecordedSource",
     "ResumeFrom",
@@ -137,3 +114,4 @@ __all__ = [
     "TurnCredit",
     "Update",
 ]
+__all__ += losses.__all__

@@ -57,7 +57,7 @@ class AlgorithmConfig(Config):
     """How trajectories become an update."""
 
     loss: PolicyLoss = Field(default_factory=PpoLoss)
-    """`ppo` (the default), `gspo`, `cispo`, `dro` or `importance_sampling`."""
+    """What the trainer minimizes; `ppo` is the default."""
     advantage: AdvantageKind = AdvantageKind.GROUP_STD
     """How rewards become advantages. Zero-variance groups carry no gradient and are dropped."""
     credit: Credit = Field(default_factory=EpisodeCredit)
@@ -82,7 +82,7 @@ class AlgorithmConfig(Config):
     normalize: Literal["tokens", "episodes", "none"] = "tokens"
     """What the loss of a step, summed over tokens, is divided by."""
     groups: GroupPolicy = Field(default_factory=Retry)
-    """What happens to a group in which episodes fail: `retry` (the default), `all` or `quorum`."""
+    """What happens to a group in which episodes fail; `retry` is the default."""
 
     @model_validator(mode="after")
     def _has_one_judge(self) -> Self:

@@ -7,6 +7,18 @@ from pydantic import Field, model_validator
 from warren_schemas.config.numbers import NonNegativeFloat, PositiveFloat
 from warren_schemas.config.written import Config
 
+__all__ = [
+    "CispoLoss",
+    "CrossEntropyLoss",
+    "DroLoss",
+    "GspoLoss",
+    "ImportanceSamplingLoss",
+    "KlPenalty",
+    "Loss",
+    "PolicyLoss",
+    "PpoLoss",
+]
+
 
 class PpoLoss(Config):
     """Clipped surrogate loss (Schulman et al. 2017), with thresholds of the ratio."""
@@ -62,13 +74,10 @@ class CrossEntropyLoss(Config):
     kind: Literal["cross_entropy"] = "cross_entropy"
 
 
-PolicyLoss = Annotated[
-    PpoLoss | GspoLoss | CispoLoss | DroLoss | ImportanceSamplingLoss, Field(discriminator="kind")
-]
-Loss = Annotated[
-    PpoLoss | GspoLoss | CispoLoss | DroLoss | ImportanceSamplingLoss | CrossEntropyLoss,
-    Field(discriminator="kind"),
-]
+_PolicyLosses = PpoLoss | GspoLoss | CispoLoss | DroLoss | ImportanceSamplingLoss
+
+PolicyLoss = Annotated[_PolicyLosses, Field(discriminator="kind")]
+Loss = Annotated[_PolicyLosses | CrossEntropyLoss, Field(discriminator="kind")]
 
 
 class KlPenalty(Config):

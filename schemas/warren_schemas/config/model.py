@@ -43,7 +43,7 @@ class ModelConfig(Config):
     base: Name
     """Name of a base model that a GPU worker offers, for example `Qwen/Qwen3-0.6B`."""
     update: Update = Field(default_factory=LoraUpdate)
-    """What is trained: `full` or `lora` (the default)."""
+    """What is trained; `lora` is the default."""
     deterministic: bool = False
     """Never share batches with other models on the same GPU worker, so that the same data gives
     bit-identical weights. LoRA models that share batches train faster."""

@@ -31,7 +31,7 @@ class TrainConfig(Config):
         Listed[EnvironmentConfig], Field(min_length=1, max_length=MAX_ENVIRONMENTS)
     ]
     source: Source = Field(default_factory=LiveSource)
-    """Where trajectories come from: `live` (the default) or `recorded`."""
+    """Where trajectories come from; `live` is the default."""
     resume_from: ResumeFrom | None = None
     """Continue from a checkpoint of another run; null starts from the base model."""
     sampling: Sampling = Field(default_factory=Sampling)

@@ -73,6 +73,7 @@ def _plain(value: Any) -> str:
 def _meaning(field: FieldInfo) -> str:
     parts = [" ".join((field.description or _below(field)).split())]
     choices = [str(m.value) for e in _enums(field.annotation) for m in e]
+    choices += _kinds(field.annotation)
     if choices:
         parts.append("One of " + ", ".join(f"`{c}`" for c in choices) + ".")
     return " ".join(part for part in parts if part)
@@ -87,6 +88,14 @@ def _enums(annotation: object) -> list[type[StrEnum]]:
     if isinstance(annotation, type) and issubclass(annotation, StrEnum):
         return [annotation]
     return [e for argument in get_args(annotation) for e in _enums(argument)]
+
+
+def _kinds(annotation: object) -> list[str]:
+    """Names of the kinds to choose from; none where there is no choice."""
+    kinds = [
+        m.model_fields["kind"].default for m in _models(annotation) if "kind" in m.model_fields
+    ]
+    return kinds if len(kinds) > 1 else []
 
 
 def _models(annotation: object) -> list[type[BaseModel]]:

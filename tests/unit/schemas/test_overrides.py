@@ -1,10 +1,10 @@
 """Config files and overrides: YAML as people expect it, strict types, one sentence each mistake."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from warren_schemas.config import AlgorithmConfig, CispoLoss, FullUpdate
+from warren_schemas.config import AlgorithmConfig, CispoLoss, FullUpdate, PolicyLoss
 from warren_schemas.text.overrides import ConfigError, OverrideError, apply_overrides, load_config
 from warren_schemas.text.yaml_text import YamlError, parse_yaml
 
@@ -16,6 +16,7 @@ environments:
 optimizer: {learning_rate: 1e-4}
 """
 DATA: dict[str, Any] = {"a": 1, "b": {"c": "x"}, "d": [{"e": 1}], "f": None}
+LOSSES = [loss.model_fields["kind"].default for loss in get_args(get_args(PolicyLoss)[0])]
 
 
 def test_a_file_becomes_a_config() -> None:
@@ -54,7 +55,7 @@ def test_overrides_go_on_top_in_order() -> None:
     assert config.sampling.stop == ("a", "b=c")
 
 
-@pytest.mark.parametrize("kind", ["ppo", "gspo", "cispo", "dro", "importance_sampling"])
+@pytest.mark.parametrize("kind", LOSSES)
 def test_the_name_of_a_kind_stands_for_it(kind: str) -> None:
     text = TEXT + "algorithm: {loss: {kind: ppo, clip_low: 0.5}}\nsource: live\n"
 
