@@ -17,6 +17,7 @@ from warren_schemas.config import (
     ImportanceSamplingLoss,
     KlPenalty,
     PpoLoss,
+    SapoLoss,
 )
 from warren_schemas.training import TokenBatch
 
@@ -38,6 +39,13 @@ def cispo(logprob: Tensor, sampler: Tensor, weight: Tensor) -> Tensor:
     return -(logprob - sampler).exp().clamp(0.9, 2.0).detach() * weight * logprob
 
 
+def sapo(logprob: Tensor, sampler: Tensor, weight: Tensor) -> Tensor:
+    ratio = (logprob - sampler).exp()
+    raised = 4 / 0.8 / (1 + (-0.8 * (ratio - 1)).exp())
+    lowered = 4 / 1.5 / (1 + (-1.5 * (ratio - 1)).exp())
+    return -weight * torch.where(weight > 0, raised, lowered)
+
+
 def dro(logprob: Tensor, sampler: Tensor, weight: Tensor) -> Tensor:
     return -(weight * logprob - 0.5 * 0.3 * (logprob - sampler) ** 2)
 
@@ -47,6 +55,7 @@ TOKEN_LOSSES: list[object] = [
     pytest.param(ImportanceSamplingLoss(), importance_sampling, id="importance_sampling"),
     pytest.param(PpoLoss(), ppo, id="ppo"),
     pytest.param(CispoLoss(clip_low=0.9, clip_high=2.0), cispo, id="cispo"),
+    pytest.param(SapoLoss(tau_pos=0.8, tau_neg=1.5), sapo, id="sapo"),
     pytest.param(DroLoss(beta=0.3), dro, id="dro"),
 ]
 

@@ -12,6 +12,7 @@ from warren_gpu_worker.losses.importance_sampling import importance_sampling
 from warren_gpu_worker.losses.ppo import ppo
 from warren_gpu_worker.losses.ratio import ratio_diagnostics
 from warren_gpu_worker.losses.reference import charge_rewards, masked_estimate
+from warren_gpu_worker.losses.sapo import sapo
 from warren_gpu_worker.losses.truncation import truncated
 from warren_gpu_worker.losses.value import LossValue, TokenTensors
 from warren_schemas.config import (
@@ -23,6 +24,7 @@ from warren_schemas.config import (
     KlPenalty,
     Loss,
     PpoLoss,
+    SapoLoss,
 )
 
 
@@ -79,5 +81,7 @@ def token_loss(tokens: TokenTensors, loss: Loss) -> LossValue:
             return gspo(tokens, loss.clip_low, loss.clip_high)
         case CispoLoss():
             return cispo(tokens, loss.clip_low, loss.clip_high)
+        case SapoLoss():
+            return sapo(tokens, loss.tau_pos, loss.tau_neg)
         case DroLoss():
             return dro(tokens, loss.beta)

@@ -17,6 +17,7 @@ __all__ = [
     "Loss",
     "PolicyLoss",
     "PpoLoss",
+    "SapoLoss",
 ]
 
 
@@ -54,6 +55,21 @@ class CispoLoss(Config):
     """Largest weight of a token."""
 
 
+class SapoLoss(Config):
+    """Surrogate with a soft gate in place of a clip (Gao et al. 2025): a token's gradient is weighted less
+    the further its ratio is from 1.
+
+    With a temperature of 1 the weight is 1 at a ratio of 1, 0.98 at 1.28 and 0.1 at 4.6.
+    """
+
+    kind: Literal["sapo"] = "sapo"
+    tau_pos: PositiveFloat = 1.0
+    """Temperature of the gate for tokens with a positive advantage; a higher one fades sooner."""
+    tau_neg: PositiveFloat = 1.05
+    """Likewise with a negative one. The paper advises a higher one than `tau_pos`, because lowering the
+    probability of a token raises those of many others."""
+
+
 class DroLoss(Config):
     """Policy gradient with a penalty on the squared log-ratio (Richemond et al. 2024)."""
 
@@ -74,7 +90,7 @@ class CrossEntropyLoss(Config):
     kind: Literal["cross_entropy"] = "cross_entropy"
 
 
-_PolicyLosses = PpoLoss | GspoLoss | CispoLoss | DroLoss | ImportanceSamplingLoss
+_PolicyLosses = PpoLoss | GspoLoss | CispoLoss | SapoLoss | DroLoss | ImportanceSamplingLoss
 
 PolicyLoss = Annotated[_PolicyLosses, Field(discriminator="kind")]
 Loss = Annotated[_PolicyLosses | CrossEntropyLoss, Field(discriminator="kind")]
