@@ -16,7 +16,7 @@ from benchmarks.sampler_queue.asker import ask_all
 from benchmarks.sampler_queue.place import BASE, Place, prompts, turns
 from tests.support.episodes import policy
 
-from warren_gpu_worker.sampler.engines.port import Completion, Engine, PolicyKey, Request
+from warren_gpu_worker.sampler.engines.port import Engine, PolicyKey, Request
 from warren_schemas.config import Sampling
 
 Way = Callable[[int, int, Sampling], Awaitable[int]]
@@ -36,7 +36,7 @@ def bare(engine: Engine, folder: str) -> Way:
         engine.submit([waiting.pop() for _ in range(n_in_flight)])
         while engine.has_work:
             for answer in engine.step():
-                assert isinstance(answer, Completion)
+                assert isinstance(answer, Request)
                 n_tokens += answer.ids_T.size
                 if waiting:
                     engine.submit([waiting.pop()])

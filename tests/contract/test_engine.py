@@ -6,7 +6,7 @@ from tests.support.base_models import even_model, tiny_models
 from tests.support.engines import EXACT, Bench, bench, completed, gap
 from tests.support.sampling import reference_logprobs, restricted
 
-from warren_gpu_worker.sampler.engines.port import Completion, Refusal, Request
+from warren_gpu_worker.sampler.engines.port import Refusal, Request
 from warren_schemas.config import Sampling
 from warren_schemas.episode import FailureKind, FinishReason
 
@@ -19,7 +19,7 @@ def test_logprobs_are_a_plain_forwards_for_mixed_lengths_and_late_joiners(bench:
     key = bench.key()
     bench.engine.load(key, 0, None)
     requests: list[Request] = []
-    done: dict[int, Completion | Refusal] = {}
+    done: dict[int, Request | Refusal] = {}
     for n_prompt, temperature in [(1, 0.5), (40, 1.0), (9, 1.7), (200, 1.0), (3, 0.7)]:
         sampling = Sampling(temperature=temperature, max_tokens=12)
         requests += bench.submit(key, sampling, n_prompt, n=5)
@@ -104,11 +104,14 @@ def test_bad_requests_are_refused_and_their_neighbours_answered(bench: Bench) ->
     (good,) = bench.submit(key, free)
     (too_long,) = bench.submit(key, free, n_prompt=512)
     bad = [np.array(ids, np.int32) for ids in ([2, 56], [], [2, -1])]
-    bench.engine.submit([Request(30_000 + i, key, ids, free) for i, ids in enumerate(bad)])
+    refused = bench.engine.submit(
+        [Request(30_000 + i, key, ids, free) for i, ids in enumerate(bad)]
+    )
     done = bench.finish()
     completed(done[good.id])
-    kinds = [done[i].kind for i in (too_long.id, 30_000, 30_001, 30_002)]  # type: ignore[union-attr]
+    kinds = [done[too_long.id].kind, *[refusal.kind for refusal in refused]]  # type: ignore[union-attr]
     assert kinds == [FailureKind.CONTEXT_LENGTH, *[FailureKind.INVALID_REQUEST] * 3]
+    assert [refusal.id for refusal in refused] == [30_000, 30_001, 30_002]
 
 
 def test_statistics_count_what_was_done(bench: Bench) -> None:

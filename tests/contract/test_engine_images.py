@@ -30,11 +30,12 @@ from transformers import PreTrainedModel
 
 from warren_gpu_worker.base_models.loading import load_base, load_tokenizer
 from warren_gpu_worker.base_models.vision_inputs import MAX_PIXELS, Placed, VisionInputs
+from warren_gpu_worker.sampler.child.accepted_turns import AcceptedTurns
 from warren_gpu_worker.sampler.child.image_cache import MAX_IMAGES, ImageCache
 from warren_gpu_worker.sampler.child.policy_loader import PolicyLoader
 from warren_gpu_worker.sampler.child.renderer import Renderer
 from warren_gpu_worker.sampler.child.turns import Answer, Turns
-from warren_gpu_worker.sampler.engines.port import Completion, Engine, PolicyKey, Refusal, Request
+from warren_gpu_worker.sampler.engines.port import Engine, PolicyKey, Refusal, Request
 from warren_gpu_worker.sampler.messages import (
     FinishedTurn,
     Images,
@@ -90,9 +91,9 @@ class Bench:
     def text(self, n: int) -> list[int]:
         return self.rng.integers(7, 60, n).tolist()
 
-    def finish(self, requests: list[Request]) -> dict[int, Completion | Refusal]:
-        self.engine.submit(requests)
-        answers: dict[int, Completion | Refusal] = {}
+    def finish(self, requests: list[Request]) -> dict[int, Request | Refusal]:
+        refused = self.engine.submit(requests)
+        answers: dict[int, Request | Refusal] = {refusal.id: refusal for refusal in refused}
         while self.engine.has_work:
             answers |= {answer.id: answer for answer in self.engine.step()}
         return answers
@@ -105,12 +106,12 @@ def bench(request: pytest.FixtureRequest, seeing_model: str) -> Iterator[Bench]:
         yield Bench(engine, seeing_model, vision, load_base(seeing_model))
 
 
-def completed(answer: Completion | Refusal) -> Completion:
-    assert isinstance(answer, Completion), answer
+def completed(answer: Request | Refusal) -> Request:
+    assert isinstance(answer, Request), answer
     return answer
 
 
-def gap(model: PreTrainedModel, request: Request, answer: Completion | Refusal) -> float:
+def gap(model: PreTrainedModel, request: Request, answer: Request | Refusal) -> float:
     """The largest difference of a told logprob from the model's own."""
     done = completed(answer)
     return float(np.abs(done.logprobs_T - seeing_logprobs(model, request, done.ids_T)).max())
@@ -201,9 +202,10 @@ class Talk:
     def __init__(self, bench: Bench) -> None:
         renderer = Renderer(load_tokenizer(bench.folder), [EOS])
         renderer.check_images(IMAGE)
-        policy_loader = PolicyLoader(bench.engine, lambda _: None)
+        accepted = AcceptedTurns()
+        policy_loader = PolicyLoader(bench.engine, accepted, lambda _: None)
         self.image_cache = ImageCache(bench.vision)
-        self.turns = Turns(bench.engine, policy_loader, renderer, frozenset({EOS}), IMAGE)
+        self.turns = Turns(bench.engine, accepted, policy_loader, renderer, frozenset({EOS}), IMAGE)
         self.source = PolicySource(bench.key(), 0, None)
         self._bench = bench
 

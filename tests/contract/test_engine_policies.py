@@ -23,7 +23,7 @@ from tests.support.engines import (
 from tests.support.sampling import adapter, nudged, with_weights
 from transformers import PreTrainedModel
 
-from warren_gpu_worker.sampler.engines.port import Completion, PolicyUnusable, Refusal, Request
+from warren_gpu_worker.sampler.engines.port import PolicyUnusable, Refusal, Request
 from warren_gpu_worker.weights import PolicyFiles
 from warren_schemas.config import Sampling
 
@@ -63,7 +63,7 @@ def test_loading_more_adapters_than_run_at_once_disturbs_nobody(bench: Bench) ->
         key = bench.key()
         bench.engine.load(key, 1, files)
         running += [(model, r) for r in bench.submit(key, Sampling(max_tokens=40), n=2)]
-    done: dict[int, Completion | Refusal] = {}
+    done: dict[int, Request | Refusal] = {}
     for seed in range(10, 22):  # loaded, but sampled from by nobody
         done |= {answer.id: answer for answer in bench.engine.step()}
         bench.engine.load(bench.key(), 1, adapter(bench.base, seed)[0])
@@ -81,7 +81,7 @@ def test_fifty_updates_under_load_leave_no_token_with_a_wrong_version(
     versions = {version: make(bench.base, version) for version in range(1, 52)}
     bench.engine.load(key, 1, versions[1])
     requests = bench.submit(key, Sampling(max_tokens=25), n=4)
-    done: dict[int, Completion | Refusal] = {}
+    done: dict[int, Request | Refusal] = {}
     for version in range(2, 52):
         for _ in range(2):
             done |= {answer.id: answer for answer in bench.engine.step()}

@@ -25,7 +25,7 @@ from transformers import PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
 from warren_gpu_worker.base_models import load_base, load_tokenizer
 from warren_gpu_worker.base_models.vision_inputs import VisionInputs
 from warren_gpu_worker.sampler.engines.choice import open_engine
-from warren_gpu_worker.sampler.engines.port import Completion, Engine, PolicyKey, Refusal, Request
+from warren_gpu_worker.sampler.engines.port import Engine, PolicyKey, Refusal, Request
 from warren_gpu_worker.sampler.engines.turn_ends import Endings
 from warren_gpu_worker.settings import EngineName, GpuWorkerSettings, VllmSettings
 from warren_gpu_worker.weights import PolicyFiles
@@ -106,6 +106,7 @@ class Bench:
         self.rng = np.random.default_rng(0)
         self._n_requests = 0
         self._n_models = 0
+        self._refused: list[Refusal] = []
 
     def key(self, pinned: int | None = None) -> PolicyKey:
         """A policy that no other test has used."""
@@ -120,12 +121,13 @@ class Bench:
             self._n_requests += 1
             ids_T = prompt(self.rng, n_prompt)
             requests.append(Request(self._n_requests, policy, ids_T, sampling))
-        self.engine.submit(requests)
+        self._refused += self.engine.submit(requests)
         return requests
 
-    def finish(self) -> dict[int, Completion | Refusal]:
+    def finish(self) -> dict[int, Request | Refusal]:
         """Step until everything is answered."""
-        answers: dict[int, Completion | Refusal] = {}
+        answers: dict[int, Request | Refusal] = {r.id: r for r in self._refused}
+        self._refused.clear()
         while self.engine.has_work:
             answers |= {answer.id: answer for answer in self.engine.step()}
         return answers
@@ -137,13 +139,13 @@ def bench(request: pytest.FixtureRequest, even_model: str) -> Iterator[Bench]:
         yield Bench(engine, even_model)
 
 
-def completed(answer: Completion | Refusal) -> Completion:
-    assert isinstance(answer, Completion), answer
+def completed(answer: Request | Refusal) -> Request:
+    assert isinstance(answer, Request), answer
     return answer
 
 
 def gaps(
-    model: PreTrainedModel | PeftModel, request: Request, done: Completion
+    model: PreTrainedModel | PeftModel, request: Request, done: Request
 ) -> NDArray[np.float32]:
     """By how much each told logprob differs from the model's own."""
     logprobs_TV = reference_logprobs(model, request, done.ids_T)
@@ -154,7 +156,7 @@ def gaps(
 def gap(
     model: PreTrainedModel | PeftModel,
     request: Request,
-    done: Completion,
+    done: Request,
     tokens: slice = slice(None),
 ) -> float:
     """The largest of these differences over some tokens."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import PreTrainedModel
 
-from warren_gpu_worker.sampler.engines.port import Completion, PolicyKey, Refusal, Request
+from warren_gpu_worker.sampler.engines.port import PolicyKey, Refusal, Request
 from warren_gpu_worker.sampler.engines.transformers.engine import EngineLimits, TransformersEngine
 from warren_gpu_worker.sampler.engines.turn_ends import Endings
 from warren_gpu_worker.weights import PolicyFiles, view_policy
@@ -49,9 +49,9 @@ def prompt(rng: np.random.Generator, n_tokens: int) -> NDArray[np.int32]:
     return np.concatenate([[2], rng.integers(3, 56, n_tokens - 1)]).astype(np.int32)
 
 
-def run(engine: TransformersEngine) -> dict[int, Completion | Refusal]:
+def run(engine: TransformersEngine) -> dict[int, Request | Refusal]:
     """Step until everything is answered."""
-    answers: dict[int, Completion | Refusal] = {}
+    answers: dict[int, Request | Refusal] = {}
     while engine.has_work:
         for answer in engine.step():
             assert answer.id not in answers
@@ -59,10 +59,10 @@ def run(engine: TransformersEngine) -> dict[int, Completion | Refusal]:
     return answers
 
 
-def completions(engine: TransformersEngine) -> dict[int, Completion]:
+def completions(engine: TransformersEngine) -> dict[int, Request]:
     answers = run(engine)
     assert not [a for a in answers.values() if isinstance(a, Refusal)]
-    return {i: a for i, a in answers.items() if isinstance(a, Completion)}
+    return {i: a for i, a in answers.items() if isinstance(a, Request)}
 
 
 def reference_logprobs(
@@ -79,11 +79,11 @@ def reference_logprobs(
 def assert_exact(
     model: PreTrainedModel | PeftModel,
     request: Request,
-    done: Completion | Refusal,
+    done: Request | Refusal,
     atol: float = 1e-4,
 ) -> None:
     """The completion's logprobs are the model's own (of the policy that sampled all of it)."""
-    assert isinstance(done, Completion)
+    assert isinstance(done, Request)
     logprobs_TV = reference_logprobs(model, request, done.ids_T)
     chosen = logprobs_TV.gather(1, torch.from_numpy(done.ids_T.astype(np.int64))[:, None])[:, 0]
     np.testing.assert_allclose(done.logprobs_T, chosen.numpy(), atol=atol)

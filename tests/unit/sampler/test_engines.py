@@ -4,7 +4,7 @@ import numpy as np
 from tests.support.engines import opened
 from tests.support.sampling import LIVE
 
-from warren_gpu_worker.sampler.engines.port import Completion, Request
+from warren_gpu_worker.sampler.engines.port import Request
 from warren_schemas.config import Sampling
 
 
@@ -16,7 +16,7 @@ def sampled(folder: str, seed: int | None) -> list[int]:
         engine.submit([request])
         while engine.has_work:
             for answer in engine.step():
-                assert isinstance(answer, Completion)
+                assert isinstance(answer, Request)
                 return answer.ids_T.tolist()
     raise AssertionError("it had no answer")
 

@@ -100,9 +100,9 @@ def test_weights_that_do_not_fit_change_nothing(
         engine.load(OTHER, 2, damaged)
     assert engine.version_of(OTHER) == 1
     greedy = Sampling(temperature=0.0, max_tokens=8)
-    request = Request(1, OTHER, prompt(np.random.default_rng(3), 5), greedy)
-    engine.submit([request])
-    reference.submit([request])
+    ids_T = prompt(np.random.default_rng(3), 5)
+    engine.submit([Request(1, OTHER, ids_T, greedy)])
+    reference.submit([Request(1, OTHER, ids_T, greedy)])
     assert completions(engine)[1].ids_T.tolist() == completions(reference)[1].ids_T.tolist()
 
 

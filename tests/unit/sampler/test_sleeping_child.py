@@ -11,7 +11,7 @@ import pytest
 from warren_broker.worker.child import Channel
 from warren_gpu_worker.sampler.child import main as program
 from warren_gpu_worker.sampler.child.main import SamplerChild
-from warren_gpu_worker.sampler.engines.port import Completion, PolicyKey, Refusal, Request
+from warren_gpu_worker.sampler.engines.port import PolicyKey, Refusal, Request
 from warren_gpu_worker.sampler.engines.transformers import engine
 from warren_gpu_worker.sampler.engines.transformers.engine import TransformersEngine
 from warren_gpu_worker.sampler.messages import (
@@ -43,11 +43,11 @@ class Sleepy(TransformersEngine):
         assert self.is_asleep
         self.is_asleep = False
 
-    def submit(self, requests: Sequence[Request]) -> None:
+    def submit(self, requests: Sequence[Request]) -> list[Refusal]:
         assert not self.is_asleep
-        super().submit(requests)
+        return super().submit(requests)
 
-    def step(self) -> list[Completion | Refusal]:
+    def step(self) -> list[Request | Refusal]:
         assert not self.is_asleep
         return super().step()
 

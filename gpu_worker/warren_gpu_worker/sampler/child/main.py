@@ -29,10 +29,11 @@ from safetensors import SafetensorError
 from warren_broker.worker.child import Channel
 from warren_gpu_worker.base_models.loading import configured_ends, load_tokenizer
 from warren_gpu_worker.base_models.vision_inputs import NoVision
+from warren_gpu_worker.sampler.child.accepted_turns import AcceptedTurns, Answer
 from warren_gpu_worker.sampler.child.image_cache import ImageCache, Seen, look
 from warren_gpu_worker.sampler.child.policy_loader import PolicyLoader
 from warren_gpu_worker.sampler.child.renderer import Renderer
-from warren_gpu_worker.sampler.child.turns import Answer, Turns
+from warren_gpu_worker.sampler.child.turns import Turns
 from warren_gpu_worker.sampler.engines.choice import open_engine
 from warren_gpu_worker.sampler.engines.port import Refusal, Sleeper
 from warren_gpu_worker.sampler.engines.turn_ends import Endings
@@ -96,11 +97,18 @@ class SamplerChild:
         if isinstance(vision, NoVision):
             vision = None
         self._engine = open_engine(folder, settings, Endings(end_ids, renderer.text), vision)
+        accepted = AcceptedTurns()
         self._policy_loader = PolicyLoader(
-            self._engine, self._start_fetch, on_new_weights=settings.on_new_weights
+            self._engine, accepted, self._start_fetch, on_new_weights=settings.on_new_weights
         )
-        image_token = vision.image_token if vision else None
-        self._turns = Turns(self._engine, self._policy_loader, renderer, end_ids, image_token)
+        self._turns = Turns(
+            self._engine,
+            accepted,
+            self._policy_loader,
+            renderer,
+            end_ids,
+            image_token=vision.image_token if vision else None,
+        )
 
     def run(self) -> None:
         """Serve until the supervisor hangs up."""
@@ -136,9 +144,9 @@ class SamplerChild:
             self._turns.seen(event.turn, event.outcome)
         elif isinstance(event.outcome, str):
             log.warning("policy %s: %s", event.source.key.model, event.outcome)
-            self._turns.refuse(self._policy_loader.fetch_failed(event.source, event.outcome))
+            self._policy_loader.fetch_failed(event.source, event.outcome)
         else:
-            self._turns.refuse(self._policy_loader.fetched(event.source, event.outcome))
+            self._policy_loader.fetched(event.source, event.outcome)
 
     def _obey(self, orders: Orders) -> None:
         self._turns.follow(orders)

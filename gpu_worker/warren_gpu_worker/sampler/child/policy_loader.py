@@ -1,7 +1,7 @@
 """Sees to it that a policy is loaded before anybody samples from it.
 
-A request whose policy is not loaded, or older than it needs, is parked; the files are fetched
-elsewhere (reading a store may take long), and the request goes on once they are loaded. While a
+A turn whose policy is not loaded, or older than it needs, is parked; the files are fetched
+elsewhere (reading a store may take long), and its request goes to the engine once they are loaded. While a
 fetch is under way a newer version may become known: then that one is fetched next, and an old one
 that has been deleted meanwhile harms nobody.
 
@@ -10,22 +10,16 @@ newcomers wait with it.
 
 Version 0 of most models is the base model, and has no address. A run that starts with somebody's
 adapter publishes that as version 0: where a key came without an address before, and stands for the
-base model, such a request has its files fetched all the same.
+base model, such a turn has its files fetched all the same.
 
-Invariants: at most one fetch for each policy; every parked request is released or refused; the live
+Invariants: at most one fetch for each policy; every parked turn is released, refused or cancelled; the live
 weights of a model never go back to an older version.
 """
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable
 
-from warren_gpu_worker.sampler.engines.port import (
-    Engine,
-    PolicyKey,
-    PolicyUnusable,
-    Refusal,
-    Request,
-)
+from warren_gpu_worker.sampler.child.accepted_turns import AcceptedTurn, AcceptedTurns
+from warren_gpu_worker.sampler.engines.port import Engine, PolicyKey, PolicyUnusable, Refusal
 from warren_gpu_worker.sampler.messages import PolicySource, Published
 from warren_gpu_worker.settings import OnNewWeights
 from warren_gpu_worker.weights import PolicyFiles
@@ -35,27 +29,19 @@ BASE_VERSION = 0
 """The version of a model that was not trained yet: the base model's own weights."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Parked:
-    request: Request
-    source: PolicySource
-
-    @property
-    def version(self) -> int:
-        return self.source.version
-
-
 class PolicyLoader:
     """`start_fetch` must answer each call by one later `fetched` or `fetch_failed`."""
 
     def __init__(
         self,
         engine: Engine,
+        turns: AcceptedTurns,
         start_fetch: Callable[[PolicySource], None],
         *,
         on_new_weights: OnNewWeights = "keep",
     ) -> None:
         self._engine = engine
+        self._turns = turns
         self._start_fetch = start_fetch
         self._drains = on_new_weights == "drain"
         self._recomputes = on_new_weights == "recompute"
@@ -63,29 +49,24 @@ class PolicyLoader:
         self._bare: set[PolicyKey] = set()
         """Those that were last loaded without files, as the base model."""
         self._wanted: dict[PolicyKey, PolicySource] = {}  # those with a fetch under way
-        self._parked: dict[PolicyKey, list[_Parked]] = {}
 
-    @property
-    def n_parked(self) -> int:
-        return sum(len(parked) for parked in self._parked.values())
-
-    def submit(self, request: Request, source: PolicySource) -> Refusal | None:
-        """Hand the request to the engine as soon as its policy is loaded."""
+    def submit(self, turn: AcceptedTurn) -> None:
+        """Hand the turn's request to the engine as soon as its policy is loaded."""
+        source = turn.policy
         if source.key in self._held_back:
-            self._park(request, source)
+            turn.is_parked = True
             if source.version > self._held_back[source.key][0].version:
                 self._want(source)
-            return None
-        if not self._has(source):
-            if source.url is not None:
-                self._park(request, source)
-                self._want(source)
-                return None
-            if source.version != BASE_VERSION:
-                return _unavailable(request, f"version {source.version} has no address")
+        elif self._has(source):
+            self._submit_now(turn)
+        elif source.url is not None:
+            turn.is_parked = True
+            self._want(source)
+        elif source.version == BASE_VERSION:
             self._load_bare(source.key)
-        self._engine.submit([request])
-        return None
+            self._submit_now(turn)
+        else:
+            self._refuse_turn(turn, f"version {source.version} has no address")
 
     def published(self, news: Published) -> None:
         """Bring the model's live weights up to date, if anybody uses them here."""
@@ -95,45 +76,36 @@ class PolicyLoader:
         if key in self._wanted or (is_used and not self._has(source)):
             self._want(source)
 
-    def fetched(self, source: PolicySource, files: PolicyFiles) -> list[Refusal]:
-        """The files are here; refusals if they are of no use."""
+    def fetched(self, source: PolicySource, files: PolicyFiles) -> None:
+        """The files are here; they may be of no use."""
         if self._drains and self._engine.has_requests(source.key):
             self._held_back[source.key] = (source, files)
             self._go_on_after(source)
-            return []
+            return
         try:
             self._load(source, files)
         except PolicyUnusable as error:
             return self.fetch_failed(source, str(error))
-        self._held_back.pop(
-            source.key, None
-        )  # an older one, whose requests were cancelled just now
+        # an older one may be held back still, whose requests were cancelled just now
+        self._held_back.pop(source.key, None)
         self._go_on_after(source)
         self._release(source.key)
-        return []
 
-    def settle(self) -> list[Refusal]:
-        """Load what was held back for requests that are now answered; refusals if it is no use."""
-        refusals: list[Refusal] = []
+    def settle(self) -> None:
+        """Load what was held back for requests that are now answered."""
         for key in [k for k in self._held_back if not self._engine.has_requests(k)]:
             source, files = self._held_back.pop(key)
             try:
                 self._load(source, files)
             except PolicyUnusable as error:
-                refusals += self._refuse(source, str(error))
+                self._refuse(source, str(error))
             else:
                 self._release(key)
-        return refusals
 
-    def fetch_failed(self, source: PolicySource, reason: str) -> list[Refusal]:
+    def fetch_failed(self, source: PolicySource, reason: str) -> None:
         """Refuse those that waited, unless a newer version may still help them."""
-        return [] if self._go_on_after(source) else self._refuse(source, reason)
-
-    def cancel(self, ids: Collection[int]) -> None:
-        for key, parked in list(self._parked.items()):
-            self._parked[key] = [p for p in parked if p.request.id not in ids]
-            if not self._parked[key]:
-                del self._parked[key]
+        if not self._go_on_after(source):
+            self._refuse(source, reason)
 
     def _load(self, source: PolicySource, files: PolicyFiles) -> None:
         self._engine.load(source.key, source.version, files, recompute=self._recomputes)
@@ -151,31 +123,31 @@ class PolicyLoader:
             return False
         return source.url is None or source.key not in self._bare
 
-    def _park(self, request: Request, source: PolicySource) -> None:
-        self._parked.setdefault(source.key, []).append(_Parked(request, source))
+    def _submit_now(self, turn: AcceptedTurn) -> None:
+        assert turn.request, "a turn comes here with its prompt"
+        turn.is_parked = False
+        for refusal in self._engine.submit([turn.request]):
+            self._turns.answer(refusal)
 
     def _release(self, key: PolicyKey) -> None:
         """Submit those for whom the loaded version will do."""
-        still_parked: list[_Parked] = []
-        for parked in self._parked.pop(key, []):
-            if self._has(parked.source):
-                self._engine.submit([parked.request])
-            else:
-                still_parked.append(parked)
-        if still_parked:
-            self._parked[key] = still_parked
+        for turn in self._turns.parked(key):
+            if self._has(turn.policy):
+                self._submit_now(turn)
 
-    def _refuse(self, source: PolicySource, reason: str) -> list[Refusal]:
+    def _refuse(self, source: PolicySource, reason: str) -> None:
         """Refuse those that neither what is loaded nor what is held back can serve."""
         held_back = self._held_back.get(source.key)
         if held_back is None:
             self._release(source.key)
         coming = held_back[0].version if held_back else -1
-        parked = self._parked.pop(source.key, [])
-        if waiting := [p for p in parked if p.version <= coming]:
-            self._parked[source.key] = waiting
-        refused = [p for p in parked if p.version > coming]
-        return [_unavailable(p.request, f"version {source.version}: {reason}") for p in refused]
+        for turn in self._turns.parked(source.key):
+            if turn.policy.version > coming:
+                self._refuse_turn(turn, f"version {source.version}: {reason}")
+
+    def _refuse_turn(self, turn: AcceptedTurn, reason: str) -> None:
+        text = f"the policy {turn.policy.key.model} can't be loaded: {reason}"
+        self._turns.answer(Refusal(turn.id, FailureKind.POLICY_UNAVAILABLE, text))
 
     def _want(self, source: PolicySource) -> None:
         wanted = self._wanted.get(source.key)
@@ -192,8 +164,3 @@ class PolicyLoader:
             return False
         self._want(wanted)
         return True
-
-
-def _unavailable(request: Request, reason: str) -> Refusal:
-    text = f"the policy {request.policy.model} can't be loaded: {reason}"
-    return Refusal(request.id, FailureKind.POLICY_UNAVAILABLE, text)

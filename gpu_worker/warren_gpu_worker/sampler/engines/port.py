@@ -14,12 +14,13 @@ untempered softmax over the whole vocabulary, because a logprob of 0 would tell 
 
 Legend: `_T` tokens of one sequence, `_B` rows of a batch, `_V` the vocabulary.
 
-Invariants: every submitted request is answered by exactly one `Completion` or `Refusal`, unless it
-is cancelled, which is answered by nothing; one bad request never costs another one its answer.
+Invariants: every submitted request is answered once, by a refusal or by itself with `finish` set,
+unless it is cancelled, which is answered by nothing; one bad request never costs another one its
+answer.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
@@ -42,8 +43,13 @@ class PolicyKey:
     """None: the live weights."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Request:
+    """What is asked for, and what was sampled for it so far: one object from `submit` to its answer.
+
+    What was sampled includes the end-of-turn token or stop string.
+    """
+
     id: int
     """Chosen by the caller, never used twice."""
     policy: PolicyKey
@@ -54,17 +60,39 @@ class Request:
     """Of what waits, the lowest goes first."""
     pictures: "tuple[Placed, ...]" = ()
     """Images in their places, in order; the prompt has image tokens there."""
+    max_new_tokens: int = field(default=0, init=False)
+    """Set by the engine that takes it."""
+    ids: list[int] = field(default_factory=list[int], init=False)
+    logprobs: list[float] = field(default_factory=list[float], init=False)
+    versions: list[int] = field(default_factory=list[int], init=False)
+    finish: FinishReason | None = field(default=None, init=False)
+    """Set with the last token."""
 
+    def append(self, token: int, logprob: float, version: int) -> None:
+        self.ids.append(token)
+        self.logprobs.append(logprob)
+        self.versions.append(version)
 
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """What was sampled, the end-of-turn token or stop string included."""
+    def fit(self, context_length: int) -> None:
+        """Sample no more than there is room for."""
+        room = context_length - self.prompt_ids_T.size
+        self.max_new_tokens = min(self.sampling.max_tokens, room)
 
-    id: int
-    ids_T: NDArray[np.int32]
-    logprobs_T: NDArray[np.float32]
-    versions_T: NDArray[np.int32]
-    finish: FinishReason
+    @property
+    def max_length(self) -> int:
+        return self.prompt_ids_T.size + self.max_new_tokens
+
+    @property
+    def ids_T(self) -> NDArray[np.int32]:
+        return np.array(self.ids, np.int32)
+
+    @property
+    def logprobs_T(self) -> NDArray[np.float32]:
+        return np.array(self.logprobs, np.float32)
+
+    @property
+    def versions_T(self) -> NDArray[np.int32]:
+        return np.array(self.versions, np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +140,12 @@ class Engine(Protocol):
     @property
     def has_work(self) -> bool: ...
 
-    def submit(self, requests: Sequence[Request]) -> None:
-        """Take requests; what can't be served is refused by the next `step`."""
+    def submit(self, requests: Sequence[Request]) -> list[Refusal]:
+        """Take requests; returns why it doesn't take those that can't be served."""
         ...
 
-    def step(self) -> list[Completion | Refusal]:
-        """One more token for all that run, newcomers included; the answers that are now complete."""
+    def step(self) -> list[Request | Refusal]:
+        """One more token for all that run, newcomers included; the answers: what is now finished."""
         ...
 
     def cancel(self, ids: Collection[int]) -> None:

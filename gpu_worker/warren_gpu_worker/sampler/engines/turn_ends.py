@@ -2,10 +2,7 @@
 
 from collections.abc import Callable, Collection
 
-import numpy as np
-
-from warren_gpu_worker.sampler.engines.port import Completion, Refusal, Request
-from warren_gpu_worker.sampler.engines.transformers.rows import Row
+from warren_gpu_worker.sampler.engines.port import Refusal, Request
 from warren_schemas.episode import FailureKind, FinishReason
 
 _BYTES_PER_CHARACTER = 4
@@ -19,19 +16,20 @@ class Endings:
         self._ids = frozenset(ids)
         self._decode_text = decode_text
 
-    def finish(self, row: Row, token: int) -> FinishReason | None:
-        """Whether the row's turn ends with this token, its last one."""
-        if token in self._ids:
-            return FinishReason.STOP
-        stop = row.request.sampling.stop
-        if stop and self._is_stopped(row, stop):
-            return FinishReason.STOP
-        return FinishReason.LENGTH if len(row.ids) >= row.max_new_tokens else None
+    def is_finished(self, request: Request) -> bool:
+        """Whether its turn ends with its last token; then `finish` says how."""
+        if request.ids[-1] in self._ids or self._is_stopped(request, request.sampling.stop):
+            request.finish = FinishReason.STOP
+        elif len(request.ids) >= request.max_new_tokens:
+            request.finish = FinishReason.LENGTH
+        return request.finish is not None
 
-    def _is_stopped(self, row: Row, stop: tuple[str, ...]) -> bool:
+    def _is_stopped(self, request: Request, stop: tuple[str, ...]) -> bool:
         """Whether the last tokens hold a stop string; every token is at least one byte of it."""
+        if not stop:
+            return False
         n_tail = _BYTES_PER_CHARACTER * (max(len(s) for s in stop) + 1)
-        tail = self._decode_text(row.ids[-n_tail:])
+        tail = self._decode_text(request.ids[-n_tail:])
         return any(s in tail for s in stop)
 
 
@@ -52,16 +50,6 @@ def objection(
     return None
 
 
-def not_finite(row: Row, version: int) -> Refusal:
-    reason = f"version {version} of {row.request.policy.model} gives logits that are not finite"
-    return Refusal(row.request.id, FailureKind.SAMPLER_ERROR, reason)
-
-
-def completed(row: Row, finish: FinishReason) -> Completion:
-    return Completion(
-        id=row.request.id,
-        ids_T=np.array(row.ids, np.int32),
-        logprobs_T=np.array(row.logprobs, np.float32),
-        versions_T=np.array(row.versions, np.int32),
-        finish=finish,
-    )
+def not_finite(request: Request, version: int) -> Refusal:
+    reason = f"version {version} of {request.policy.model} gives logits that are not finite"
+    return Refusal(request.id, FailureKind.SAMPLER_ERROR, reason)

@@ -8,8 +8,7 @@ make way. One request always fits while nothing else runs.
 from bisect import insort
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from warren_gpu_worker.sampler.engines.port import PolicyKey
-from warren_gpu_worker.sampler.engines.transformers.rows import Row
+from warren_gpu_worker.sampler.engines.port import PolicyKey, Request
 
 
 class WaitingLine:
@@ -18,24 +17,26 @@ class WaitingLine:
     def __init__(self, max_rows: int, max_tokens: int) -> None:
         self._max_rows = max_rows
         self._max_tokens = max_tokens
-        self._rows: list[Row] = []  # the next one comes last
+        self._rows: list[Request] = []  # the next one comes last
 
     def __len__(self) -> int:
         return len(self._rows)
 
     @property
     def policies(self) -> set[PolicyKey]:
-        return {row.request.policy for row in self._rows}
+        return {row.policy for row in self._rows}
 
-    def append(self, row: Row) -> None:
+    def append(self, row: Request) -> None:
         insort(self._rows, row, key=_turn)
 
     def remove(self, ids: Collection[int]) -> None:
-        self._rows = [row for row in self._rows if row.request.id not in ids]
+        self._rows = [row for row in self._rows if row.id not in ids]
 
-    def admit(self, running: Mapping[PolicyKey, Sequence[Row]]) -> dict[PolicyKey, list[Row]]:
+    def admit(
+        self, running: Mapping[PolicyKey, Sequence[Request]]
+    ) -> dict[PolicyKey, list[Request]]:
         """Take from the head of the line what may join the rows that run now."""
-        admitted: dict[PolicyKey, list[Row]] = {}
+        admitted: dict[PolicyKey, list[Request]] = {}
         if not self._rows:
             return admitted
         extents = {key: (len(rows), _longest(rows)) for key, rows in running.items()}
@@ -43,7 +44,7 @@ class WaitingLine:
         n_tokens = sum(n * length for n, length in extents.values())
         while self._rows and n_rows < self._max_rows:
             row = self._rows[-1]
-            key = row.request.policy
+            key = row.policy
             n, length = extents.get(key, (0, 0))
             longer = max(length, row.max_length)
             n_tokens += (n + 1) * longer - n * length
@@ -55,9 +56,9 @@ class WaitingLine:
         return admitted
 
 
-def _turn(row: Row) -> tuple[int, int]:
-    return -row.request.priority, -row.request.id
+def _turn(row: Request) -> tuple[int, int]:
+    return -row.priority, -row.id
 
 
-def _longest(rows: Iterable[Row]) -> int:
+def _longest(rows: Iterable[Request]) -> int:
     return max(row.max_length for row in rows)

@@ -15,7 +15,6 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from warren_gpu_worker.sampler.engines.port import (
-    Completion,
     EngineStatistics,
     PolicyKey,
     Refusal,
@@ -29,17 +28,16 @@ from warren_gpu_worker.sampler.engines.transformers.loaded_policies import (
 from warren_gpu_worker.sampler.engines.transformers.repetition_penalty import penalized
 from warren_gpu_worker.sampler.engines.transformers.rows import (
     Batch,
-    Row,
     decode,
     prefill,
     prefilled,
 )
 from warren_gpu_worker.sampler.engines.transformers.token_sampling import draw
-from warren_gpu_worker.sampler.engines.turn_ends import Endings, completed, not_finite, objection
+from warren_gpu_worker.sampler.engines.turn_ends import Endings, not_finite, objection
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.weights import PolicyFiles
 
-_Answer = Completion | Refusal
+_Answer = Request | Refusal
 
 _ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
 
@@ -87,7 +85,6 @@ class TransformersEngine:
         self._sees = sees
         self._waiting = WaitingLine(limits.max_batch, limits.max_batch_tokens)
         self._batches: dict[PolicyKey, Batch] = {}
-        self._refused: list[_Answer] = []
         self._n_tokens = 0
         self._n_steps = 0
 
@@ -101,7 +98,7 @@ class TransformersEngine:
 
     @property
     def has_work(self) -> bool:
-        return bool(self._batches or self._waiting or self._refused)
+        return bool(self._batches or self._waiting)
 
     def has_requests(self, policy: PolicyKey) -> bool:
         return policy in self._busy()
@@ -128,22 +125,24 @@ class TransformersEngine:
     def unload(self, policy: PolicyKey) -> None:
         self._policies.unload(policy)
 
-    def submit(self, requests: Sequence[Request]) -> None:
+    def submit(self, requests: Sequence[Request]) -> list[Refusal]:
+        refusals: list[Refusal] = []
         for request in requests:
             if refusal := self._objection(request):
-                self._refused.append(refusal)
+                refusals.append(refusal)
             else:
-                room = self._context_length - request.prompt_ids_T.size
-                self._waiting.append(Row(request, min(request.sampling.max_tokens, room)))
+                request.fit(self._context_length)
+                self._waiting.append(request)
+        return refusals
 
     def cancel(self, ids: Collection[int]) -> None:
         self._waiting.remove(ids)
         for key, batch in list(self._batches.items()):
-            kept = [i for i, row in enumerate(batch.rows) if row.request.id not in ids]
+            kept = [i for i, row in enumerate(batch.rows) if row.id not in ids]
             self._keep(key, batch, kept)
 
     def step(self) -> list[_Answer]:
-        answers, self._refused = self._refused, []
+        answers: list[_Answer] = []
         newcomers = self._waiting.admit({key: b.rows for key, b in self._batches.items()})
         with torch.inference_mode():
             for key, batch in list(self._batches.items()):
@@ -170,7 +169,7 @@ class TransformersEngine:
     def _busy(self) -> set[PolicyKey]:
         return self._waiting.policies | self._batches.keys()
 
-    def _begin(self, key: PolicyKey, rows: list[Row], answers: list[_Answer]) -> None:
+    def _begin(self, key: PolicyKey, rows: list[Request], answers: list[_Answer]) -> None:
         policy = self._policies.use(key)
         running = self._batches.pop(key, None)
         batch, logits_BV = prefill(policy.module, rows)
@@ -198,8 +197,8 @@ class TransformersEngine:
                 answers.append(not_finite(row, policy.version))
                 continue
             row.append(token, logprob, policy.version)
-            if finish := self._endings.finish(row, token):
-                answers.append(completed(row, finish))
+            if self._endings.is_finished(row):
+                answers.append(row)
             else:
                 kept.append(index)
         self._n_tokens += len(batch.rows)

@@ -14,23 +14,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from warren_gpu_worker.sampler.engines.transformers.rows import Row
+from warren_gpu_worker.sampler.engines.port import Request
 
 
-def penalized(logits_BV: Tensor, rows: Sequence[Row]) -> Tensor:
+def penalized(logits_BV: Tensor, rows: Sequence[Request]) -> Tensor:
     """The logits with the penalty of each row that has one; the same tensor where none has."""
-    if all(row.request.sampling.repetition_penalty == 1.0 for row in rows):
+    if all(row.sampling.repetition_penalty == 1.0 for row in rows):
         return logits_BV
     logits_BV = logits_BV.float()  # a copy, unless it is float32 already
     for index, row in enumerate(rows):
-        if row.request.sampling.repetition_penalty != 1.0:
+        if row.sampling.repetition_penalty != 1.0:
             _penalize(logits_BV[index], row)
     return logits_BV
 
 
-def _penalize(logits_V: Tensor, row: Row) -> None:
-    seen = np.unique(np.concatenate([row.request.prompt_ids_T, np.array(row.ids, np.int32)]))
+def _penalize(logits_V: Tensor, row: Request) -> None:
+    seen = np.unique(np.concatenate([row.prompt_ids_T, np.array(row.ids, np.int32)]))
     seen_ids = torch.from_numpy(seen.astype(np.int64)).to(logits_V.device)
     values = logits_V[seen_ids]
-    penalty = row.request.sampling.repetition_penalty
+    penalty = row.sampling.repetition_penalty
     logits_V[seen_ids] = torch.where(values > 0, values / penalty, values * penalty)

@@ -9,7 +9,7 @@ Legend: `_B` rows, `_U` distinct prompts, `_T` columns, `_V` the vocabulary.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -25,29 +25,9 @@ from warren_gpu_worker.sampler.engines.transformers.image_prompts import Picture
 from warren_gpu_worker.sampler.engines.transformers.token_sampling import RowSettings
 
 
-@dataclass(slots=True, eq=False)
-class Row:
-    """One request under way and what was sampled for it so far."""
-
-    request: Request
-    max_new_tokens: int
-    ids: list[int] = field(default_factory=list[int])
-    logprobs: list[float] = field(default_factory=list[float])
-    versions: list[int] = field(default_factory=list[int])
-
-    def append(self, token: int, logprob: float, version: int) -> None:
-        self.ids.append(token)
-        self.logprobs.append(logprob)
-        self.versions.append(version)
-
-    @property
-    def max_length(self) -> int:
-        return self.request.prompt_ids_T.size + self.max_new_tokens
-
-
 @dataclass(slots=True)
 class Batch:
-    rows: list[Row]
+    rows: list[Request]
     cache: DynamicCache
     length: int
     """Cached columns, padding included."""
@@ -95,9 +75,9 @@ class Batch:
         )
 
 
-def prefill(model: PreTrainedModel, rows: Sequence[Row]) -> tuple[Batch, Tensor]:
+def prefill(model: PreTrainedModel, rows: Sequence[Request]) -> tuple[Batch, Tensor]:
     """Run the rows' prompts through the model; the new batch and its next logits (B, V)."""
-    return _run(model, rows, [row.request.prompt_ids_T for row in rows])
+    return _run(model, rows, [row.prompt_ids_T for row in rows])
 
 
 def prefilled(model: PreTrainedModel, batch: Batch) -> Batch:
@@ -115,18 +95,18 @@ def decode(model: PreTrainedModel, batch: Batch) -> Tensor:
     return _forward(model, tokens, batch)
 
 
-def _cached_ids(row: Row) -> NDArray[np.int32]:
-    return np.concatenate([row.request.prompt_ids_T, np.array(row.ids[:-1], np.int32)])
+def _cached_ids(row: Request) -> NDArray[np.int32]:
+    return np.concatenate([row.prompt_ids_T, np.array(row.ids[:-1], np.int32)])
 
 
 def _run(
-    model: PreTrainedModel, rows: Sequence[Row], prompts_B: Sequence[NDArray[np.int32]]
+    model: PreTrainedModel, rows: Sequence[Request], prompts_B: Sequence[NDArray[np.int32]]
 ) -> tuple[Batch, Tensor]:
     prompt_of_B, first_U = _distinct(rows, prompts_B)
     ids_UT, pad_U = _left_padded([prompts_B[i] for i in first_U])
-    tokens, shift_U = _tokens(model, ids_UT, pad_U, [rows[i].request.pictures for i in first_U])
+    tokens, shift_U = _tokens(model, ids_UT, pad_U, [rows[i].pictures for i in first_U])
     device = model.device
-    settings_B = RowSettings.of([row.request.sampling for row in rows], device)
+    settings_B = RowSettings.of([row.sampling for row in rows], device)
     batch = Batch(
         rows=list(rows),
         cache=DynamicCache(),
@@ -143,14 +123,14 @@ def _run(
 
 
 def _distinct(
-    rows: Sequence[Row], prompts_B: Sequence[NDArray[np.int32]]
+    rows: Sequence[Request], prompts_B: Sequence[NDArray[np.int32]]
 ) -> tuple[list[int], list[int]]:
     """Which prompt each row has, and the first row of each prompt."""
     places: dict[tuple[object, ...], int] = {}
     first_U = list[int]()
     prompt_of_B = list[int]()
     for index, (row, prompt) in enumerate(zip(rows, prompts_B, strict=True)):
-        digests = tuple(placed.picture.digest for placed in row.request.pictures)
+        digests = tuple(placed.picture.digest for placed in row.pictures)
         place = places.setdefault((prompt.tobytes(), digests), len(places))
         if place == len(first_U):
             first_U.append(index)

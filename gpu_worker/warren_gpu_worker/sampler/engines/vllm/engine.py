@@ -26,14 +26,12 @@ from vllm.v1.engine.llm_engine import LLMEngine
 from warren_gpu_worker.base_models.vision_inputs import VisionInputs
 from warren_gpu_worker.sampler.engines.counters import Counters
 from warren_gpu_worker.sampler.engines.port import (
-    Completion,
     EngineStatistics,
     PolicyKey,
     Refusal,
     Request,
 )
-from warren_gpu_worker.sampler.engines.transformers.rows import Row
-from warren_gpu_worker.sampler.engines.turn_ends import Endings, completed, not_finite, objection
+from warren_gpu_worker.sampler.engines.turn_ends import Endings, not_finite, objection
 from warren_gpu_worker.sampler.engines.vllm.adapters import AdapterCache
 from warren_gpu_worker.sampler.engines.vllm.sampling_params import parameters_of, too_cold
 from warren_gpu_worker.sampler.engines.vllm.startup import (
@@ -48,12 +46,14 @@ from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.weights import PolicyFiles
 from warren_schemas.episode import FailureKind
 
-_Answer = Completion | Refusal
+_Answer = Request | Refusal
 
 
 @dataclass(slots=True, eq=False)
 class _Running:
-    row: Row
+    """What vLLM runs for a request; it tells only the request's id with each token."""
+
+    request: Request
     has_adapter: bool
     weights: PolicyKey | None
     """The set of full weights that it runs on; follows when that set's place is taken."""
@@ -93,7 +93,6 @@ class VllmEngine:
         self._sets = WeightSets(settings.policy_memory_bytes)
         self._base_versions: dict[PolicyKey, int] = {}
         self._running: dict[int, _Running] = {}
-        self._refused: list[_Answer] = []
         self._n_reloads = 0
         self._counters = Counters()
 
@@ -107,7 +106,7 @@ class VllmEngine:
 
     @property
     def has_work(self) -> bool:
-        return bool(self._running or self._sets.n_waiting or self._refused)
+        return bool(self._running or self._sets.n_waiting)
 
     def has_requests(self, policy: PolicyKey) -> bool:
         return policy in self._busy()
@@ -148,20 +147,22 @@ class VllmEngine:
         self._sets.drop(policy)
         self._base_versions.pop(policy, None)
 
-    def submit(self, requests: Sequence[Request]) -> None:
+    def submit(self, requests: Sequence[Request]) -> list[Refusal]:
+        refusals: list[Refusal] = []
         for request in requests:
             if refusal := self._refusal(request):
-                self._refused.append(refusal)
+                refusals.append(refusal)
             else:
-                room = self._context_length - request.prompt_ids_T.size
-                self._sets.wait(Row(request, min(request.sampling.max_tokens, room)))
+                request.fit(self._context_length)
+                self._sets.wait(request)
+        return refusals
 
     def cancel(self, ids: Collection[int]) -> None:
         self._sets.remove(ids)
         self._abort([i for i in ids if self._running.pop(i, None)])
 
     def step(self) -> list[_Answer]:
-        answers, self._refused = self._refused, []
+        answers: list[_Answer] = []
         self._admit(answers)
         if self._running:
             for output in self._engine.step():
@@ -197,7 +198,7 @@ class VllmEngine:
         return self._running_policies() | self._sets.waiting_policies
 
     def _running_policies(self) -> set[PolicyKey]:
-        return {running.row.request.policy for running in self._running.values()}
+        return {running.request.policy for running in self._running.values()}
 
     def _load_full(self, policy: PolicyKey, version: int, files: PolicyFiles) -> None:
         self._sets.put(policy, WeightSet(version, files.tensors))
@@ -209,7 +210,7 @@ class VllmEngine:
     def _has_base_to_itself(self, policy: PolicyKey) -> bool:
         """Whether all that runs is this policy's, on the bare base model."""
         return bool(self._running) and all(
-            running.row.request.policy == policy and not running.has_adapter and not running.weights
+            running.request.policy == policy and not running.has_adapter and not running.weights
             for running in self._running.values()
         )
 
@@ -225,23 +226,23 @@ class VllmEngine:
             turn = self._sets.next_turn()
             if turn != self._sets.in_place:
                 self._put_in_place(turn)
-        for row in self._sets.due():
+        for request in self._sets.due():
             try:
-                self._start(row)
+                self._start(request)
             except (ValueError, VLLMValidationError) as error:  # limits of its own
-                del self._running[row.request.id]
+                del self._running[request.id]
                 reason = f"vLLM refuses this request: {error}"
-                answers.append(Refusal(row.request.id, FailureKind.INVALID_REQUEST, reason))
+                answers.append(Refusal(request.id, FailureKind.INVALID_REQUEST, reason))
 
-    def _start(self, row: Row) -> None:
-        request, policy = row.request, row.request.policy
+    def _start(self, request: Request) -> None:
+        policy = request.policy
         weights, base_version = self._sets.in_place, self._base_versions.get(policy, 0)
         has_adapter = self._adapters.get(policy) is not None
-        self._running[request.id] = _Running(row, has_adapter, weights, base_version)
+        self._running[request.id] = _Running(request, has_adapter, weights, base_version)
         self._engine.add_request(
             str(request.id),
             self._prompt(request, salt=str(self._n_reloads)),
-            parameters_of(row, self._endings.ids),
+            parameters_of(request, self._endings.ids),
             lora_request=self._adapter_for(policy),
             priority=request.priority,
         )
@@ -261,19 +262,19 @@ class VllmEngine:
     def _advance(self, request_id: int, told_of: RequestOutput, answers: list[_Answer]) -> None:
         """Take over what a step gave one request."""
         running, output = self._running[request_id], told_of.outputs[0]
-        row, version = running.row, self._version_in_use(running)
-        if not row.ids:
-            self._counters.prompted(row.request.prompt_ids_T.size, told_of.num_cached_tokens or 0)
+        request, version = running.request, self._version_in_use(running)
+        if not request.ids:
+            self._counters.prompted(request.prompt_ids_T.size, told_of.num_cached_tokens or 0)
         for token, told in zip(output.token_ids, output.logprobs or (), strict=True):
             logprob = told[token].logprob
             if math.isnan(logprob):
-                answers.append(not_finite(row, version))
+                answers.append(not_finite(request, version))
                 self._leave(request_id, output)
                 return
-            row.append(token, min(logprob, 0.0), version)
+            request.append(token, min(logprob, 0.0), version)
             self._counters.n_tokens += 1
-            if finish := self._endings.finish(row, token):
-                answers.append(completed(row, finish))
+            if self._endings.is_finished(request):
+                answers.append(request)
                 self._leave(request_id, output)
                 return
         if output.finish_reason is not None:
@@ -282,7 +283,7 @@ class VllmEngine:
             self._leave(request_id, output)
 
     def _version_in_use(self, running: _Running) -> int:
-        policy = running.row.request.policy
+        policy = running.request.policy
         if running.has_adapter:
             return cast(int, self.version_of(policy))
         if running.weights:

@@ -6,7 +6,6 @@ from vllm import SamplingParams
 from vllm.sampling_params import RequestOutputKind
 
 from warren_gpu_worker.sampler.engines.port import Refusal, Request
-from warren_gpu_worker.sampler.engines.transformers.rows import Row
 from warren_schemas.episode import FailureKind
 
 _LOWEST_TEMPERATURE = 0.01
@@ -20,16 +19,16 @@ def too_cold(request: Request) -> Refusal | None:
     return Refusal(request.id, FailureKind.INVALID_REQUEST, reason)
 
 
-def parameters_of(row: Row, end_ids: Sequence[int]) -> SamplingParams:
+def parameters_of(request: Request, end_ids: Sequence[int]) -> SamplingParams:
     """For one request; what ends it is decided here, `end_ids` aside, where vLLM need not look."""
-    sampling = row.request.sampling
+    sampling = request.sampling
     return SamplingParams(
         temperature=sampling.temperature,
         top_p=sampling.top_p,
         top_k=sampling.top_k,
         min_p=sampling.min_p,
         repetition_penalty=sampling.repetition_penalty,
-        max_tokens=row.max_new_tokens,
+        max_tokens=request.max_new_tokens,
         logprobs=0,
         ignore_eos=True,
         stop_token_ids=list(end_ids),

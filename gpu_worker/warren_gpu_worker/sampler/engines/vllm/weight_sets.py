@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from warren_gpu_worker.sampler.engines.port import PolicyKey
-from warren_gpu_worker.sampler.engines.transformers.rows import Row
+from warren_gpu_worker.sampler.engines.port import PolicyKey, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class WeightSets:
         self.in_place: PolicyKey | None = None
         self._memory_bytes = memory_bytes
         self._sets: dict[PolicyKey, WeightSet] = {}  # the least recently used comes first
-        self._waiting: deque[Row] = deque()
+        self._waiting: deque[Request] = deque()
 
     def __len__(self) -> int:
         return len(self._sets)
@@ -50,7 +49,7 @@ class WeightSets:
 
     @property
     def waiting_policies(self) -> set[PolicyKey]:
-        return {row.request.policy for row in self._waiting}
+        return {request.policy for request in self._waiting}
 
     def get(self, key: PolicyKey) -> WeightSet | None:
         return self._sets.get(key)
@@ -62,20 +61,20 @@ class WeightSets:
     def drop(self, key: PolicyKey) -> None:
         self._sets.pop(key, None)
 
-    def wait(self, row: Row) -> None:
-        self._waiting.append(row)
+    def wait(self, request: Request) -> None:
+        self._waiting.append(request)
 
     def remove(self, ids: Collection[int]) -> None:
-        self._waiting = deque(row for row in self._waiting if row.request.id not in ids)
+        self._waiting = deque(r for r in self._waiting if r.id not in ids)
 
-    def due(self) -> Iterator[Row]:
+    def due(self) -> Iterator[Request]:
         """Those at the head of the line that the set in place serves."""
         while self._waiting and self.next_turn() == self.in_place:
             yield self._waiting.popleft()
 
     def next_turn(self) -> PolicyKey | None:
         """Whose turn it is when nothing runs; there must be somebody waiting."""
-        policy = self._waiting[0].request.policy
+        policy = self._waiting[0].policy
         return policy if policy in self._sets else None
 
     def make_room(self, busy: Collection[PolicyKey]) -> None:
