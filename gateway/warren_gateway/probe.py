@@ -21,15 +21,18 @@ ANSWER_S = 2.0
 class Probe:
     """Asks one question at a time, however many want to know the answer."""
 
-    def __init__(self, ask: Callable[[], Coroutine[Any, Any, bool]]) -> None:
+    def __init__(
+        self, ask: Callable[[], Coroutine[Any, Any, bool]], *, answer_s: float = ANSWER_S
+    ) -> None:
         self._ask = ask
+        self._answer_s = answer_s
         self._asking: asyncio.Task[bool] | None = None
 
     async def is_well(self) -> bool:
         """What was answered; False when nothing was in time. A question under way goes on."""
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask(), name="probe")
-        await asyncio.wait([self._asking], timeout=ANSWER_S)
+        await asyncio.wait([self._asking], timeout=self._answer_s)
         return self._asking.done() and self._asking.result()
 
 

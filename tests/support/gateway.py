@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from warren_gateway.inference.served import Served
 from warren_gateway.metrics.reports import Reports
 from warren_gateway.probe import Probe, answers_broker, answers_store
 from warren_gateway.registry import Registry
-from warren_gateway.remote.sessions import RemoteSessions
+from warren_gateway.remote.sessions import SESSION_LIMITS, RemoteSessions, SessionLimits
 from warren_gateway.runs.recordings import Recordings
 from warren_gateway.runs.service import Runs
 from warren_gateway.store.outbox import Relay
@@ -73,7 +73,15 @@ class Gateway:
 
 
 @asynccontextmanager
-async def open_gateway(store: Store, broker: Broker, runs_dir: Path) -> AsyncGenerator[Gateway]:
+async def open_gateway(
+    store: Store,
+    broker: Broker,
+    runs_dir: Path,
+    *,
+    sessions: SessionLimits = SESSION_LIMITS,
+    **replacing: Any,
+) -> AsyncGenerator[Gateway]:
+    """`replacing` are `Parts` that stand in for the usual ones."""
     keys, relay, registry = ApiKeys(store), Relay(store, broker), Registry(broker)
     follower = Follower()
     runs = Runs(store, broker, relay, runs_dir=runs_dir, followers=[follower])
@@ -84,12 +92,13 @@ async def open_gateway(store: Store, broker: Broker, runs_dir: Path) -> AsyncGen
         keys=keys,
         recordings=Recordings(store),
         reports=Reports(store),
-        rooms=RemoteSessions(broker, runs),
+        rooms=RemoteSessions(broker, runs, sessions),
         served=Served(store, registry),
         questions=Questions(broker),
         store_probe=Probe(partial(answers_store, store)),
         broker_probe=Probe(partial(answers_broker, broker)),
     )
+    parts = replace(parts, **replacing)
     runner = build_runner(parts, shutdown_s=2.0)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -36,16 +37,25 @@ def ignored() -> asyncio.Queue[Generate]:
 @pytest.fixture
 async def asking(gateway: Gateway, ignored: asyncio.Queue[Generate]) -> AsyncGenerator[Gateway]:
     """A gateway that takes answers in, and a sampler that answers by rote."""
+    async with answering(gateway, ignored):
+        yield gateway
+
+
+@asynccontextmanager
+async def answering(gateway: Gateway, ignored: asyncio.Queue[Generate]) -> AsyncGenerator[None]:
+    """Let the gateway take answers in, and a sampler answer by rote."""
     gateway.parts.registry.hear(heartbeat("sampler_1", WorkerRole.SAMPLER, BASE))
     await gateway.broker.declare(generate(BASE))
     tasks = [
         asyncio.create_task(gateway.parts.questions.run()),
         asyncio.create_task(answer_by_rote(gateway.broker, ignored)),
     ]
-    yield gateway
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks)
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
 
 async def answer_by_rote(broker: Broker, ignored: asyncio.Queue[Generate]) -> None:

@@ -3,9 +3,9 @@
 Invariants
 - Each event comes once and in order on a connection; `Last-Event-ID` goes on exactly behind it.
 - The broker is only asked for more once the client has taken what it was sent: a slow client costs
-  no memory here, and one that takes nothing for `SEND_S` is let go.
+  no memory here, and one that takes nothing for `send_s` is let go.
 - The stream ends after the run's last event. For a run that ended long ago, whose events are no
-  longer kept, it ends when nothing came for `QUIET_S`; never before all of them have left the outbox,
+  longer kept, it ends when nothing came for `quiet_s`; never before all of them have left the outbox,
   where those of a gateway that died lie until another one sends them.
 """
 
@@ -26,16 +26,10 @@ from warren_gateway.position import Position
 from warren_gateway.recent import Recent
 from warren_gateway.runs.service import Runs
 from warren_gateway.store.store import StoreUnavailable
+from warren_gateway.timings import EventTimings
 from warren_schemas.events import RunEvent, StateChanged
 from warren_schemas.http import Problem
 
-PING_S = 15.0
-SEND_S = 30.0
-QUIET_S = 5.0
-LOOK_S = 1.0
-"""How often the outbox is looked at while it holds events of a run that is over."""
-STORE_AWAY_S = 60.0
-"""How long a store that doesn't answer is asked again."""
 PREFETCH = 32
 
 log = logging.getLogger(__name__)
@@ -45,33 +39,35 @@ async def run_events_live(call: Call[Nothing]) -> web.StreamResponse:
     run = await call.parts.runs.show(call.owner, call.run)
     after = _last_event(call.request)
     start = after.offset if after else "first"
-    stream = run_events(run.id)
+    stream, timings = run_events(run.id), call.parts.timings.events
     async with (
         follow(call.parts.broker, stream, RunEvent, start=start, prefetch=PREFETCH) as inbox,
-        sse_response(call.request, ping_interval=PING_S, send_timeout=SEND_S) as response,
+        sse_response(
+            call.request, ping_interval=timings.ping_s, send_timeout=timings.send_s
+        ) as response,
     ):
         feed = _Feed(inbox, response, after)
-        over = [_watch_end(call, run.id, feed)] if run.state.is_final else []
+        over = [_watch_end(call, run.id, feed, timings)] if run.state.is_final else []
         await until_first(feed.pump(), response.wait(), call.parts.closing.wait(), *over)
     return response
 
 
-async def _watch_end(call: Call[Nothing], run: str, feed: "_Feed") -> None:
+async def _watch_end(call: Call[Nothing], run: str, feed: "_Feed", timings: EventTimings) -> None:
     """Return once nothing more will come; cut the connection where that can't be found out."""
     try:
-        await _until_sent(call.parts.runs, run)
+        await _until_sent(call.parts.runs, run, timings)
     except StoreUnavailable as error:
         log.warning("a stream of events was cut off: %s", error)
         if call.request.transport is not None:
             call.request.transport.abort()  # so that nobody takes it for the end
         return
-    await feed.until_quiet()
+    await feed.until_quiet(timings.quiet_s)
 
 
-async def _until_sent(runs: Runs, run: str) -> None:
+async def _until_sent(runs: Runs, run: str, timings: EventTimings) -> None:
     """Return once all events of a run that is over are in its stream.
 
-    Raises `StoreUnavailable` when the store has not answered for `STORE_AWAY_S`.
+    Raises `StoreUnavailable` when the store has not answered for `store_away_s`.
     """
     now_s = asyncio.get_running_loop().time
     answered_s = now_s()
@@ -81,9 +77,9 @@ async def _until_sent(runs: Runs, run: str) -> None:
                 return
             answered_s = now_s()
         except StoreUnavailable:
-            if now_s() - answered_s > STORE_AWAY_S:
+            if now_s() - answered_s > timings.store_away_s:
                 raise
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(timings.look_s)
 
 
 class _Feed:
@@ -110,12 +106,12 @@ class _Feed:
         except BrokerError as error:
             log.warning("a stream of events was cut off: %s", error)
 
-    async def until_quiet(self) -> None:
-        """Return when nothing came for `QUIET_S`."""
+    async def until_quiet(self, quiet_s: float) -> None:
+        """Return when nothing came for this long."""
         n_before = -1
         while n_before != self._n_taken:
             n_before = self._n_taken
-            await asyncio.sleep(QUIET_S)
+            await asyncio.sleep(quiet_s)
 
     async def _pump(self) -> None:
         async for claims in self._inbox:

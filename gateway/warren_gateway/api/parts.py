@@ -13,6 +13,7 @@ from warren_gateway.registry import Registry
 from warren_gateway.remote.sessions import RemoteSessions
 from warren_gateway.runs.recordings import Recordings
 from warren_gateway.runs.service import Runs
+from warren_gateway.timings import StreamTimings
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,5 +29,6 @@ class Parts:
     questions: Questions
     store_probe: Probe
     broker_probe: Probe
+    timings: StreamTimings = field(default_factory=StreamTimings)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the gateway stops: streams of events end at once."""

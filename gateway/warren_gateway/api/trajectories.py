@@ -33,9 +33,6 @@ from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import RunEvent
 from warren_schemas.http import Problem
 
-PING_S = 10.0
-GONE_S = 30.0
-"""What is known to be in the stream, and does not come for this long, is no longer kept."""
 PREFETCH = 4
 
 log = logging.getLogger(__name__)
@@ -86,6 +83,7 @@ class _Feed:
         self._call = call
         self._takes = call.takes
         self._recordings: Recordings = call.parts.recordings
+        self._timings = call.parts.timings.trajectories
         self._inbox = inbox
         self._next = Position.of(call.takes.offset or 0)
         self._end: int | None = None
@@ -146,11 +144,11 @@ class _Feed:
                 quiet_s = 0.0
                 await self._send(claims)
                 continue
-            quiet_s += PING_S
+            quiet_s += self._timings.ping_s
             if self._end is None or self.response.prepared:
                 await self._begin()
                 await self.response.write(b"\n")
-            if quiet_s >= GONE_S and self._end is not None:
+            if quiet_s >= self._timings.gone_s and self._end is not None:
                 raise _Gone(f"the trajectories of {self._call.run} from {self._next} on are gone")
 
     async def _receive(self) -> Sequence[Claim[EpisodeEnded]]:
@@ -159,7 +157,9 @@ class _Feed:
         knowing = asyncio.ensure_future(self._end_is_known.wait())
         waiting = {getting} if self._end_is_known.is_set() else {getting, knowing}
         try:
-            await asyncio.wait(waiting, timeout=PING_S, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                waiting, timeout=self._timings.ping_s, return_when=asyncio.FIRST_COMPLETED
+            )
             return getting.result() if getting.done() else ()
         finally:
             getting.cancel()

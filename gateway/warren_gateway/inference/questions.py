@@ -8,7 +8,7 @@ dropped.
 
 Invariants: every question is answered, fails with `AnswersLost`, or is given up by its asker, and
 then samplers are told to stop; an answer that nobody waits for (a duplicate, or one that came too late)
-is dropped; at most `MAX_WAITING` answers are waited for.
+is dropped; at most `max_waiting` answers are waited for.
 """
 
 import asyncio
@@ -46,9 +46,6 @@ from warren_schemas.transcript import Transcript
 
 ENVIRONMENT = "warren/chat"
 """Stands where other episodes name their environment; nobody hosts it."""
-ANSWER_S = 600.0
-"""How long the samplers have."""
-MAX_WAITING = 4096
 ELSEWHERE_S = 60.0
 """So old does an answer get that goes round among the gateways."""
 _ROUND_S = 0.5
@@ -68,6 +65,17 @@ class TooManyQuestions(Exception):
     """As many answers are waited for as may be."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionLimits:
+    answer_s: float = 600.0
+    """How long the samplers have."""
+    max_waiting: int = 4096
+    """Answers that are waited for at a time."""
+
+
+QUESTION_LIMITS = QuestionLimits()
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     policy: PolicyRef
@@ -79,7 +87,8 @@ class Question:
 
 
 class Questions:
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, limits: QuestionLimits = QUESTION_LIMITS) -> None:
+        self.limits = limits
         self._broker = broker
         self._batch_publisher = BatchPublisher(broker)
         self._name = new_worker_id("gateway")
@@ -120,16 +129,27 @@ class Questions:
         """
         if self._is_stopped:
             raise AnswersLost("the gateway stops")
-        if len(self._waiting) + question.n > MAX_WAITING:
+        if len(self._waiting) + question.n > self.limits.max_waiting:
             raise TooManyQuestions
         loop, ids = asyncio.get_running_loop(), [new_episode_id() for _ in range(question.n)]
         futures: dict[EpisodeId, asyncio.Future[Answer]] = {i: loop.create_future() for i in ids}
         self._waiting |= futures
         try:
-            await self._send([_turn(self._name, question, i) for i in ids])
+            await self._send([self._turn(question, i) for i in ids])
             yield list(futures.values())
         finally:
             self._give_up(futures)
+
+    def _turn(self, question: Question, episode: EpisodeId) -> Generate:
+        deadline_s = time.time() + self.limits.answer_s
+        return Generate(
+            envelope=Envelope(episode=episode, deadline_s=deadline_s),
+            spec=_spec(question),
+            transcript=question.transcript,
+            turn=0,
+            home=self._name,
+            is_plain=question.is_plain,
+        )
 
     async def _send(self, turns: list[Generate]) -> None:
         """A sampler has declared its queue; where that was deleted it is made again."""
@@ -192,8 +212,8 @@ def is_young(answer: Answer, now_s: float) -> bool:
     return abs(now_s - made_ms(answer.envelope.id) / 1000) < ELSEWHERE_S
 
 
-def _turn(asker: str, question: Question, episode: EpisodeId) -> Generate:
-    spec = EpisodeSpec(
+def _spec(question: Question) -> EpisodeSpec:
+    return EpisodeSpec(
         group=new_group_id(),
         member=0,
         purpose=EpisodePurpose.EVALUATE,
@@ -203,12 +223,4 @@ def _turn(asker: str, question: Question, episode: EpisodeId) -> Generate:
         policy=question.policy,
         sampling=question.sampling,
         max_turns=1,
-    )
-    return Generate(
-        envelope=Envelope(episode=episode, deadline_s=time.time() + ANSWER_S),
-        spec=spec,
-        transcript=question.transcript,
-        turn=0,
-        home=asker,
-        is_plain=question.is_plain,
     )

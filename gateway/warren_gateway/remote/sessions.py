@@ -2,7 +2,7 @@
 
 Invariants: a worker is in one session at most (a second conversation ends the first, which may be
 half-open, and begins when that has handed everything back); a revoked key ends its conversations
-within `KEY_S`; the number of sessions is bounded.
+within `key_check_s`; the number of sessions is bounded.
 """
 
 import asyncio
@@ -38,16 +38,24 @@ from warren_gateway.remote.session import (
 from warren_gateway.runs.service import Runs
 from warren_gateway.store.store import StoreUnavailable
 
-HELLO_S = 10.0
-KEY_S = 10.0
-"""How often a key is looked at again."""
-EVICTION_S = 10.0
-MAX_ROOMS = 64
-MAX_ROOMS_OF_OWNER = 32
-
 log = logging.getLogger(__name__)
 
 IsStillGood = Callable[[], Awaitable[bool]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionLimits:
+    max_sessions: int = 64
+    max_sessions_of_owner: int = 32
+    hello_s: float = 10.0
+    """How long a worker may take to say who it is."""
+    key_check_s: float = 10.0
+    """How often a key is looked at again."""
+    eviction_s: float = 10.0
+    """How long the session that a new one replaces may take to end."""
+
+
+SESSION_LIMITS = SessionLimits()
 
 
 class Full(Exception):
@@ -61,7 +69,8 @@ class _Guest:
 
 
 class RemoteSessions:
-    def __init__(self, broker: Broker, runs: Runs) -> None:
+    def __init__(self, broker: Broker, runs: Runs, limits: SessionLimits = SESSION_LIMITS) -> None:
+        self._limits = limits
         self._broker = broker
         self._runs = runs
         self._issued = Issued()
@@ -70,10 +79,11 @@ class RemoteSessions:
 
     def require_place(self, owner: str) -> None:
         """Raises `Full`."""
-        if self._n_inside.total() >= MAX_ROOMS:
-            raise Full(f"this gateway serves {MAX_ROOMS} remote workers, and no more")
-        if self._n_inside[owner] >= MAX_ROOMS_OF_OWNER:
-            raise Full(f"you have {MAX_ROOMS_OF_OWNER} remote workers here, and may have no more")
+        most, most_of_owner = self._limits.max_sessions, self._limits.max_sessions_of_owner
+        if self._n_inside.total() >= most:
+            raise Full(f"this gateway serves {most} remote workers, and no more")
+        if self._n_inside[owner] >= most_of_owner:
+            raise Full(f"you have {most_of_owner} remote workers here, and may have no more")
 
     async def serve(
         self, socket: web.WebSocketResponse, owner: str, is_still_good: IsStillGood
@@ -81,7 +91,7 @@ class RemoteSessions:
         """One conversation, from its hello to its end. Raises `Misconduct`."""
         self._n_inside[owner] += 1
         try:
-            hello = await _hello(socket)
+            hello = await _hello(socket, self._limits.hello_s)
             await self._serve(socket, owner, hello.worker, is_still_good)
         finally:
             self._n_inside[owner] -= 1
@@ -90,7 +100,7 @@ class RemoteSessions:
         self, socket: web.WebSocketResponse, owner: str, worker: str, is_still_good: IsStillGood
     ) -> None:
         guest = await self._take_place((owner, worker), socket)
-        watching = asyncio.create_task(_watch_key(socket, is_still_good), name="watch a key")
+        watching = asyncio.create_task(self._watch_key(socket, is_still_good), name="watch a key")
         log.info("env worker %s of %s is connected", worker, owner)
         try:
             welcome = Welcome(owner=owner, max_calls=MAX_CALLS, max_bytes=MAX_BYTES)
@@ -109,18 +119,29 @@ class RemoteSessions:
         """Turn out whoever is in there under this name, and wait until he has left everything."""
         while (before := self._guests.get(name)) is not None:
             await before.socket.close(code=REPLACED, message=b"this worker has connected anew")
-            async with asyncio.timeout(EVICTION_S):
+            async with asyncio.timeout(self._limits.eviction_s):
                 await before.gone.wait()
         guest = self._guests[name] = _Guest(socket)
         return guest
 
+    async def _watch_key(self, socket: web.WebSocketResponse, is_still_good: IsStillGood) -> None:
+        while True:
+            await asyncio.sleep(self._limits.key_check_s)
+            try:
+                if await is_still_good():
+                    continue
+            except StoreUnavailable:
+                continue  # it was good, and nobody can tell now
+            await socket.close(code=REVOKED, message=b"this API key was revoked")
+            return
 
-async def _hello(socket: web.WebSocketResponse) -> Hello:
+
+async def _hello(socket: web.WebSocketResponse, hello_s: float) -> Hello:
     try:
-        async with asyncio.timeout(HELLO_S):
+        async with asyncio.timeout(hello_s):
             data = await receive(socket)
     except TimeoutError as error:
-        raise Misconduct(OUT_OF_ORDER, f"no hello within {HELLO_S:g} s") from error
+        raise Misconduct(OUT_OF_ORDER, f"no hello within {hello_s:g} s") from error
     if data is None:
         raise ConnectionResetError("it hung up before it said hello")
     frame, _ = read_frame(data)
@@ -132,15 +153,3 @@ async def _hello(socket: web.WebSocketResponse) -> Hello:
             f"this gateway speaks protocol {PROTOCOL}, the worker {frame.protocol}; use the same version",
         )
     return frame
-
-
-async def _watch_key(socket: web.WebSocketResponse, is_still_good: IsStillGood) -> None:
-    while True:
-        await asyncio.sleep(KEY_S)
-        try:
-            if await is_still_good():
-                continue
-        except StoreUnavailable:
-            continue  # it was good, and nobody can tell now
-        await socket.close(code=REVOKED, message=b"this API key was revoked")
-        return

@@ -21,7 +21,6 @@ from warren_gateway.api.openai.streaming import AnswerStream
 from warren_gateway.api.route import Call, Nothing, reply
 from warren_gateway.inference.answers import ChatTelling, Telling, TextTelling
 from warren_gateway.inference.questions import (
-    ANSWER_S,
     Answers,
     AnswersLost,
     Question,
@@ -69,7 +68,7 @@ async def complete_text(call: Call[CompletionRequest]) -> web.StreamResponse:
 async def generate_tokens(call: Call[GenerateRequest]) -> web.StreamResponse:
     question = tokens_question(call.takes, await _policy(call))
     async with _asked(call, question) as answers:
-        return reply(told_tokens(call.takes, await _all(answers)))
+        return reply(told_tokens(call.takes, await _all(call, answers)))
 
 
 async def _policy(call: Asking) -> PolicyRef:
@@ -88,7 +87,7 @@ async def _complete(call: Completing, question: Question, telling: Telling) -> w
     async with _asked(call, question) as answers:
         if call.takes.stream:
             return await _streamed(call, answers, telling)
-        return reply(telling.whole(await _all(answers)))
+        return reply(telling.whole(await _all(call, answers)))
 
 
 @asynccontextmanager
@@ -103,10 +102,10 @@ async def _asked(call: Asking, question: Question) -> AsyncGenerator[Answers]:
         raise stopping() from error
 
 
-async def _all(answers: Answers) -> list[Step]:
+async def _all(call: Asking, answers: Answers) -> list[Step]:
     """Raises `Refusal` for the first that is a failure."""
     try:
-        async with asyncio.timeout(ANSWER_S):
+        async with asyncio.timeout(call.parts.questions.limits.answer_s):
             return [unwrapped(await answer) for answer in answers]
     except TimeoutError as error:
         raise too_late() from error
@@ -115,4 +114,5 @@ async def _all(answers: Answers) -> list[Step]:
 async def _streamed(call: Completing, answers: Answers, telling: Telling) -> web.StreamResponse:
     options = call.takes.stream_options
     has_usage = options is not None and options.include_usage
-    return await AnswerStream(call.request, telling, has_usage=has_usage).run(answers)
+    stream = AnswerStream(call.request, telling, call.parts.timings.answers, has_usage=has_usage)
+    return await stream.run(answers, answer_s=call.parts.questions.limits.answer_s)

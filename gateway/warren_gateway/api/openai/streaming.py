@@ -2,9 +2,9 @@
 
 Invariants
 - Nothing is sent before there is something to send, so a request that fails at once has its status;
-  after `PING_S` without an answer the stream begins with a comment, so that nobody cuts it off.
+  after `ping_s` without an answer the stream begins with a comment, so that nobody cuts it off.
 - A stream ends with `[DONE]`, or with an event that says what went wrong.
-- A caller that takes nothing for `SEND_S` is let go.
+- A caller that takes nothing for `send_s` is let go.
 """
 
 import asyncio
@@ -19,11 +19,9 @@ from warren_gateway.api.openai.errors import as_openai
 from warren_gateway.api.openai.refusals import stopping, too_late, unwrapped
 from warren_gateway.api.problems import Refusal
 from warren_gateway.inference.answers import Telling
-from warren_gateway.inference.questions import ANSWER_S, Answers, AnswersLost
+from warren_gateway.inference.questions import Answers, AnswersLost
+from warren_gateway.timings import AnswerTimings
 from warren_schemas.episode import Step
-
-PING_S = 10.0
-SEND_S = 30.0
 
 log = logging.getLogger(__name__)
 
@@ -31,17 +29,20 @@ log = logging.getLogger(__name__)
 class AnswerStream:
     """From the samplers to one caller."""
 
-    def __init__(self, request: web.Request, telling: Telling, *, has_usage: bool) -> None:
+    def __init__(
+        self, request: web.Request, telling: Telling, timings: AnswerTimings, *, has_usage: bool
+    ) -> None:
         headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
         self._response = web.StreamResponse(headers=headers)
         self._request = request
         self._telling = telling
+        self._timings = timings
         self._has_usage = has_usage
 
-    async def run(self, answers: Answers) -> web.StreamResponse:
-        """Raises `Refusal` while nothing was sent yet."""
+    async def run(self, answers: Answers, *, answer_s: float) -> web.StreamResponse:
+        """Wait so long for the last answer. Raises `Refusal` while nothing was sent yet."""
         try:
-            await self._tell(answers)
+            await self._tell(answers, answer_s)
             await self._response.write_eof()
         except ConnectionResetError as error:
             log.debug("a stream of answers ended early: %s", error)
@@ -49,9 +50,9 @@ class AnswerStream:
                 self._request.transport.abort()
         return self._response
 
-    async def _tell(self, answers: Answers) -> None:
+    async def _tell(self, answers: Answers, answer_s: float) -> None:
         try:
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(answer_s):
                 steps = await self._tell_each(answers)
         except Refusal as refusal:
             await self._fail(refusal)
@@ -69,7 +70,7 @@ class AnswerStream:
         pending = set(answers)
         while pending:
             done, pending = await asyncio.wait(
-                pending, timeout=PING_S, return_when=asyncio.FIRST_COMPLETED
+                pending, timeout=self._timings.ping_s, return_when=asyncio.FIRST_COMPLETED
             )
             if not done:
                 await self._write(b": waiting\n\n")
@@ -89,14 +90,13 @@ class AnswerStream:
 
     async def _write(self, data: bytes) -> None:
         if not self._response.prepared:
-            await _soon(self._response.prepare(self._request))
-        await _soon(self._response.write(data))
+            await self._soon(self._response.prepare(self._request))
+        await self._soon(self._response.write(data))
 
-
-async def _soon(sending: Coroutine[Any, Any, object]) -> None:
-    """Raises `ConnectionResetError` when the caller doesn't take it."""
-    try:
-        async with asyncio.timeout(SEND_S):
-            await sending
-    except TimeoutError as error:
-        raise ConnectionResetError("the caller takes nothing") from error
+    async def _soon(self, sending: Coroutine[Any, Any, object]) -> None:
+        """Raises `ConnectionResetError` when the caller doesn't take it."""
+        try:
+            async with asyncio.timeout(self._timings.send_s):
+                await sending
+        except TimeoutError as error:
+            raise ConnectionResetError("the caller takes nothing") from error

@@ -4,11 +4,12 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import aiohttp
 import pytest
 from tests.support.brokers import PATIENCE_S, assert_quiet, take
-from tests.support.gateway import Gateway
+from tests.support.gateway import Gateway, open_gateway
 from tests.support.interacting import spec, start, start_all
 
 from warren_broker.batch_publisher import BatchPublisher
@@ -35,8 +36,9 @@ from warren_broker.remote.frames import (
 )
 from warren_broker.topology import RUNS, generate, home, interact, trajectories
 from warren_gateway.auth import Key
-from warren_gateway.remote import sessions
 from warren_gateway.remote.session import MAX_CONSUMERS
+from warren_gateway.remote.sessions import SessionLimits
+from warren_gateway.store.store import Store
 from warren_schemas.http import Problem
 
 
@@ -171,10 +173,13 @@ async def test_an_oversized_frame_is_sent_away(gateway: Gateway) -> None:
 
 
 async def test_silence_instead_of_a_hello_is_sent_away(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+    store: Store, broker: Broker, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(sessions, "HELLO_S", 0.1)
-    async with dialled(gateway) as socket:
+    limits = SessionLimits(hello_s=0.1)
+    async with (
+        open_gateway(store, broker, tmp_path, sessions=limits) as gateway,
+        dialled(gateway) as socket,
+    ):
         assert (await sent_away(socket))[0] == OUT_OF_ORDER
 
 
@@ -188,9 +193,13 @@ async def test_nobody_opens_consumers_without_end(gateway: Gateway) -> None:
     assert await is_alive(gateway)
 
 
-async def test_a_full_gateway_says_so(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "MAX_ROOMS_OF_OWNER", 1)
-    async with remote(gateway), dialled_by_bob(gateway):
+async def test_a_full_gateway_says_so(store: Store, broker: Broker, tmp_path: Path) -> None:
+    limits = SessionLimits(max_sessions_of_owner=1)
+    async with (
+        open_gateway(store, broker, tmp_path, sessions=limits) as gateway,
+        remote(gateway),
+        dialled_by_bob(gateway),
+    ):
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             async with dialled(gateway):
                 pass
@@ -212,17 +221,18 @@ async def test_who_connects_anew_turns_his_old_conversation_out(gateway: Gateway
 
 
 async def test_a_revoked_key_ends_the_conversation_for_good(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+    store: Store, broker: Broker, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(sessions, "KEY_S", 0.05)
-    key = await key_of(gateway, "ann")
-    async with open_remote(gateway.url, api_key=str(key), worker="env_1") as broker:
-        async with broker.consume(interact("letters", "ann"), prefetch=1) as consumer:
-            await gateway.parts.keys.revoke(key.id)
+    limits = SessionLimits(key_check_s=0.05)
+    async with open_gateway(store, broker, tmp_path, sessions=limits) as gateway:
+        key = await key_of(gateway, "ann")
+        async with open_remote(gateway.url, api_key=str(key), worker="env_1") as worker:
+            async with worker.consume(interact("letters", "ann"), prefetch=1) as consumer:
+                await gateway.parts.keys.revoke(key.id)
+                with pytest.raises(NotAllowed):
+                    await take(consumer)
             with pytest.raises(NotAllowed):
-                await take(consumer)
-        with pytest.raises(NotAllowed):
-            await broker.declare(RUNS)
+                await worker.declare(RUNS)
 
 
 async def test_an_address_of_others_is_refused_and_the_conversation_goes_on(

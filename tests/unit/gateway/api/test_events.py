@@ -3,9 +3,8 @@
 import asyncio
 import socket
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -15,20 +14,26 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, update
 from sqlmodel import Session, col
 from tests.support.gateway import Gateway, ended, event, open_gateway, publish_events, step
+from tests.support.observed_broker import ObservedBroker
+from tests.support.patience import PATIENCE_S
 
 from warren.connection.sse import ServerEvent, SseParser
-from warren_broker.inbox import Inbox, follow
 from warren_broker.port import Broker
 from warren_broker.topology import run_events
-from warren_gateway.api import events as events_module
 from warren_gateway.position import Position
 from warren_gateway.store.outbox import post
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import OutboxRow, Run
+from warren_gateway.timings import EventTimings, StreamTimings
 from warren_schemas.events import RunEvent, RunState, StateChanged, WarningRaised
 from warren_schemas.http import Problem
 
 QUEUED = StateChanged(state=RunState.QUEUED)
+
+
+def timings(**seconds: float) -> StreamTimings:
+    """Of a gateway whose streams of events have these."""
+    return StreamTimings(events=EventTimings(**seconds))
 
 
 async def test_a_run_is_told_from_its_first_event_to_its_last(gateway: Gateway) -> None:
@@ -87,27 +92,43 @@ async def test_an_id_that_is_none_is_422(gateway: Gateway, text: str) -> None:
 
 
 async def test_a_run_whose_events_are_no_longer_kept_ends_soon(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+    store: Store, broker: Broker, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(events_module, "QUIET_S", 0.05)
-    run = await gateway.submit()
-
     def end(session: Session) -> None:
-        session.exec(update(Run).where(col(Run.id) == run).values(state=RunState.FAILED))
+        session.exec(update(Run).values(state=RunState.FAILED))
         session.exec(delete(OutboxRow))
 
-    await gateway.store.transact(end)
-    async with asyncio.timeout(60):
-        assert await _all(gateway, run) == []
+    soon = timings(quiet_s=0.05)
+    async with open_gateway(store, broker, tmp_path, timings=soon) as gateway:
+        run = await gateway.submit()
+        await store.transact(end)
+        async with asyncio.timeout(PATIENCE_S):
+            assert await _all(gateway, run) == []
 
 
+@pytest.mark.parametrize("quiet_s", [0.0, PATIENCE_S])
 async def test_a_run_that_is_over_is_told_to_its_end_while_that_waits_in_the_outbox(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+    store: Store, broker: Broker, tmp_path: Path, quiet_s: float
 ) -> None:
-    """As when the gateway that ended it died before sending, until another one does."""
-    monkeypatch.setattr(events_module, "QUIET_S", 0.0)
-    monkeypatch.setattr(events_module, "LOOK_S", 0.01)
-    monkeypatch.setattr(events_module, "PING_S", 0.01)
+    """As when the gateway that ended it died before sending, until another one does.
+
+    While its events wait, no silence ends the stream, however short; once they are sent, they need
+    a silence that leaves them time to come.
+    """
+    waiting = timings(quiet_s=quiet_s, look_s=0.01, ping_s=0.01)
+    async with open_gateway(store, broker, tmp_path, timings=waiting) as gateway:
+        run = await _ended_unsent(gateway)
+        async with gateway.ann.get(f"/v1/runs/{run}/events") as response:
+            for _ in range(50):
+                assert (await response.content.readline()).strip() in (b"", b": ping")
+            if quiet_s:
+                assert await _relayed(gateway, response) == [
+                    "event: state_changed", "event: step_completed", "event: state_changed",
+                ]  # fmt: skip
+
+
+async def _ended_unsent(gateway: Gateway) -> str:
+    """A run that is over, with all its events in the outbox."""
     run = await gateway.submit()
 
     def end(session: Session) -> None:
@@ -115,52 +136,53 @@ async def test_a_run_that_is_over_is_told_to_its_end_while_that_waits_in_the_out
         post(session, run_events(run), event(run, step(1)), event(run, ended()))
 
     await gateway.store.transact(end)
-    async with gateway.ann.get(f"/v1/runs/{run}/events") as response:
-        for _ in range(50):
-            assert (await response.content.readline()).strip() in (b"", b": ping")
-        relaying = asyncio.create_task(gateway.relay.run())
-        monkeypatch.setattr(events_module, "QUIET_S", 60.0)
-        async with asyncio.timeout(60):
-            text = (await response.content.read()).decode()
-        relaying.cancel()
-        await asyncio.wait({relaying})
-    names = [line for line in text.splitlines() if line.startswith("event:")]
-    assert names == ["event: state_changed", "event: step_completed", "event: state_changed"]
+    return run
+
+
+async def _relayed(gateway: Gateway, response: aiohttp.ClientResponse) -> list[str]:
+    """The names of the events that come once somebody sends what is in the outbox."""
+    relaying = asyncio.create_task(gateway.relay.run())
+    async with asyncio.timeout(PATIENCE_S):
+        text = (await response.content.read()).decode()
+    relaying.cancel()
+    await asyncio.wait({relaying})
+    return [line for line in text.splitlines() if line.startswith("event:")]
 
 
 async def test_a_silent_run_is_kept_alive_by_pings(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+    store: Store, broker: Broker, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(events_module, "PING_S", 0.01)
-    run = await gateway.submit()
-    async with gateway.ann.get(f"/v1/runs/{run}/events") as response:
-        assert (await response.content.readline()).startswith(b":")
+    often = timings(ping_s=0.01)
+    async with open_gateway(store, broker, tmp_path, timings=often) as gateway:
+        run = await gateway.submit()
+        async with gateway.ann.get(f"/v1/runs/{run}/events") as response:
+            assert (await response.content.readline()).startswith(b":")
 
 
 async def test_a_client_that_goes_away_is_let_go(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+    store: Store, broker: Broker, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(events_module, "PING_S", 0.01)
-    closed = _watch_streams(monkeypatch)
-    run = await gateway.submit()
-    async with gateway.ann.get(f"/v1/runs/{run}/events") as response:
-        assert response.status == 200
-        response.close()
-    async with asyncio.timeout(60):
-        await closed.wait()
+    often, observed = timings(ping_s=0.01), ObservedBroker(broker)
+    async with open_gateway(store, observed, tmp_path, timings=often) as gateway:
+        run = await gateway.submit()
+        async with gateway.ann.get(f"/v1/runs/{run}/events") as response:
+            assert response.status == 200
+            response.close()
+        async with asyncio.timeout(PATIENCE_S):
+            await observed.has_left.wait()
 
 
 async def test_a_client_that_takes_nothing_costs_little_and_is_let_go(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+    store: Store, broker: Broker, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(events_module, "SEND_S", 0.2)
-    closed = _watch_streams(monkeypatch)
-    run = await gateway.submit()
-    for _ in range(20):
-        await gateway.tell(run, *[WarningRaised(message="x" * 10_000)] * 64)
-    with _deaf_client(gateway, run):
-        async with asyncio.timeout(60):
-            await closed.wait()
+    impatient, observed = timings(send_s=0.2), ObservedBroker(broker)
+    async with open_gateway(store, observed, tmp_path, timings=impatient) as gateway:
+        run = await gateway.submit()
+        for _ in range(20):
+            await gateway.tell(run, *[WarningRaised(message="x" * 10_000)] * 64)
+        with _deaf_client(gateway, run):
+            async with asyncio.timeout(PATIENCE_S):
+                await observed.has_left.wait()
 
 
 async def test_stopping_ends_streams_at_once(store: Store, broker: Broker, tmp_path: Path) -> None:
@@ -199,22 +221,6 @@ async def _events(
 async def _all(gateway: Gateway, run: str, after: str | None = None) -> list[ServerEvent]:
     async with asyncio.timeout(60):
         return [event async for event in _events(gateway, run, after)]
-
-
-def _watch_streams(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
-    """Set when a reader of a run's events has let go of its stream."""
-    closed = asyncio.Event()
-
-    @asynccontextmanager
-    async def watched(*arguments: Any, **named: Any) -> AsyncGenerator[Inbox[RunEvent]]:
-        try:
-            async with follow(*arguments, **named) as inbox:
-                yield inbox
-        finally:
-            closed.set()
-
-    monkeypatch.setattr(events_module, "follow", watched)
-    return closed
 
 
 def _deaf_client(gateway: Gateway, run: str) -> socket.socket:

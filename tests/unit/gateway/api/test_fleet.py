@@ -1,15 +1,16 @@
 """Workers, queues and health over HTTP."""
 
 import asyncio
+from pathlib import Path
 
-import pytest
-from sqlalchemy.exc import OperationalError
 from sqlmodel import Session, select
-from tests.support.gateway import Gateway, heartbeat
+from tests.support.gateway import Gateway, heartbeat, open_gateway
+from tests.support.lost_store import lost_store
 
 from warren_broker.port import Broker
 from warren_broker.topology import DEAD, generate, interact, results, train
-from warren_gateway import probe
+from warren_gateway.probe import Probe
+from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Model
 from warren_schemas.control import WorkerRole
 from warren_schemas.http import Health, QueueList, WorkerList
@@ -68,33 +69,27 @@ async def test_without_the_broker_the_gateway_is_degraded(gateway: Gateway, brok
     assert (status, health.status, health.broker) == (200, "degraded", "unavailable")
 
 
-async def test_without_the_store_the_gateway_is_unavailable(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def away(_work: object) -> None:
-        raise OperationalError("select 1", {}, ConnectionError("gone"))
-
-    monkeypatch.setattr(gateway.store, "_transact", away)
-    status, health = await _health(gateway)
+async def test_without_the_store_the_gateway_is_unavailable(gateway: Gateway) -> None:
+    with lost_store():
+        status, health = await _health(gateway)
     assert (status, health.status, health.store) == (503, "unavailable", "unavailable")
 
 
 async def test_a_store_that_hangs_does_not_hang_the_health(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+    store: Store, broker: Broker, tmp_path: Path
 ) -> None:
     hanging = asyncio.Event()
 
     async def hang() -> bool:
         return await hanging.wait()
 
-    monkeypatch.setattr(probe, "ANSWER_S", 0.01)
-    monkeypatch.setattr(gateway.parts.store_probe, "_ask", hang)
-    for _ in range(2):
-        status, health = await _health(gateway)
-        assert (status, health.store) == (503, "unavailable")
-    hanging.set()
-    monkeypatch.setattr(probe, "ANSWER_S", 10.0)
-    assert (await _health(gateway))[0] == 200
+    probe = Probe(hang, answer_s=0.01)
+    async with open_gateway(store, broker, tmp_path, store_probe=probe) as gateway:
+        for _ in range(2):
+            status, health = await _health(gateway)
+            assert (status, health.store) == (503, "unavailable")
+        hanging.set()
+        assert (await _health(gateway))[0] == 200
 
 
 def _lease(session: Session) -> str:

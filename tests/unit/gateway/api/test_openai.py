@@ -1,15 +1,20 @@
 """The OpenAI-compatible routes, with a sampler that answers by rote; the real one: tests/system."""
 
+import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import aiohttp
-import pytest
-from tests.support.gateway import Gateway
+from tests.support.gateway import Gateway, open_gateway
 from tests.support.openai_asking import CHAT, TEXT, chat, said, text
-from tests.support.rote_sampler import BASE, asking, ignored
+from tests.support.rote_sampler import BASE, answering, asking, ignored
 
-from warren_gateway.api.openai import streaming
+from warren_broker.port import Broker
+from warren_gateway.inference.questions import QuestionLimits, Questions
+from warren_gateway.store.store import Store
+from warren_gateway.timings import AnswerTimings, StreamTimings
+from warren_schemas.episode import Generate
 from warren_schemas.openai import OpenAIError
 
 __all__ = ["asking", "ignored"]
@@ -68,11 +73,15 @@ async def test_a_stream_brings_each_answer_and_ends(asking: Gateway) -> None:
 
 
 async def test_a_stream_that_waits_says_so_and_tells_what_went_wrong(
-    asking: Gateway, monkeypatch: pytest.MonkeyPatch
+    store: Store, broker: Broker, tmp_path: Path, ignored: asyncio.Queue[Generate]
 ) -> None:
-    monkeypatch.setattr(streaming, "PING_S", 0.01)
-    monkeypatch.setattr(streaming, "ANSWER_S", 0.5)
-    lines = await streamed(asking.ann, "/v1/chat/completions", CHAT | said("never"))
+    questions = Questions(broker, QuestionLimits(answer_s=0.5))
+    often = StreamTimings(answers=AnswerTimings(ping_s=0.01))
+    async with (
+        open_gateway(store, broker, tmp_path, questions=questions, timings=often) as gateway,
+        answering(gateway, ignored),
+    ):
+        lines = await streamed(gateway.ann, "/v1/chat/completions", CHAT | said("never"))
     assert lines[0] == ": waiting"
     told = OpenAIError.model_validate_json(lines[-1].removeprefix("data: "))
     assert told.error.code == "deadline"

@@ -1,20 +1,28 @@
 """Those who ask and don't stay, and answers that take other ways."""
 
 import asyncio
-from typing import Any
+from pathlib import Path
 
 import pytest
+from tests.support.brokers import eventually
 from tests.support.episodes import first_turn, policy
-from tests.support.gateway import Gateway, heartbeat
+from tests.support.gateway import Gateway, heartbeat, open_gateway
 from tests.support.openai_asking import chat, said
+from tests.support.patience import PATIENCE_S
 from tests.support.rote_sampler import asking, ignored, step
 
 from warren_broker.batch_publisher import BatchPublisher
 from warren_broker.inbox import listen, receive
-from warren_broker.topology import CANCELLATIONS, Address, generate, home, interact
+from warren_broker.port import Broker
+from warren_broker.topology import CANCELLATIONS, generate, home, interact
 from warren_gateway.inference.questions import ELSEWHERE_S, ENVIRONMENT, Questions, is_young
+from warren_gateway.runs.service import Runs
+from warren_gateway.store.outbox import Relay
+from warren_gateway.store.store import Store
 from warren_schemas.control import EpisodeCancelled, WorkerRole
 from warren_schemas.episode import Generate
+from warren_schemas.events import RunState
+from warren_schemas.http import RunView
 from warren_schemas.ids import made_ms
 
 __all__ = ["asking", "ignored"]
@@ -39,27 +47,29 @@ async def test_a_caller_that_leaves_lets_the_samplers_stop(
     assert (await chat(asking.ann))[0] == 200
 
 
-async def test_what_was_begun_by_a_caller_who_left_is_finished(gateway: Gateway) -> None:
+async def test_what_was_begun_by_a_caller_who_left_is_finished(
+    store: Store, broker: Broker, tmp_path: Path
+) -> None:
     """Only where the route says so does a request end with its caller."""
     begun, go_on, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
-    newest = gateway.parts.runs.newest
 
-    async def slowly(*arguments: Any) -> Any:
-        begun.set()
-        await go_on.wait()
-        done.set()
-        return await newest(*arguments)
+    class SlowRuns(Runs):
+        async def newest(self, owner: str, state: RunState | None, limit: int) -> list[RunView]:
+            begun.set()
+            await go_on.wait()
+            done.set()
+            return await super().newest(owner, state, limit)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gateway.parts.runs, "newest", slowly)
+    runs = SlowRuns(store, broker, Relay(store, broker), runs_dir=tmp_path, followers=())
+    async with open_gateway(store, broker, tmp_path, runs=runs) as gateway:
         leaving = asyncio.create_task(gateway.ann.get("/v1/runs"))
-        await asyncio.wait_for(begun.wait(), 60)
+        await asyncio.wait_for(begun.wait(), PATIENCE_S)
         leaving.cancel()
         await asyncio.wait([leaving])
         async with gateway.bob.get("/v1/workers") as response:  # the loss was noticed by now
             assert response.status == 200
         go_on.set()
-        await asyncio.wait_for(done.wait(), 60)
+        await asyncio.wait_for(done.wait(), PATIENCE_S)
 
 
 async def test_an_answer_that_took_the_shared_queue_is_taken_and_its_twin_dropped(
@@ -122,19 +132,17 @@ async def test_a_gateway_that_stops_answers_those_who_wait(
 
 
 async def test_a_question_waits_in_a_queue_that_had_to_be_made(
-    asking: Gateway, monkeypatch: pytest.MonkeyPatch
+    asking: Gateway,
 ) -> None:
-    base, made, declare = "new/base", asyncio.Event(), asking.broker.declare
+    base = "new/base"
 
-    async def noted(*addresses: Address) -> None:
-        await declare(*addresses)
-        made.set()
+    async def is_made() -> bool:
+        return await asking.broker.depth(generate(base)) is not None
 
-    monkeypatch.setattr(asking.broker, "declare", noted)
     asking.parts.registry.hear(heartbeat("sampler_2", WorkerRole.SAMPLER, base))
     waiting = asyncio.create_task(chat(asking.ann, model=base))
-    async with asyncio.timeout(60):
-        await made.wait()
+    async with asyncio.timeout(PATIENCE_S):
+        await eventually(is_made)
         async with receive(asking.broker, generate(base), Generate, prefetch=1) as inbox:
             (claim,) = await anext(inbox)
             address = home(claim.item.home, ENVIRONMENT)

@@ -1,14 +1,19 @@
 """What the OpenAI-compatible routes refuse, and how they say so."""
 
+import asyncio
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.gateway import Gateway
+from tests.support.gateway import Gateway, open_gateway
 from tests.support.openai_asking import chat, said
-from tests.support.rote_sampler import asking, ignored
+from tests.support.rote_sampler import answering, asking, ignored
 
-from warren_gateway.inference import questions
+from warren_broker.port import Broker
+from warren_gateway.inference.questions import QuestionLimits, Questions
+from warren_gateway.store.store import Store
+from warren_schemas.episode import Generate
 from warren_schemas.openai import OpenAIError
 
 __all__ = ["asking", "ignored"]
@@ -81,9 +86,13 @@ async def test_nobody_without_a_key_is_answered(gateway: Gateway) -> None:
 
 
 async def test_more_than_can_wait_is_refused(
-    asking: Gateway, monkeypatch: pytest.MonkeyPatch
+    store: Store, broker: Broker, tmp_path: Path, ignored: asyncio.Queue[Generate]
 ) -> None:
-    monkeypatch.setattr(questions, "MAX_WAITING", 3)
-    status, body = await chat(asking.ann, n=4)
-    assert (status, body["error"]["code"]) == (429, "rate_limit_exceeded")
-    assert (await chat(asking.ann, n=3))[0] == 200
+    questions = Questions(broker, QuestionLimits(max_waiting=3))
+    async with (
+        open_gateway(store, broker, tmp_path, questions=questions) as gateway,
+        answering(gateway, ignored),
+    ):
+        status, body = await chat(gateway.ann, n=4)
+        assert (status, body["error"]["code"]) == (429, "rate_limit_exceeded")
+        assert (await chat(gateway.ann, n=3))[0] == 200

@@ -1,21 +1,28 @@
 """Keys and errors, over every route of the table."""
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
-from sqlalchemy.exc import OperationalError
-from sqlmodel import Session
-from tests.support.gateway import Gateway
+from sqlmodel import select
+from tests.support.factories import make_episode_ended
+from tests.support.gateway import Gateway, open_gateway
+from tests.support.lost_store import lost_store
 
 from warren_broker.port import Broker
 from warren_broker.remote.frames import PATH
+from warren_broker.topology import generate
 from warren_gateway.api.openai.errors import speaks_openai
 from warren_gateway.api.table import ROUTES, AnyRoute
 from warren_gateway.auth import Key
-from warren_gateway.store.store import StoreUnavailable
-from warren_schemas.http import Problem
+from warren_gateway.runs.service import Runs
+from warren_gateway.store.outbox import Relay
+from warren_gateway.store.store import Store, StoreUnavailable
+from warren_gateway.store.tables import Run
+from warren_schemas.codec.wire import encode
+from warren_schemas.http import Problem, RunView
 from warren_schemas.openai import OpenAIError, OpenAIProblem
 
 LOCKED = [route for route in ROUTES if route.scope == "user"]
@@ -75,11 +82,11 @@ async def test_an_unknown_route_is_404_and_a_wrong_method_405(gateway: Gateway) 
     "route", [route for route in LOCKED if route.path not in ("/v1/workers", PATH)], ids=_name
 )
 async def test_a_store_that_is_away_is_503_with_a_time_to_come_back(
-    gateway: Gateway, route: AnyRoute, monkeypatch: pytest.MonkeyPatch
+    gateway: Gateway, route: AnyRoute
 ) -> None:
     async with gateway.ann.get("/v1/runs") as response:
         assert response.status == 200  # the key is known from here on
-    _break(gateway, monkeypatch)
+    await _give_up(gateway.broker)  # whose letter it is stands in the store
     body = {"config": {"model": {"base": "m"}, "environments": [{"name": "e"}]}}
     body |= {"idempotency_key": "12345678"}
     bodies = {
@@ -90,18 +97,17 @@ async def test_a_store_that_is_away_is_503_with_a_time_to_come_back(
         "/inference/v1/generate": {"model": "m", "token_ids": [2]},
     }
     fields: dict[str, Any] = {"json": bodies.get(route.path)} if route.method == "POST" else {}
-    status, (answer, headers) = await _ask(gateway.ann, route, **fields)
+    with lost_store():
+        status, (answer, headers) = await _ask(gateway.ann, route, **fields)
     assert status == 503
     assert _told(route, answer).code == "store_unavailable"
     assert int(headers["Retry-After"]) > 0
 
 
-async def test_a_key_can_not_be_checked_without_the_store(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _break(gateway, monkeypatch)
-    async with gateway.ann.get("/v1/runs") as response:
-        assert response.status == 503
+async def test_a_key_can_not_be_checked_without_the_store(gateway: Gateway) -> None:
+    with lost_store():
+        async with gateway.ann.get("/v1/runs") as response:
+            assert response.status == 503
 
 
 async def test_a_broker_that_is_closed_is_503(gateway: Gateway, broker: Broker) -> None:
@@ -111,15 +117,20 @@ async def test_a_broker_that_is_closed_is_503(gateway: Gateway, broker: Broker) 
         assert Problem.model_validate_json(await response.read()).code == "broker_unavailable"
 
 
-async def test_a_mistake_of_ours_is_logged_with_an_id_and_not_shown(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def fail(_owner: str, _run: str) -> None:
+class MistakenRuns(Runs):
+    async def show(self, owner: str, run: str) -> RunView:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr(gateway.parts.runs, "show", fail)
+
+async def test_a_mistake_of_ours_is_logged_with_an_id_and_not_shown(
+    store: Store, broker: Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    runs = MistakenRuns(store, broker, Relay(store, broker), runs_dir=tmp_path, followers=())
     with caplog.at_level(logging.ERROR):
-        async with gateway.ann.get("/v1/runs/run_0") as response:
+        async with (
+            open_gateway(store, broker, tmp_path, runs=runs) as gateway,
+            gateway.ann.get("/v1/runs/run_0") as response,
+        ):
             assert response.status == 500
             text = await response.text()
     problem = Problem.model_validate_json(text)
@@ -130,6 +141,11 @@ async def test_a_mistake_of_ours_is_logged_with_an_id_and_not_shown(
     assert "secret detail" not in text
 
 
+async def _give_up(broker: Broker) -> None:
+    body = encode([make_episode_ended()])
+    await broker.dead_letter(body, origin=generate("m"), reason="refused", message_id="msg_1")
+
+
 def _told(route: AnyRoute, body: Any) -> Problem | OpenAIProblem:
     """The error, in the shape of the route."""
     if speaks_openai(route.path):
@@ -137,21 +153,6 @@ def _told(route: AnyRoute, body: Any) -> Problem | OpenAIProblem:
     return Problem.model_validate(body)
 
 
-def _break(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the database fail the way a lost connection does."""
-
-    def away(_work: object) -> None:
-        raise OperationalError("select 1", {}, ConnectionError("server closed the connection"))
-
-    monkeypatch.setattr(gateway.store, "_transact", away)
-
-
-async def test_breaking_the_store_is_what_a_lost_database_looks_like(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _break(gateway, monkeypatch)
-
-    def nothing(_session: Session) -> None: ...
-
-    with pytest.raises(StoreUnavailable):
-        await gateway.store.transact(nothing)
+async def test_losing_the_store_is_what_a_lost_database_looks_like(store: Store) -> None:
+    with lost_store(), pytest.raises(StoreUnavailable):
+        await store.transact(lambda session: session.exec(select(Run)).all())

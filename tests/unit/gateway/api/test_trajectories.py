@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -12,16 +12,18 @@ import pytest_asyncio
 from sqlalchemy import update
 from sqlmodel import Session, col
 from tests.support.factories import make_envelope, make_episode_ended, make_spec
-from tests.support.gateway import Gateway, ended
+from tests.support.gateway import Gateway, ended, open_gateway
 
 import warren
 from warren.cli.commands import replay as commands
 from warren.cli.display.trajectory import look
 from warren.cli.options import Gateway as GatewayOption
 from warren.export import export
+from warren_broker.port import Broker
 from warren_broker.topology import trajectories
-from warren_gateway.api import trajectories as trajectories_module
+from warren_gateway.store.store import Store
 from warren_gateway.store.tables import GroupRow, Run
+from warren_gateway.timings import StreamTimings, TrajectoryTimings
 from warren_schemas.codec.wire import MAX_ITEMS, encode
 from warren_schemas.episode import Completed, EpisodeEnded
 from warren_schemas.exports.files import ParquetFile
@@ -30,10 +32,16 @@ from warren_schemas.ids import EpisodeId, GroupId, RunId, new_message_id
 GROUP = GroupId("group_1")
 
 
-@pytest_asyncio.fixture
-async def client(gateway: Gateway) -> AsyncGenerator[warren.Client]:
+@asynccontextmanager
+async def connected(gateway: Gateway) -> AsyncGenerator[warren.Client]:
     key = gateway.ann.headers["Authorization"].removeprefix("Bearer ")
     async with warren.connect(gateway.url, key, retry_s=2.0) as client:
+        yield client
+
+
+@pytest_asyncio.fixture
+async def client(gateway: Gateway) -> AsyncGenerator[warren.Client]:
+    async with connected(gateway) as client:
         yield client
 
 
@@ -146,15 +154,16 @@ async def test_what_became_of_each_is_told(gateway: Gateway, client: warren.Clie
 
 
 async def test_trajectories_that_are_gone_are_no_empty_answer(
-    gateway: Gateway, client: warren.Client, monkeypatch: pytest.MonkeyPatch
+    store: Store, broker: Broker, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(trajectories_module, "PING_S", 0.05)
-    monkeypatch.setattr(trajectories_module, "GONE_S", 0.1)
-    run = await gateway.submit()
-    await has_read(gateway, run, 7, "completed")
-    handle = await client.run(run)
-    with pytest.raises(warren.GatewayError, match="are gone") as refused:
-        _ = [view async for view in handle.trajectories()]
+    soon = StreamTimings(trajectories=TrajectoryTimings(ping_s=0.05, gone_s=0.1))
+    async with open_gateway(store, broker, tmp_path, timings=soon) as gateway:
+        run = await gateway.submit()
+        await has_read(gateway, run, 7, "completed")
+        async with connected(gateway) as client:
+            handle = await client.run(run)
+            with pytest.raises(warren.GatewayError, match="are gone") as refused:
+                _ = [view async for view in handle.trajectories()]
     assert refused.value.status == 410
 
 
