@@ -144,7 +144,8 @@ class TrajectoryView(Frozen):
     offset: NonNegativeInt
     """Its place in the recording; the next one's is higher."""
     fate: str | None = None
-    """`trained`, `evaluated`, `stale`, `failed` or `abandoned`; null where it is not decided."""
+    """`trained`, `evaluated`, `stale`, `failed` or `abandoned`; `superseded` where another ending of the
+    episode counted, or it came too late to; null where it is not decided."""
     step: NonNegativeInt | None = None
     """The step of its phase that trained on it, or after which it was an evaluation's."""
     advantage: float | None = None

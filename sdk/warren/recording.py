@@ -34,13 +34,14 @@ class TrajectoryReader:
         from_: Beginning,
         limit: int | None,
         follow: bool,
+        all_attempts: bool,
         reconnect_s: float,
     ) -> None:
         self._transport = transport
         self._path = f"/v1/runs/{quote(run, safe='')}/trajectories"
         self._offset, self._since_s = _split(from_)
         self._left = limit
-        self._follow = follow
+        self._flags = {"follow": follow, "all_attempts": all_attempts}
         self._reconnect_s = reconnect_s
         self._waits = delays()
         self._alive_s = time.monotonic()
@@ -82,7 +83,7 @@ class TrajectoryReader:
     def _query(self) -> str:
         wanted = {"offset": self._offset, "since_s": self._since_s, "limit": self._left}
         query = {name: value for name, value in wanted.items() if value is not None}
-        return urlencode(query | {"follow": str(self._follow).lower()})
+        return urlencode(query | {name: str(value).lower() for name, value in self._flags.items()})
 
 
 def recorded_source(run: RunId, from_: Beginning) -> RecordedSource:

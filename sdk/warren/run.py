@@ -151,13 +151,16 @@ class Run:
         from_: Beginning = None,
         limit: int | None = None,
         follow: bool = False,
+        all_attempts: bool = False,
         reconnect_s: float = RECONNECT_S,
     ) -> AsyncGenerator[TrajectoryView]:
-        """The trajectories that the run has recorded, oldest first, each once.
+        """The episodes that the run has recorded and consumed, oldest first, each once.
 
         `from_` is an offset, a time, or a timedelta (so long ago). Ends where the run has read its
-        own recording by now, or with `follow` when it has ended. Raises `NotFound`, and
-        `GatewayUnreachable` or `GatewayBusy` after `reconnect_s` without a connection.
+        own recording by now, or with `follow` when it has ended. With `all_attempts` every recorded
+        ending comes as soon as it is recorded: also what was tried again (`superseded`), what was
+        stored twice, and what is not decided yet. Raises `NotFound`, and `GatewayUnreachable` or
+        `GatewayBusy` after `reconnect_s` without a connection.
         """
         reader = TrajectoryReader(
             self._transport,
@@ -165,6 +168,7 @@ class Run:
             from_=from_,
             limit=limit,
             follow=follow,
+            all_attempts=all_attempts,
             reconnect_s=reconnect_s,
         )
         async with contextlib.aclosing(reader.read()) as views:

@@ -207,11 +207,18 @@ class Run:
         from_: Beginning = None,
         limit: int | None = None,
         follow: bool = False,
+        all_attempts: bool = False,
         reconnect_s: float = RECONNECT_S,
     ) -> Generator[TrajectoryView]:
-        """The trajectories that the run has recorded, oldest first, each once."""
+        """The episodes that the run has recorded and consumed, oldest first, each once."""
         return self._thread.iterate(
-            self._run.trajectories(from_=from_, limit=limit, follow=follow, reconnect_s=reconnect_s)
+            self._run.trajectories(
+                from_=from_,
+                limit=limit,
+                follow=follow,
+                all_attempts=all_attempts,
+                reconnect_s=reconnect_s,
+            )
         )
 
     def metrics(

@@ -20,6 +20,7 @@ from tests.chaos.trainer_child import mark
 from warren_broker.inbox import follow
 from warren_broker.port import Broker
 from warren_broker.topology import trajectories
+from warren_gateway.position import Position
 from warren_gateway.store.tables import GroupRow, Model, OutboxRow, Run
 from warren_schemas.episode import Completed, EpisodeEnded
 from warren_schemas.ids import RunId
@@ -39,6 +40,8 @@ class Ending:
     """One message of the stream about one attempt of an episode."""
 
     member: int
+    position: int
+    """Its place in the stream."""
     is_completed: bool
     mark: str
     oldest_version: int
@@ -138,19 +141,21 @@ async def _read_stream(books: Books, broker: Broker) -> None:
     async with follow(broker, stream, EpisodeEnded, start="first") as inbox:
         async for claims in inbox:
             for claim in claims:
-                _note_ending(books, claim.item)
                 claim.done()
+            for place, claim in enumerate(claims):
+                _note_ending(books, claim.item, Position(claim.offset or 0, place))
             if (claims[-1].offset or 0) >= last:
                 return
 
 
-def _note_ending(books: Books, item: EpisodeEnded) -> None:
+def _note_ending(books: Books, item: EpisodeEnded, position: Position) -> None:
     assert item.envelope.run == RunId(books.run.id)
     tokens = item.transcript.tokens
     versions = tokens.versions_T[tokens.mask_T == 1]
     books.endings[item.spec.group].append(
         Ending(
             member=item.spec.member,
+            position=int(position),
             is_completed=isinstance(item.outcome, Completed),
             mark=mark(tokens.ids_T, tokens.mask_T),
             oldest_version=int(versions.min()) if versions.size else 0,
@@ -228,7 +233,9 @@ def _trained_marks(books: Books, group: GroupRow, trained: set[str]) -> Iterable
         own = {e.mark for e in endings if e.member == member and e.is_completed}
         used = own & trained
         assert len(used) == 1, f"{group.id}.{member}: {len(used)} of its endings were trained"
-        yield next(iter(used))
+        [counted] = {e.mark for e in endings if e.position == outcome["position"]}
+        assert used == {counted}, f"{group.id}.{member}: another ending is said to be trained"
+        yield counted
 
 
 def _check_staleness(books: Books, max_staleness: int) -> None:

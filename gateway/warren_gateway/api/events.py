@@ -1,7 +1,9 @@
 """A run's events as server-sent events.
 
 Invariants
-- Each event comes once and in order on a connection; `Last-Event-ID` goes on exactly behind it.
+- Each event comes once and in order; `Last-Event-ID` goes on exactly behind it. What the stream holds
+  twice comes once also across connections: a reader that goes on looks at the `TWINS` messages before its
+  place first, for a duplicate stands no further behind the first one.
 - The broker is only asked for more once the client has taken what it was sent: a slow client costs
   no memory here, and one that takes nothing for `send_s` is let go.
 - The stream ends after the run's last event. For a run that ended long ago, whose events are no
@@ -25,12 +27,15 @@ from warren_gateway.api.route import Call, Nothing
 from warren_gateway.position import Position
 from warren_gateway.recent import Recent
 from warren_gateway.runs.service import Runs
+from warren_gateway.store.outbox import PAGE
 from warren_gateway.store.store import StoreUnavailable
 from warren_gateway.timings import EventTimings
 from warren_schemas.events import RunEvent, StateChanged
 from warren_schemas.http import Problem
 
 PREFETCH = 32
+TWINS = 2 * PAGE
+"""A relay sends again no more than a page, and two may do so side by side."""
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +43,7 @@ log = logging.getLogger(__name__)
 async def run_events_live(call: Call[Nothing]) -> web.StreamResponse:
     run = await call.parts.runs.show(call.owner, call.run)
     after = _last_event(call.request)
-    start = after.offset if after else "first"
+    start = max(0, after.offset - TWINS) if after else "first"
     stream, timings = run_events(run.id), call.parts.timings.events
     async with (
         follow(call.parts.broker, stream, RunEvent, start=start, prefetch=PREFETCH) as inbox,
@@ -123,8 +128,8 @@ class _Feed:
                     return
 
     async def _send(self, position: Position, event: RunEvent) -> None:
-        is_known = self._after is not None and position <= self._after
-        if is_known or not self._sent.add(event.envelope.id):
+        is_new = self._sent.add(event.envelope.id)
+        if not is_new or (self._after is not None and position <= self._after):
             return
         await self._response.send(event.model_dump_json(), id=str(position), event=event.body.kind)
 

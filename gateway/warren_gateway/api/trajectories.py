@@ -1,11 +1,13 @@
 """A run's recorded trajectories as lines of JSON.
 
 Invariants
-- Each trajectory comes once and in the order of the stream; `offset` of the last line plus one goes
-  on exactly behind it.
+- Each episode comes once, with the ending that the run counted (see `fates`), and in the order of the
+  stream; `offset` of the last line plus one goes on exactly behind it, at any gateway. So nothing is sent
+  before the run has read it and decided. With `all_attempts` every recorded ending comes, as soon as it
+  is recorded.
 - The answer ends where the run's coordinator had read when it began, with `follow` where it has read
-  when the run ends. An answer that can't get there is refused (410) or cut off, so that nobody takes a
-  part for all.
+  when the run ends. An answer that can't get there, be it that the gateway stops, is refused (410) or cut
+  off, so that nobody takes a part for all.
 - The broker is only asked for more once the client has taken what it was sent. Empty lines keep a
   quiet connection alive, and find out when nobody is there any more.
 """
@@ -20,18 +22,19 @@ from warren_broker.errors import BrokerError
 from warren_broker.inbox import Claim, Inbox, follow
 from warren_broker.port import FromTime, StreamStart
 from warren_broker.topology import run_events
-from warren_gateway.api.events import is_last, until_first
+from warren_gateway.api.events import until_first
 from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call
 from warren_gateway.position import Position
-from warren_gateway.runs.recordings import Recordings, trajectory_view
+from warren_gateway.runs.fates import counts
+from warren_gateway.runs.recordings import Recordings
 from warren_gateway.runs.streams import recording
 from warren_gateway.store.store import StoreUnavailable
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeFloat, NonNegativeInt, PositiveInt
 from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import RunEvent
-from warren_schemas.http import Problem
+from warren_schemas.http import Problem, TrajectoryView
 
 PREFETCH = 4
 
@@ -47,6 +50,8 @@ class ReadTrajectories(Frozen):
     """Most trajectories to answer."""
     follow: bool = False
     """Go on until the run has ended."""
+    all_attempts: bool = False
+    """Answer every recorded ending, superseded ones and duplicates too, not each episode once."""
 
 
 async def run_trajectories(call: Call[ReadTrajectories]) -> web.StreamResponse:
@@ -62,6 +67,8 @@ async def run_trajectories(call: Call[ReadTrajectories]) -> web.StreamResponse:
     ) as inbox:
         feed = _Feed(call, inbox)
         await until_first(feed.pump(), feed.watch(), call.parts.closing.wait())
+    if call.parts.closing.is_set() and not feed.is_whole:
+        feed.cut_off("the gateway stops")
     return feed.response
 
 
@@ -88,25 +95,31 @@ class _Feed:
         self._next = Position.of(call.takes.offset or 0)
         self._end: int | None = None
         self._end_is_known = asyncio.Event()
+        self._consumed = 0
+        """How far the run has read its stream, as far as we know."""
+        self._progress = asyncio.Event()
+        """Something of these three is news."""
         self._n_sent = 0
+        self.is_whole = False
 
     async def watch(self) -> None:
         """Find out where the answer ends: now, or when the run does. Never returns."""
         self._end = await (self._final_end() if self._takes.follow else self._where())
         self._end_is_known.set()
+        self._progress.set()
         await asyncio.get_running_loop().create_future()
 
     async def _final_end(self) -> int:
+        """Keep `_consumed` up to date until the run has ended."""
         stream = run_events(self._call.run)
         async with follow(self._call.parts.broker, stream, RunEvent, start="next") as events:
-            if (end := await self._recordings.final_end(self._call.run)) is not None:
-                return end
-            async for claims in events:
-                for claim in claims:
+            while True:
+                self._consumed, is_over = await self._recordings.progress(self._call.run)
+                if is_over:
+                    return self._consumed
+                self._progress.set()
+                for claim in await anext(events):
                     claim.done()
-                if any(is_last(claim.item) for claim in claims):
-                    break
-        return await self._where()
 
     async def pump(self) -> None:
         """Send until the end; cut the connection where it can't be reached.
@@ -117,18 +130,19 @@ class _Feed:
             await self._pump()
             await self._begin()
             await self.response.write_eof()
+            self.is_whole = True
         except _Gone as error:
             if not self.response.prepared:
                 raise _refusal(410, "trajectories_gone", str(error)) from error
-            self._cut_off(error)
+            self.cut_off(error)
         except (ConnectionResetError, BrokerError, StoreUnavailable) as error:
             if not self.response.prepared:
                 raise
-            self._cut_off(error)
+            self.cut_off(error)
 
-    def _cut_off(self, error: Exception) -> None:
+    def cut_off(self, reason: object) -> None:
         """So that nobody takes a part for all."""
-        log.warning("an answer with trajectories was cut off: %s", error)
+        log.warning("an answer with trajectories was cut off: %s", reason)
         if self._call.request.transport is not None:
             self._call.request.transport.abort()
 
@@ -142,14 +156,28 @@ class _Feed:
             claims = await self._receive()
             if claims:
                 quiet_s = 0.0
+                await self._until_decided(claims[0].offset or 0)
                 await self._send(claims)
                 continue
             quiet_s += self._timings.ping_s
             if self._end is None or self.response.prepared:
-                await self._begin()
-                await self.response.write(b"\n")
+                await self._ping()
             if quiet_s >= self._timings.gone_s and self._end is not None:
                 raise _Gone(f"the trajectories of {self._call.run} from {self._next} on are gone")
+
+    async def _until_decided(self, offset: int) -> None:
+        """Wait until the run has read this message, or has ended, unless all endings are wanted."""
+        while not self._takes.all_attempts and self._end is None and self._consumed <= offset:
+            self._progress.clear()
+            try:
+                async with asyncio.timeout(self._timings.ping_s):
+                    await self._progress.wait()
+            except TimeoutError:
+                await self._ping()
+
+    async def _ping(self) -> None:
+        await self._begin()
+        await self.response.write(b"\n")
 
     async def _receive(self) -> Sequence[Claim[EpisodeEnded]]:
         """The next message; nothing when none came for a while, or the end is known now."""
@@ -173,11 +201,14 @@ class _Feed:
         for place, claim in enumerate(claims):
             position = Position(offset, place)
             if position >= self._next and not self._is_done():
-                view = trajectory_view(position, claim.item, fates)
-                await self.response.write(view.model_dump_json().encode() + b"\n")
-                self._n_sent += 1
+                await self._send_if_wanted(fates.view(claim.item, position))
             claim.done()
         self._next = max(self._next, Position(offset + 1))
+
+    async def _send_if_wanted(self, view: TrajectoryView) -> None:
+        if self._takes.all_attempts or counts(view):
+            await self.response.write(view.model_dump_json().encode() + b"\n")
+            self._n_sent += 1
 
     def _is_done(self) -> bool:
         has_enough = self._takes.limit is not None and self._n_sent >= self._takes.limit

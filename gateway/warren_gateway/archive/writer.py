@@ -1,6 +1,7 @@
 """Writes one run's archive: reads what the run has consumed, and writes it part by part.
 
-What the stream has lost before it was read, and what can't be read, is written down as missing.
+What the stream has lost before it was read, and what can't be read, is written down as missing. Each
+episode is written once: of its endings the one that the run counted (see `fates`).
 """
 
 import asyncio
@@ -11,7 +12,8 @@ from warren_broker.errors import BrokerUnavailable
 from warren_broker.inbox import Claim, Inbox
 from warren_gateway.archive.folder import PART_MESSAGES, Folder
 from warren_gateway.position import Position
-from warren_gateway.runs.recordings import Recordings, trajectory_view
+from warren_gateway.runs.fates import counts
+from warren_gateway.runs.recordings import Recordings
 from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import RunEvent
 from warren_schemas.http import TrajectoryView
@@ -112,7 +114,8 @@ class ArchiveWriter:
         fates = await self._recordings.fates(self._run, [claim.item for claim in claims])
         views: list[TrajectoryView] = []
         for place, claim in enumerate(claims):
-            views.append(trajectory_view(Position(offset, place), claim.item, fates))
+            view = fates.view(claim.item, Position(offset, place))
+            views += [view] if counts(view) else []
             claim.done()
         return views
 

@@ -165,7 +165,8 @@ class RunActor:
         self._absorb(mail)
         self._decide()
         await self._commit()
-        for claim in (*mail.endings, *mail.answers, *mail.recorded):
+        endings = [claim for _, claim in mail.endings]
+        for claim in (*endings, *mail.answers, *mail.recorded):
             claim.done()
 
     def _notice_sleep(self) -> None:
@@ -177,11 +178,10 @@ class RunActor:
 
     def _absorb(self, mail: Mail) -> None:
         state = self._state
-        for ended in mail.endings:
-            assert ended.offset is not None
+        for position, ended in mail.endings:
             if ended.item.envelope.run == state.run:
-                decisions.absorb_ending(state, ended.item, ended.offset)
-            episodes.note_read(state.rollouts, ended.offset)
+                decisions.absorb_ending(state, ended.item, position)
+            episodes.note_read(state.rollouts, position.offset)
         for answer in mail.answers:
             decisions.absorb_answer(state, answer.item)
         if mail.recorded:

@@ -24,17 +24,18 @@ from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.coordinator.state.learning import LearningState
 from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_gateway.coordinator.waiting import Alive
+from warren_gateway.position import Position
 from warren_schemas.control import WorkerRole
 from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import Phase, RunState, StateChanged
 from warren_schemas.training import KeepReference, OpDone, OpFailed, OpResult
 
 
-def absorb_ending(state: CoordinatorState, item: EpisodeEnded, offset: int) -> None:
+def absorb_ending(state: CoordinatorState, item: EpisodeEnded, position: Position) -> None:
     """An episode has ended."""
     if state.is_over:
         return
-    group = episodes.absorb(state, item, offset)
+    group = episodes.absorb(state, item, position)
     if group is not None:
         _complete(state, group)
 

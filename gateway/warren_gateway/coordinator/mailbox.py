@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from warren_broker.errors import BrokerUnavailable
 from warren_broker.inbox import Claim, Inbox
+from warren_gateway.position import Position
 from warren_schemas.envelope import Item
 from warren_schemas.episode import EpisodeEnded
 from warren_schemas.training import OpResult
@@ -21,7 +22,10 @@ ItemT = TypeVar("ItemT", bound=Item)
 
 @dataclass(slots=True)
 class Mail:
-    endings: list[Claim[EpisodeEnded]] = field(default_factory=list[Claim[EpisodeEnded]])
+    endings: list[tuple[Position, Claim[EpisodeEnded]]] = field(
+        default_factory=list[tuple[Position, Claim[EpisodeEnded]]]
+    )
+    """With the place of each in the run's stream."""
     answers: list[Claim[OpResult]] = field(default_factory=list[Claim[OpResult]])
     recorded: Sequence[Claim[EpisodeEnded]] = ()
     """One message of a recording."""
@@ -44,8 +48,11 @@ class Mailbox:
         self._asked = asyncio.Event()
 
     async def put_endings(self, claims: "list[Claim[EpisodeEnded]]") -> None:
+        """The endings of one message of the stream."""
         await self._room.wait()
-        self._mail.endings.extend(claims)
+        self._mail.endings.extend(
+            (Position(claim.offset or 0, place), claim) for place, claim in enumerate(claims)
+        )
         self._notify()
 
     async def put_answers(self, claims: "list[Claim[OpResult]]") -> None:

@@ -33,7 +33,8 @@ COLUMNS = (
     Column("task_index", "integer", "Number of the task in its split."),
     Column("seed", "integer", "Seed of the episode, the same for its group."),
     Column("outcome", "text", "`completed` or `failed`."),
-    Column("fate", "text", "`trained`, `evaluated`, `stale`, `failed` or `abandoned`; null: not decided."),
+    Column("fate", "text", "`trained`, `evaluated`, `stale`, `failed` or `abandoned`; with `--all-attempts`"
+           " also `superseded`; null: not decided."),
     Column("step", "integer", "Step of training (or SFT) that it was part of, or after which it was an"
            " evaluation's."),
     Column("policy_version_min", "integer", "Oldest policy version that sampled a token of it: optimizer"

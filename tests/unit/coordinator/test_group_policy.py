@@ -10,6 +10,7 @@ from tests.unit.coordinator.world import World, config
 from warren_gateway.coordinator import decisions
 from warren_gateway.coordinator.rollouts import episodes
 from warren_gateway.coordinator.state.groups import Group
+from warren_gateway.position import Position
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import Completed, EpisodeEnded, Failed, FailureKind, StartEpisode
 from warren_schemas.events import RunState
@@ -42,7 +43,7 @@ def end(world: World, item: StartEpisode, outcome: Completed | Failed) -> None:
         started_s=1.0,
         ended_s=2.0,
     )
-    decisions.absorb_ending(world.state, ended, world.state.rollouts.stream_offset)
+    decisions.absorb_ending(world.state, ended, Position(world.state.rollouts.stream_offset))
     world.state.rollouts.stream_offset += 1
     world.decide()
 

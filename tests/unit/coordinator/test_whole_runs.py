@@ -11,10 +11,13 @@ from collections import Counter
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from sqlmodel import Session, select
 from tests.unit.coordinator.world import World, config
 
 from warren_gateway.coordinator import trainer_lease
-from warren_schemas.episode import EpisodePurpose
+from warren_gateway.position import Position
+from warren_gateway.store.tables import GroupRow
+from warren_schemas.episode import Completed, EpisodePurpose
 from warren_schemas.events import (
     EvaluationCompleted,
     Phase,
@@ -70,6 +73,36 @@ def test_a_run_ends_whatever_happens(seed: int, chaos: float) -> None:
     assert f"step-{world.config.limits.steps:06d}" in world.checkpoints
     finals = [b for b in bodies if isinstance(b, StateChanged) and b.state.is_final]
     assert finals == [bodies[-1]]
+
+
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 10_000), failure_rate=st.sampled_from([0.0, 0.1]))
+def test_what_became_of_an_episode_is_said_of_the_ending_that_counted(
+    seed: int, failure_rate: float
+) -> None:
+    """However often it was tried, and however often its endings lie in the stream."""
+    algorithm = {
+        "group_size": 4,
+        "groups_per_step": 2,
+        "groups": {"kind": "quorum", "max_failed_members": 1},
+    }
+    world = World(config(algorithm=algorithm), random.Random(seed), failure_rate=failure_rate)
+
+    world.drive(chaos=0.01)
+
+    with Session(world.engine) as session:
+        rows = session.exec(select(GroupRow)).all()
+    for row in rows:
+        for member, outcome in enumerate(row.outcomes or []):
+            if "position" not in outcome:
+                assert outcome["fate"] not in ("trained", "evaluated")
+                continue
+            counted = world.stream[Position.of(outcome["position"]).offset]
+            assert (counted.spec.group, counted.spec.member) == (row.id, member)
+            assert counted.envelope.attempt == row.attempts[member]
+            is_completed = isinstance(counted.outcome, Completed)
+            assert is_completed == ("reward" in outcome)
+            assert is_completed or outcome["fate"] == "failed"
 
 
 @settings(max_examples=8, deadline=None)

@@ -18,6 +18,7 @@ from sqlmodel import Session, SQLModel, create_engine, select
 from warren_gateway.coordinator import decisions, records, trainer_lease
 from warren_gateway.coordinator.rollouts.source import Recorded
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.position import Position
 from warren_gateway.store.tables import Checkpoint, Model, OutboxRow, Run
 from warren_schemas.codec.wire import decode
 from warren_schemas.config import TrainConfig
@@ -304,7 +305,7 @@ class World:
         """The coordinator reads some of what has come."""
         n = self.rng.randint(0, 5)
         for offset in range(self.n_read, min(self.n_read + n, len(self.stream))):
-            decisions.absorb_ending(self.state, self.stream[offset], offset)
+            decisions.absorb_ending(self.state, self.stream[offset], Position(offset))
             self.state.rollouts.stream_offset = offset + 1
             self.n_read = offset + 1
         for _ in range(min(n, len(self.answers))):

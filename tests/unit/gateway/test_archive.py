@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from sqlalchemy import update
-from sqlmodel import Session, col
 from tests.support.factories import make_envelope, make_episode_ended, make_spec
 from tests.support.gateway import CONFIG, Gateway, ended, step
 from tests.support.patience import PATIENCE_S
+from tests.support.recorded import decided
+from tests.support.recorded import has_read as note_read
 
 from warren_broker.topology import trajectories
 from warren_gateway.archive import folder as folder_module
@@ -21,10 +21,10 @@ from warren_gateway.archive import service as service_module
 from warren_gateway.archive import writer as keeper_module
 from warren_gateway.archive.folder import COMPLETE, INCOMPLETE
 from warren_gateway.archive.service import Archive
-from warren_gateway.store.tables import Run
+from warren_gateway.position import Position
 from warren_schemas.codec.wire import encode
 from warren_schemas.exports.files import ParquetFile
-from warren_schemas.ids import RunId, new_message_id
+from warren_schemas.ids import GroupId, RunId, new_message_id
 
 
 @pytest.fixture(autouse=True)
@@ -50,25 +50,23 @@ async def submitted(gateway: Gateway, form: Literal["jsonl", "parquet"]) -> RunI
 
 
 async def record(gateway: Gateway, run: RunId, numbers: range) -> None:
-    """One message of two trajectories for each number; the run has read them all."""
+    """One message of two trajectories for each number, and a copy of one; the run has read them all."""
     for number in numbers:
+        group = GroupId(f"{run}-{number}")
         items = [
             make_episode_ended(
-                envelope=make_envelope(run=run), spec=make_spec(member=member, seed=number)
+                envelope=make_envelope(run=run),
+                spec=make_spec(group=group, member=member, seed=number),
             )
-            for member in range(2)
+            for member in (0, 1, 1)
         ]
+        await decided(gateway, run, group, [Position(number), Position(number, 1)])
         await gateway.broker.publish(trajectories(run), encode(items), message_id=new_message_id())
     await has_read(gateway, run, numbers.stop)
 
 
 async def has_read(gateway: Gateway, run: RunId, offset: int, state: str = "running") -> None:
-    change = update(Run).where(col(Run.id) == run).values(stream_offset=offset, state=state)
-
-    def apply(session: Session) -> None:
-        session.exec(change)
-
-    await gateway.store.transact(apply)
+    await note_read(gateway, run, offset, state)
     await gateway.tell(run, ended() if state == "completed" else step(1))
 
 

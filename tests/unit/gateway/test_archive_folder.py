@@ -9,7 +9,7 @@ from tests.support.factories import make_episode_ended
 
 from warren_gateway.archive.folder import COMPLETE, INCOMPLETE, ArchiveUnavailable, Folder
 from warren_gateway.position import Position
-from warren_gateway.runs.recordings import trajectory_view
+from warren_gateway.runs.fates import Fates
 from warren_schemas.http import TrajectoryView
 from warren_schemas.ids import RunId
 
@@ -23,7 +23,7 @@ def opened(path: Path) -> Folder:
 
 
 def one_view() -> list[TrajectoryView]:
-    return [trajectory_view(Position(0), make_episode_ended(), {})]
+    return [Fates({}).view(make_episode_ended(), Position(0))]
 
 
 def names_in(path: Path) -> set[str]:

@@ -16,6 +16,7 @@ from warren_gateway.coordinator.rollouts.trainable import as_trainable
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group, timed_out
 from warren_gateway.coordinator.state.rollouts import RolloutState
+from warren_gateway.position import Position
 from warren_schemas.codec.wire import MAX_ITEMS
 from warren_schemas.config import EnvironmentConfig, TrainConfig
 from warren_schemas.control import EpisodeCancelled
@@ -105,7 +106,7 @@ def _admit(
     _start(state, group, range(n_members))
 
 
-def absorb(state: CoordinatorState, item: EpisodeEnded, offset: int) -> Group | None:
+def absorb(state: CoordinatorState, item: EpisodeEnded, position: Position) -> Group | None:
     """Note the end of an episode; the group if that decides what becomes of it."""
     group = state.rollouts.groups.get(item.spec.group)
     if group is None or not group.expects(item):
@@ -113,7 +114,7 @@ def absorb(state: CoordinatorState, item: EpisodeEnded, offset: int) -> Group | 
     item = as_trainable(item)
     if isinstance(item.outcome, Failed):
         failure_limits.note_failures(state, group.environment, item.outcome)
-    again = group.take(item, offset, max_attempts=group_policy.max_attempts(state.config, group))
+    again = group.take(item, position, max_attempts=group_policy.max_attempts(state.config, group))
     if again:
         _restart(state, group, [item.spec.member])
     return group if group_policy.is_decided(state.config, group) else None
@@ -186,10 +187,22 @@ def _cancel(state: CoordinatorState, group: Group) -> None:
 
 
 def outcomes(state: CoordinatorState, group: Group, fate: str) -> list[dict[str, Any]]:
-    """What became of each member, and in which step."""
+    """What became of each member, in which step, and which ending of it counted.
+
+    A member that failed, or never ended, has no part in what the others were good for.
+    """
     step = _step(state, fate)
     fated = {"fate": fate} if step is None else {"fate": fate, "step": step}
-    return [fated | _outcome(group, member) for member in range(group.n_members)]
+    return [
+        _fated(group, member, fated) | _outcome(group, member) for member in range(group.n_members)
+    ]
+
+
+def _fated(group: Group, member: int, fated: dict[str, Any]) -> dict[str, Any]:
+    if member in group.failures:
+        return {"fate": "failed"}
+    is_used = fated["fate"] in ("trained", "evaluated")
+    return {"fate": "abandoned"} if is_used and member not in group.ended else fated
 
 
 def _step(state: CoordinatorState, fate: str) -> int | None:
@@ -237,4 +250,6 @@ def _outcome(group: Group, member: int) -> dict[str, Any]:
         outcome["reward"] = ended.outcome.reward
     elif failure is not None:
         outcome |= {"failure": failure.kind.value, "reason": failure.reason}
+    if (position := group.counted.get(member)) is not None:
+        outcome["position"] = int(position)
     return outcome

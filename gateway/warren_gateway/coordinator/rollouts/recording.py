@@ -110,7 +110,7 @@ class Recording:
             return None
         group.attempts[item.spec.member] = item.envelope.attempt
         max_attempts = self.terms.attempts[item.spec.environment, item.spec.purpose]
-        group.take(as_trainable(item), position.offset, max_attempts=max_attempts)
+        group.take(as_trainable(item), position, max_attempts=max_attempts)
         if not group.is_complete:
             return None
         del self.open[group.id]

@@ -2,10 +2,13 @@
 
 Invariant: each member ends at most once. An ending counts only if it belongs to the member's
 current attempt, so a duplicate, or a late ending of an attempt that was given up, changes nothing.
+The one that counted is known by its position in the run's stream, which tells it from others of the
+same attempt, be they the very same message stored twice: what became of the member is said of it alone.
 """
 
 from dataclasses import dataclass, field
 
+from warren_gateway.position import Position
 from warren_schemas.episode import Completed, EpisodeEnded, EpisodePurpose, Failed, FailureKind
 from warren_schemas.ids import EpisodeId, GroupId
 
@@ -22,6 +25,8 @@ class Group:
     attempts: list[int]
     ended: dict[int, EpisodeEnded] = field(default_factory=dict[int, EpisodeEnded])
     failures: dict[int, Failed] = field(default_factory=dict[int, Failed])
+    counted: dict[int, Position] = field(default_factory=dict[int, Position])
+    """Where the ending of each member stands; none for a member that never ended."""
     first_offset: int | None = None
     """Offset of the first stream message that holds one of its endings."""
     _oldest_version: int | None = None
@@ -85,14 +90,17 @@ class Group:
             and item.envelope.attempt == self.attempts[member]
         )
 
-    def take(self, item: EpisodeEnded, offset: int | None, *, max_attempts: int) -> bool:
+    def take(self, item: EpisodeEnded, position: Position, *, max_attempts: int) -> bool:
         """Note an expected ending; True when the member must be started again instead."""
+        member = item.spec.member
         if self.first_offset is None:
-            self.first_offset = offset
+            self.first_offset = position.offset
         if isinstance(item.outcome, Completed):
-            self.ended[item.spec.member] = item
-            return False
-        return self.fail(item.spec.member, item.outcome, max_attempts=max_attempts)
+            self.ended[member] = item
+        elif self.fail(member, item.outcome, max_attempts=max_attempts):
+            return True
+        self.counted[member] = position
+        return False
 
     def fail(self, member: int, failure: Failed, *, max_attempts: int) -> bool:
         """Note a failure; True when the member must be started again."""

@@ -2,7 +2,9 @@
 
 import asyncio
 import sys
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -30,6 +32,28 @@ From = Annotated[
 To = Annotated[Path | None, Parameter(help="File to export to: .jsonl or .parquet.")]
 Limit = Annotated[int | None, Parameter(help="Maximum number of trajectories.")]
 Follow = Annotated[bool, Parameter(help="Continue until the run ends.")]
+AllAttempts = Annotated[
+    bool,
+    Parameter(help="Every recorded attempt, superseded and undecided ones too."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Which trajectories."""
+
+    start: Beginning
+    limit: int | None
+    follow: bool
+    all_attempts: bool
+
+    def of(self, run: Run) -> AsyncGenerator[TrajectoryView]:
+        return run.trajectories(
+            from_=self.start,
+            limit=self.limit,
+            follow=self.follow,
+            all_attempts=self.all_attempts,
+        )
 
 
 def trajectories(
@@ -40,12 +64,14 @@ def trajectories(
     from_: From = None,
     limit: Limit = None,
     follow: Follow = False,
+    all_attempts: AllAttempts = False,
     json: AsJson = False,
     gateway: GatewayOptions = HERE,
 ) -> int:
     """Page through a run's trajectories: Enter shows the next one, q quits.
 
-    In a pipe, print all of them. With --to, export them to a file, one row each.
+    In a pipe, print all of them. With --to, export them to a file, one row each. Each episode comes
+    once, when the run has consumed it.
 
     For example:
         warren trajectories last
@@ -54,10 +80,11 @@ def trajectories(
         warren trajectories last --json | head -1
     """
     start = parse_beginning(from_) if from_ else None
+    wanted = _Wanted(start, limit, follow, all_attempts)
     if to is not None:
         writer_for(to)  # before anything is read
-        return asyncio.run(_export(run, to, gateway, start, limit, follow=follow, as_json=json))
-    return asyncio.run(_look(run, gateway, start, limit, follow=follow, as_json=json))
+        return asyncio.run(_export(run, to, gateway, wanted, as_json=json))
+    return asyncio.run(_look(run, gateway, wanted, as_json=json))
 
 
 def replay(
@@ -76,6 +103,7 @@ def replay(
     ] = (),
     limit: Limit = None,
     follow: Follow = False,
+    all_attempts: AllAttempts = False,
     detach: Annotated[
         bool, Parameter(help="With --into: print the new run's id and exit.")
     ] = False,
@@ -98,6 +126,11 @@ def replay(
         )
     start = parse_beginning(from_) if from_ else None
     if into is not None:
+        if all_attempts:
+            raise ConfigurationError(
+                "--all-attempts goes with --to and --look",
+                hint="A replay trains on each episode once.",
+            )
         if limit is not None:
             raise ConfigurationError(
                 "--limit goes with --to and --look",
@@ -109,10 +142,11 @@ def replay(
         raise ConfigurationError("--set needs --into")
     if detach:
         raise ConfigurationError("--detach needs --into")
+    wanted = _Wanted(start, limit, follow, all_attempts)
     if to is not None:
         writer_for(to)  # before anything is read
-        return asyncio.run(_export(run, to, gateway, start, limit, follow=follow, as_json=json))
-    return asyncio.run(_look(run, gateway, start, limit, follow=follow, as_json=json))
+        return asyncio.run(_export(run, to, gateway, wanted, as_json=json))
+    return asyncio.run(_look(run, gateway, wanted, as_json=json))
 
 
 async def _replay(
@@ -142,16 +176,13 @@ async def _export(
     name: str,
     path: Path,
     gateway: Gateway,
-    start: Beginning,
-    limit: int | None,
+    wanted: _Wanted,
     *,
-    follow: bool,
     as_json: bool,
 ) -> int:
     async with _client(gateway) as client:
         run = await client.run(name)
-        found = run.trajectories(from_=start, limit=limit, follow=follow)
-        async with aclosing(found):
+        async with aclosing(wanted.of(run)) as found:
             n_written = await export(found, path)
     if not as_json:
         make_output().line(f"{n_written} trajectories of {run.id} lie in {path}")
@@ -161,26 +192,22 @@ async def _export(
 async def _look(
     name: str,
     gateway: Gateway,
-    start: Beginning,
-    limit: int | None,
+    wanted: _Wanted,
     *,
-    follow: bool,
     as_json: bool,
 ) -> int:
     async with _client(gateway) as client:
         run = await client.run(name)
-        n_shown = await _show(run, start, limit, follow=follow, as_json=as_json)
+        n_shown = await _show(run, wanted, as_json=as_json)
     if not n_shown and not as_json:
         make_output().line(f"{run.id} has recorded nothing there yet.")
     return codes.OK
 
 
-async def _show(
-    run: Run, start: Beginning, limit: int | None, *, follow: bool, as_json: bool
-) -> int:
+async def _show(run: Run, wanted: _Wanted, *, as_json: bool) -> int:
     is_paged = is_terminal() and sys.stdin.isatty() and not as_json
     n_shown = 0
-    async with aclosing(run.trajectories(from_=start, limit=limit, follow=follow)) as found:
+    async with aclosing(wanted.of(run)) as found:
         async for view in found:
             if is_paged and n_shown and await _answer() == "q":
                 break

@@ -81,6 +81,18 @@ async def test_a_twin_is_told_once(gateway: Gateway) -> None:
     assert [event.name for event in await _all(gateway, run)] == ["step_completed", "state_changed"]
 
 
+async def test_a_twin_is_told_once_also_to_who_comes_back_between_the_two(gateway: Gateway) -> None:
+    run = await gateway.submit()
+    first, second = event(run, step(1)), event(run, step(2))
+    for item in (first, second, first, second):
+        await publish_events(gateway.broker, run, [item])
+    await gateway.tell(run, ended())
+    events = await _all(gateway, run)
+    assert [event.name for event in events] == ["step_completed"] * 2 + ["state_changed"]
+    for seen in range(3):
+        assert await _all(gateway, run, after=events[seen].id) == events[seen + 1 :]
+
+
 @pytest.mark.parametrize("text", ["x", "-1", "1.5", "²", "9" * 40])
 async def test_an_id_that_is_none_is_422(gateway: Gateway, text: str) -> None:
     run = await gateway.submit()

@@ -7,12 +7,17 @@ from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+import aiohttp
 import pytest
 import pytest_asyncio
-from sqlalchemy import update
-from sqlmodel import Session, col
-from tests.support.factories import make_envelope, make_episode_ended, make_spec
-from tests.support.gateway import Gateway, ended, open_gateway
+from tests.support.factories import (
+    make_envelope,
+    make_episode_ended,
+    make_failed_episode,
+    make_spec,
+)
+from tests.support.gateway import Gateway, ended, open_gateway, step
+from tests.support.recorded import decided, has_read
 
 import warren
 from warren.cli.commands import replay as commands
@@ -21,8 +26,8 @@ from warren.cli.options import Gateway as GatewayOption
 from warren.export import export
 from warren_broker.port import Broker
 from warren_broker.topology import trajectories
+from warren_gateway.position import Position
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import GroupRow, Run
 from warren_gateway.timings import StreamTimings, TrajectoryTimings
 from warren_schemas.codec.wire import MAX_ITEMS, encode
 from warren_schemas.episode import Completed, EpisodeEnded
@@ -64,22 +69,14 @@ async def record(gateway: Gateway, run: RunId, *messages: list[EpisodeEnded]) ->
         )
 
 
-async def has_read(gateway: Gateway, run: RunId, offset: int, state: str = "running") -> None:
-    """What the run's coordinator would have stored."""
-    change = update(Run).where(col(Run.id) == run).values(stream_offset=offset, state=state)
-
-    def apply(session: Session) -> None:
-        session.exec(change)
-
-    await gateway.store.transact(apply)
-
-
 async def test_trajectories_come_once_in_order_and_from_anywhere(
     gateway: Gateway, client: warren.Client
 ) -> None:
     run = await gateway.submit()
     played = items(run, 5)
     await record(gateway, run, played[:2], played[2:3], played[3:])
+    places = [Position(0), Position(0, 1), Position(1), Position(2), Position(2, 1)]
+    await decided(gateway, run, GROUP, places)
     await has_read(gateway, run, 3)
     handle = await client.run(run)
 
@@ -100,51 +97,91 @@ async def test_an_answer_ends_where_the_run_has_read(
     run = await gateway.submit()
     played = items(run, 4)
     await record(gateway, run, played[:2], played[2:])
+    await decided(gateway, run, GROUP, [Position(i // 2, i % 2) for i in range(4)])
     await has_read(gateway, run, 1)
     handle = await client.run(run)
     assert len([view async for view in handle.trajectories()]) == 2
 
 
-async def test_following_ends_with_the_run(gateway: Gateway, client: warren.Client) -> None:
+async def test_following_tells_what_is_decided_and_ends_with_the_run(
+    gateway: Gateway, client: warren.Client
+) -> None:
     run = await gateway.submit()
     played = items(run, 3)
+    await record(gateway, run, *([item] for item in played))
     handle = await client.run(run)
     async with aclosing(handle.trajectories(follow=True)) as views:
-        for index, item in enumerate(played):
-            await record(gateway, run, [item])
-            view = await asyncio.wait_for(anext(views), 30.0)
-            assert view.trajectory.spec.member == index
+        first = asyncio.ensure_future(anext(views))
+        await decided(gateway, run, GROUP, [Position(i) for i in range(3)])
+        for index in range(3):
+            await has_read(gateway, run, index + 1)
+            await gateway.tell(run, step(index + 1))
+            view = await asyncio.wait_for(first if index == 0 else anext(views), 30.0)
+            assert (view.trajectory.spec.member, view.fate) == (index, "trained")
         await has_read(gateway, run, 3, "completed")
         await gateway.tell(run, ended())
         with pytest.raises(StopAsyncIteration):
             await asyncio.wait_for(anext(views), 30.0)
 
 
+async def test_all_attempts_come_as_they_are_recorded(
+    gateway: Gateway, client: warren.Client
+) -> None:
+    run = await gateway.submit()
+    handle = await client.run(run)
+    async with aclosing(handle.trajectories(follow=True, all_attempts=True)) as views:
+        for index, item in enumerate(items(run, 2)):
+            await record(gateway, run, [item])
+            view = await asyncio.wait_for(anext(views), 30.0)
+            assert (view.trajectory.spec.member, view.fate) == (index, None)
+
+
+async def test_each_episode_comes_once_with_the_ending_that_counted(
+    gateway: Gateway, client: warren.Client, tmp_path: Path
+) -> None:
+    """Whatever the stream holds besides: a message stored twice, another worker's ending of the same
+    attempt, an attempt that was tried again, one that came too late."""
+    run = await gateway.submit()
+    first, second = items(run, 2)
+    other = first.model_copy(update={"envelope": make_envelope(run=run), "worker": "another"})
+    failed = make_failed_episode(envelope=make_envelope(run=run), spec=second.spec)
+    again = second.model_copy(
+        update={"envelope": second.envelope.model_copy(update={"attempt": 2})}
+    )
+    await record(gateway, run, [first], [first], [other, failed], [again], [second])
+    await decided(gateway, run, GROUP, [Position(0), Position(3)], attempts=[1, 2])
+    await has_read(gateway, run, 5, "completed")
+    handle = await client.run(run)
+
+    views = [view async for view in handle.trajectories()]
+    assert [(v.offset, v.fate) for v in views] == [(0, "trained"), (3 * MAX_ITEMS, "trained")]
+    after_first = [view.offset async for view in handle.trajectories(from_=1)]
+    assert after_first == [3 * MAX_ITEMS], "nor does a twin come to who goes on behind the first"
+    assert await export(handle.trajectories(), tmp_path / "all.jsonl") == 2
+
+    fates = [view.fate async for view in handle.trajectories(all_attempts=True)]
+    assert fates == ["trained", *["superseded"] * 3, "trained", "superseded"]
+
+
+async def test_following_is_cut_off_when_the_gateway_stops(gateway: Gateway) -> None:
+    """An answer that ended cleanly would pass for the whole."""
+    run = await gateway.submit()
+    await record(gateway, run, items(run, 1))
+    await decided(gateway, run, GROUP, [Position(0)])
+    await has_read(gateway, run, 1)
+    path = f"/v1/runs/{run}/trajectories?follow=true"
+    async with gateway.ann.get(path) as response:
+        assert (await response.content.readline()).startswith(b"{")
+        gateway.parts.closing.set()
+        with pytest.raises(aiohttp.ClientError):
+            await asyncio.wait_for(response.content.read(), 30.0)
+
+
 async def test_what_became_of_each_is_told(gateway: Gateway, client: warren.Client) -> None:
     run = await gateway.submit()
     await record(gateway, run, items(run, 3))
+    await decided(gateway, run, GROUP, [Position(0, i) for i in range(3)], step=7)
     await has_read(gateway, run, 1)
-
-    def consume(session: Session) -> None:
-        outcomes = [{"fate": "trained", "step": 7, "reward": float(i)} for i in range(3)]
-        session.add(
-            GroupRow(
-                id=GROUP,
-                run_id=run,
-                number=0,
-                purpose="train",
-                environment=0,
-                task_index=0,
-                n_members=3,
-                min_version=0,
-                deadline_s=0.0,
-                is_open=False,
-                attempts=[1, 1, 1],
-                outcomes=outcomes,
-            )
-        )  # fmt: skip
-
-    await gateway.store.transact(consume)
     views = [view async for view in (await client.run(run)).trajectories()]
     assert [(view.fate, view.step) for view in views] == [("trained", 7)] * 3
     assert [round(view.advantage or 0.0, 3) for view in views] == [-1.0, 0.0, 1.0]
@@ -196,6 +233,7 @@ async def test_an_export_holds_every_trajectory(
 ) -> None:
     run = await gateway.submit()
     await record(gateway, run, items(run, 5))
+    await decided(gateway, run, GROUP, [Position(0, i) for i in range(5)])
     await has_read(gateway, run, 1)
     path = tmp_path / name
     assert await export((await client.run(run)).trajectories(), path) == 5
@@ -229,6 +267,7 @@ async def test_the_commands_print_and_export(
 ) -> None:
     run = await gateway.submit()
     await record(gateway, run, items(run, 2))
+    await decided(gateway, run, GROUP, [Position(0), Position(0, 1)])
     await has_read(gateway, run, 1)
     key = gateway.ann.headers["Authorization"].removeprefix("Bearer ")
     here = GatewayOption(gateway.url, key)
