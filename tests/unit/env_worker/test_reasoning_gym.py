@@ -1,6 +1,6 @@
 """Puzzles of Reasoning Gym: refused in sentences without the package, scored with it."""
 
-from importlib.util import find_spec
+import sys
 
 import pytest
 
@@ -10,8 +10,6 @@ from warren_env_worker.environments.reasoning_gym import UNFIT, ReasoningGym
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::SyntaxWarning")
 
-HAS_IT = find_spec("reasoning_gym") is not None
-
 
 @pytest.mark.parametrize("dataset", sorted(UNFIT))
 def test_unfit_datasets_are_refused_with_the_reason(dataset: str) -> None:
@@ -19,13 +17,12 @@ def test_unfit_datasets_are_refused_with_the_reason(dataset: str) -> None:
         ReasoningGym(dataset)
 
 
-@pytest.mark.skipif(HAS_IT, reason="the package is there")
-def test_without_the_package_it_says_what_to_install() -> None:
+def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "reasoning_gym", None)
     with pytest.raises(ConfigError, match="install the package reasoning-gym"):
         play(ReasoningGym("basic_arithmetic"), lambda _: "1")
 
 
-@pytest.mark.skipif(not HAS_IT, reason="needs reasoning-gym, an extra")
 @pytest.mark.parametrize("dataset", ["basic_arithmetic", "chain_sum", "number_sorting", "sudoku"])
 def test_the_right_answer_scores_1_and_junk_less(dataset: str) -> None:
     environment = ReasoningGym(dataset)

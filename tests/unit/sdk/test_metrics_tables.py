@@ -34,7 +34,6 @@ async def test_rows_as_a_list() -> None:
 
 
 def test_a_dataframe_has_a_column_for_each_tag() -> None:
-    pytest.importorskip("pandas")
     frame = as_dataframe(ROWS)
     assert list(frame["step"]) == [1, 2]
     assert list(frame["reward/mean"]) == [0.25, 0.5]
@@ -43,7 +42,6 @@ def test_a_dataframe_has_a_column_for_each_tag() -> None:
 
 
 def test_a_figure_has_a_curve_for_each_tag(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     figure = plot_rows(ROWS, "guess")
     assert [axes.get_ylabel() for axes in figure.axes] == ["loss/total", "reward/mean"]
     figure.savefig(str(tmp_path / "curves.png"))
