@@ -20,6 +20,7 @@ from pathlib import Path
 from tests.chaos import clock
 from tests.chaos.part import ROOT, Part
 from tests.chaos.proxy import Proxy
+from tests.support.patience import PATIENCE_S, STOP_S
 from tests.support.private_postgres import USER, PrivatePostgres
 from tests.support.private_rabbit import PrivateRabbit
 from tests.support.processes import end, free_port, wait_until
@@ -30,8 +31,6 @@ from warren import Client
 PARTS = ("broker", "deploy", "env_worker", "gateway", "gpu_worker", "schemas", "sdk")
 AMQP_HEARTBEAT_S = 20
 """Longer than any pause that a busy machine makes."""
-BOOT_S = 300.0
-STOP_S = 15.0
 RESTART_S, LONGEST_PAUSE_S = 1.0, 30.0
 MARK = "CHAOS_SITE"
 """Variable by which a site finds what it started, children of children included."""
@@ -258,4 +257,4 @@ def _until_listening(part: Part, port: int) -> None:
         return False
 
     assert part.process is not None
-    wait_until(is_listening, part.process, deadline_s=BOOT_S, log_path=part.log_path)
+    wait_until(is_listening, part.process, deadline_s=PATIENCE_S, log_path=part.log_path)

@@ -6,12 +6,13 @@ import pytest
 from tests.chaos.__main__ import GAP_S, storm
 from tests.chaos.plan import LEAST_FAULTS, FaultKind
 from tests.chaos.site import new_home
+from tests.support.patience import whole_deployment
 
 SEED = 1
 
 
 @pytest.mark.storm
-@pytest.mark.timeout(1200)
+@whole_deployment
 async def test_a_storm() -> None:
     home = new_home()
     print(f"logs lie in {home}")

@@ -27,6 +27,7 @@ from tests.chaos.storm import (
     until_tidy,
 )
 from tests.chaos.zombies import asleep, holders_of, settled, until_passed_on
+from tests.support.patience import PATIENCE_S, several_waits
 
 from warren import Event, Run
 from warren_schemas.control import WorkerRole
@@ -35,10 +36,9 @@ from warren_schemas.events import StateChanged, StepCompleted
 pytestmark = [
     pytest.mark.storm,
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.timeout(900),
+    several_waits,
 ]
 
-PATIENCE_S = 180.0
 N_LIVE = 200
 N_TURNS = 16
 N_STEPS = 24

@@ -27,7 +27,7 @@ THROUGH_A_ROOM_TO_RABBITMQ = {
     "test_a_poison_message_goes_to_dead_after_the_limit",
     "test_deleting_a_queue_ends_its_consumers",
     "test_events_reach_everybody_who_listens",
-    "test_nack_with_delay_brings_it_back_later_and_counted",
+    "test_nack_with_delay_brings_it_back_and_counted",
     "test_prefetch_bounds_what_is_unacknowledged",
     "test_publishing_to_an_unknown_queue_is_unroutable",
     "test_what_a_closed_client_held_goes_to_another",

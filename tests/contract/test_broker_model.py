@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 from tests.support.brokers import Opener, Place, depth_is, letters_of, take
+from tests.support.patience import several_waits
 from tests.support.private_rabbit import PrivateRabbit
 from tests.support.remote import open_remote_part, rooms_for_all
 
@@ -213,7 +214,7 @@ def test_the_remote_broker_does_what_the_model_does() -> None:
     run(opened_remotely, counts_exactly=False, max_examples=20)
 
 
-@pytest.mark.timeout(300)
+@several_waits
 @pytest.mark.server
 def test_rabbitmq_does_what_the_model_does(private_rabbit: PrivateRabbit) -> None:
     run(

@@ -7,13 +7,10 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, QUIET_S
 
 from warren_broker.port import Broker, Consumer, DeadLetter, Delivery
 from warren_broker.topology import Address, Home, Stream, Topic, WorkQueue
-
-QUIET_S = 0.3
-"""How long we look for what must not happen."""
 
 AddressT = TypeVar("AddressT", WorkQueue, Home, Stream, Topic)
 Opener = Callable[[str], AbstractAsyncContextManager[Broker]]

@@ -12,13 +12,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support.patience import PATIENCE_S, STOP_S
 from tests.support.processes import end, free_port, spawn, wait_until
 
 import warren
 from warren import Client
-
-BOOT_S = 300.0
-STOP_S = 10.0
 
 
 @dataclass
@@ -61,7 +59,7 @@ class Site:
             wait_until,
             self.is_listening,
             self.processes["gateway"],
-            deadline_s=BOOT_S,
+            deadline_s=PATIENCE_S,
             log_path=self.log("gateway"),
         )
 

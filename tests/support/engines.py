@@ -19,6 +19,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from peft import LoraConfig, PeftModel
+from tests.support.patience import several_waits
 from tests.support.sampling import prompt, reference_logprobs
 from transformers import PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
 
@@ -43,7 +44,7 @@ needs_vllm = pytest.mark.skipif(
 )
 ENGINES = [
     pytest.param("transformers"),
-    pytest.param("vllm", marks=[needs_vllm, pytest.mark.timeout(600)]),
+    pytest.param("vllm", marks=[needs_vllm, several_waits]),
 ]
 
 

@@ -14,6 +14,7 @@ from pamqp import commands, frame
 from pamqp.base import Frame
 from pamqp.body import ContentBody
 from pamqp.common import FieldTable
+from tests.support.patience import PATIENCE_S
 
 _PROPERTIES: FieldTable = {"capabilities": {"basic.nack": True, "publisher_confirms": True}}
 _PROTOCOL_HEADER_BYTES = 8
@@ -81,7 +82,7 @@ class FakeRabbit:
 
     async def until(self, is_it: Callable[[Came], bool]) -> Came:
         """The first frame like this, once it has come."""
-        async with asyncio.timeout(100.0), self._news:
+        async with asyncio.timeout(PATIENCE_S), self._news:
             await self._news.wait_for(lambda: any(map(is_it, self.came)))
         return next(filter(is_it, self.came))
 

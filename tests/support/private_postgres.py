@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.patience import PATIENCE_S, STOP_S
 from tests.support.processes import (
     children,
     end,
@@ -23,9 +24,6 @@ from tests.support.processes import (
     wait_until,
 )
 
-BOOT_DEADLINE_S = 300.0
-STOP_GRACE_S = 20.0
-PATIENCE_S = 60
 USER = "warren"
 
 
@@ -67,9 +65,7 @@ class PrivatePostgres:
 
     def wait_until_ready(self) -> None:
         """Return when it answers; blocks, so use a thread in a test."""
-        wait_until(
-            self._is_ready, self.process, deadline_s=BOOT_DEADLINE_S, log_path=self._log_path
-        )
+        wait_until(self._is_ready, self.process, deadline_s=PATIENCE_S, log_path=self._log_path)
 
     def new_database(self) -> str:
         """An empty database; its URL for SQLAlchemy with the psycopg 3 driver."""
@@ -80,7 +76,7 @@ class PrivatePostgres:
 
     def stop(self) -> None:
         """Shut down, without waiting for the clients."""
-        end(self.process, signal.SIGINT, grace_s=STOP_GRACE_S)
+        end(self.process, signal.SIGINT, grace_s=STOP_S)
         self._process = None
 
     def kill(self) -> None:
@@ -164,5 +160,5 @@ def private_postgres(postgres_server: PrivatePostgres, monkeypatch: pytest.Monke
     A pause of this process or of the server is no reason for a store to give up.
     """
     for limit in ("CONNECT_S", "IDLE_IN_TRANSACTION_S"):
-        monkeypatch.setattr(f"warren_gateway.store.store.{limit}", PATIENCE_S)
+        monkeypatch.setattr(f"warren_gateway.store.store.{limit}", int(PATIENCE_S))
     return postgres_server.new_database()

@@ -20,12 +20,11 @@ from pathlib import Path
 
 import pytest
 from pydantic import TypeAdapter
+from tests.support.patience import PATIENCE_S, STOP_S
 from tests.support.processes import end, free_port, signal_group, spawn, wait_until
 from typing_extensions import TypedDict
 
 AMQP_HEADER = b"AMQP\x00\x00\x09\x01"
-BOOT_DEADLINE_S = 300.0
-STOP_GRACE_S = 30.0
 _LOOPBACK_ONLY = "-kernel inet_dist_use_interface {127,0,0,1} -start_epmd false"
 
 
@@ -88,18 +87,16 @@ class PrivateRabbit:
         address, log_path = ("127.0.0.1", self._epmd_port), self.folder / "epmd.log"
         command = ["epmd", "-port", str(self._epmd_port), "-address", "127.0.0.1"]
         epmd = spawn(command, log_path=log_path)
-        wait_until(is_listening, epmd, deadline_s=BOOT_DEADLINE_S, log_path=log_path)
+        wait_until(is_listening, epmd, deadline_s=PATIENCE_S, log_path=log_path)
         return epmd
 
     def wait_until_ready(self) -> None:
         """Return when the node answers an AMQP handshake; blocks, so use a thread in a test."""
-        wait_until(
-            self._is_ready, self.process, deadline_s=BOOT_DEADLINE_S, log_path=self._log_path
-        )
+        wait_until(self._is_ready, self.process, deadline_s=PATIENCE_S, log_path=self._log_path)
 
     def stop(self) -> None:
         """Shut down in good order."""
-        end(self.process, signal.SIGTERM, grace_s=STOP_GRACE_S)
+        end(self.process, signal.SIGTERM, grace_s=STOP_S)
         self._process = None
 
     def kill(self) -> None:
@@ -130,7 +127,7 @@ class PrivateRabbit:
         if self._process is not None:
             self.kill()
         if self._epmd is not None:
-            end(self._epmd, signal.SIGKILL, grace_s=STOP_GRACE_S)
+            end(self._epmd, signal.SIGKILL, grace_s=STOP_S)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @property

@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 
+from tests.support.patience import PATIENCE_S
+
 _FIRST_PORT, _PORTS_END = 10_240, 16_000
 """Below all that systems give to who asks for any port, or one may be gone before its server is up."""
 _MOST_TESTERS = 16
@@ -21,7 +23,6 @@ _TESTER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) %
 _PORTS = range(_FIRST_PORT + _TESTER, _PORTS_END, _MOST_TESTERS)
 """Of this process; those that test beside it have others."""
 _MOST_KEEPERS = 64
-_PATIENCE_S = 100.0
 _keepers = deque[socket.socket]()
 _next_ports = itertools.cycle(random.sample(_PORTS, len(_PORTS)))
 
@@ -134,7 +135,7 @@ async def until_dead(pid: int) -> None:
         loop, dead = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(process, dead.set)
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(PATIENCE_S):
                 await dead.wait()
         finally:
             loop.remove_reader(process)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, STOP_S
 from tests.support.trainer import MODEL, done
 
 from warren_broker.batch_publisher import BatchPublisher
@@ -27,8 +27,6 @@ from warren_schemas.training import (
 )
 
 WORKER = WorkerId("trainer_test")
-STOP_S = 60.0
-"""5 s, on a machine with nothing else to do."""
 
 
 class Owner:

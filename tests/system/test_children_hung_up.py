@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.support.patience import PATIENCE_S
 
 from warren_broker.worker.child import Child
 from warren_gpu_worker.settings import GpuWorkerSettings
 
-LEAVING_S = 120.0
 """Some have to import torch first."""
 SETTINGS = GpuWorkerSettings(base_models={"mine": "/nowhere"}, device="cpu").model_dump_json()
 
@@ -28,5 +28,5 @@ async def test_it_leaves_without_a_word(
 ) -> None:
     log = tmp_path / "log"
     child = await Child.spawn("child", module, arguments, log_path=log)
-    await child.close(grace_s=LEAVING_S)
+    await child.close(grace_s=PATIENCE_S)
     assert "Traceback" not in log.read_text()

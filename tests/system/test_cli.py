@@ -20,12 +20,12 @@ from tests.support.fake_gateway import (
     fake_gateway,
     step,
 )
+from tests.support.patience import PATIENCE_S
 
 from warren_schemas.check import RunCheck
 from warren_schemas.events import RunOutcome, RunState, StateChanged
 from warren_schemas.http import Problem, QueueView, RunResult
 
-SOON_S = 120.0
 CONFIG_TEXT = "name: guess\nmodel: {base: warren/tiny}\nenvironments: [{name: guess}]\n"
 
 
@@ -64,7 +64,7 @@ class Cli:
 
 
 async def ended(process: asyncio.subprocess.Process) -> Ended:
-    out, err = await asyncio.wait_for(process.communicate(), SOON_S)
+    out, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
     assert process.returncode is not None
     text = err.decode()
     assert "Traceback" not in text
@@ -74,7 +74,7 @@ async def ended(process: asyncio.subprocess.Process) -> Ended:
 async def line_with(process: asyncio.subprocess.Process, words: str) -> str:
     """The next line of its output that holds these words."""
     assert process.stdout is not None
-    async with asyncio.timeout(SOON_S):
+    async with asyncio.timeout(PATIENCE_S):
         while line := (await process.stdout.readline()).decode():
             if words in line:
                 return line
@@ -293,5 +293,5 @@ async def test_a_reader_that_leaves_early_is_no_error(cli: Cli, gateway: FakeGat
     await asyncio.to_thread(os.read, reading, 1)
     os.close(reading)
     assert process.stderr is not None
-    err = await asyncio.wait_for(process.stderr.read(), SOON_S)
+    err = await asyncio.wait_for(process.stderr.read(), PATIENCE_S)
     assert (await process.wait(), err) == (0, b"")

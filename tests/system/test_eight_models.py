@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-import pytest
 from tests.support.one_process import in_process, tiny_site
+from tests.support.patience import several_waits
 from torch import Tensor
 
 import warren
@@ -12,7 +12,7 @@ from warren_schemas.config import TrainConfig
 from warren_schemas.ids import RunId
 from warren_up.recipe import guess_config
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = several_waits
 
 N_MODELS = 8
 N_STEPS = 2

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests.support.base_models import base_folder
 from tests.support.forked_child import ZYGOTE_VARIABLE
+from tests.support.patience import several_waits
 from tests.support.private_rabbit import PrivateRabbit
 from tests.support.trainer import (
     BASE,
@@ -102,7 +103,7 @@ async def survive(url: str, base: Path, folder: Path, spec: ModelSpec, doomed: i
     return seal_of(done(outcomes[-1]))
 
 
-@pytest.mark.timeout(600)
+@several_waits
 @pytest.mark.parametrize("spec", [pytest.param(FULL, id="full"), pytest.param(LORA, id="lora")])
 async def test_a_trainer_killed_at_any_op_is_replaced_bit_by_bit(
     private_rabbit: PrivateRabbit,

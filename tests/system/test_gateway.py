@@ -13,12 +13,11 @@ from urllib.error import URLError
 
 import pytest
 from tests.support.gateway import CONFIG
+from tests.support.patience import PATIENCE_S, STOP_S
 from tests.support.private_rabbit import PrivateRabbit
 from tests.support.processes import end, free_port, signal_group, spawn, wait_until
 
 COMMAND = [sys.executable, "-m", "warren", "gateway"]
-BOOT_S = 300.0
-STOP_S = 60.0
 """5 s, on a machine with nothing else to do; who takes longer is killed, and so fails."""
 
 
@@ -34,7 +33,7 @@ class Process:
         self.process = spawn(command, log_path=self.log, environment=environment)
 
     def wait(self) -> None:
-        wait_until(self._is_healthy, self.process, deadline_s=BOOT_S, log_path=self.log)
+        wait_until(self._is_healthy, self.process, deadline_s=PATIENCE_S, log_path=self.log)
 
     def ask(self, method: str, path: str, body: object = None) -> dict[str, object]:
         key = (self.home / "api-key").read_text().strip()
@@ -44,12 +43,14 @@ class Process:
             data=None if body is None else json.dumps(body).encode(),
             headers={"Authorization": f"Bearer {key}"},
         )
-        with urllib.request.urlopen(request, timeout=120) as response:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
             return json.load(response)
 
     def _is_healthy(self) -> bool:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=30):
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.port}/healthz", timeout=PATIENCE_S
+            ):
                 return True
         except (URLError, OSError):
             return False
@@ -114,7 +115,7 @@ def test_a_second_gateway_on_the_same_port_says_so(
     with started(tmp_path / "one", private_rabbit.url) as one:
         one.wait()
         with started(tmp_path / "two", private_rabbit.url, port=one.port) as two:
-            assert two.process.wait(BOOT_S) == 1
+            assert two.process.wait(PATIENCE_S) == 1
             assert f"port {one.port} on 127.0.0.1 is in use" in two.log.read_text()
             assert "Traceback" not in two.log.read_text()
 
@@ -133,6 +134,6 @@ def _events(gateway: Process, run: str) -> list[dict[str, dict[str, object]]]:
         f"http://127.0.0.1:{gateway.port}/v1/runs/{run}/events",
         headers={"Authorization": f"Bearer {key}"},
     )
-    with urllib.request.urlopen(request, timeout=300) as response:
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
         lines = response.read().decode().splitlines()
     return [json.loads(line[6:]) for line in lines if line.startswith("data: ")]

@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-import pytest
+from tests.support.patience import PATIENCE_S, several_waits
 from tests.support.processes import free_port
 from tests.system.test_up import line_with, running, short_run, stop
 
@@ -16,9 +16,7 @@ import warren
 from warren_schemas.config import TrainConfig
 from warren_schemas.events import WaitingEnded, WaitingStarted
 
-pytestmark = pytest.mark.timeout(600)
-
-WAIT_S = 500.0
+pytestmark = several_waits
 
 
 def on_model(base: str) -> TrainConfig:
@@ -35,7 +33,7 @@ async def do(command: str, home: Path, port: int) -> tuple[str, str]:
         env={**variables, "WARREN_HOME": str(home), "WARREN_URL": f"http://127.0.0.1:{port}"},
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    out, err = await asyncio.wait_for(process.communicate(), WAIT_S)
+    out, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
     return out.decode(), err.decode()
 
 

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from sqlmodel import Session, select
 from tests.support.base_models import tiny_models
 from tests.support.gateway import Gateway, open_gateway
+from tests.support.patience import PATIENCE_S, several_waits
 from tests.support.sampling import nudged, with_weights
 
 from warren_broker.memory import open_hub
@@ -35,7 +36,7 @@ BASE = "warren/tiny"
 EOS = 1
 WITH_IDS = {"return_token_ids": True}
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), several_waits]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -75,7 +76,7 @@ async def running(*services: Coroutine[Any, Any, None]) -> AsyncGenerator[None]:
 
 async def until_sampled(gateway: Gateway) -> None:
     registry = gateway.parts.registry
-    async with asyncio.timeout(200):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             generation = registry.generation
             if any(BASE in sampler.offers for sampler in registry.alive(WorkerRole.SAMPLER)):
@@ -97,7 +98,7 @@ async def bob(gateway: Gateway) -> AsyncGenerator[AsyncOpenAI]:
 
 def client_of(gateway: Gateway, authorization: str) -> AsyncOpenAI:
     key = authorization.removeprefix("Bearer ")
-    return AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key=key, max_retries=0, timeout=120.0)
+    return AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key=key, max_retries=0, timeout=PATIENCE_S)
 
 
 def extra(answer: BaseModel, name: str) -> list[int]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.brokers import PATIENCE_S, eventually, take
+from tests.support.patience import several_waits
 from tests.support.private_rabbit import PrivateRabbit
 
 from warren_broker.errors import Unroutable
@@ -16,7 +17,7 @@ from warren_broker.rabbitmq import open_rabbitmq
 from warren_broker.rabbitmq.entities import broken_queues, queue_repair
 from warren_broker.topology import Home, WorkQueue, results, train
 
-pytestmark = pytest.mark.timeout(300)  # a busy machine takes its time to boot a node twice
+pytestmark = several_waits  # a busy machine takes its time to boot a node twice
 
 FALLBACK = WorkQueue("interact.walk")
 VISIT_S = 0.25

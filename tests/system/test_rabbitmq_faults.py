@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
-from tests.support.patience import PATIENCE_S, STOP_S
+from tests.support.patience import PATIENCE_S, STOP_S, several_waits
 from tests.support.private_rabbit import PrivateRabbit
 
 from warren_broker.errors import BrokerClosed, BrokerUnavailable
@@ -20,7 +20,7 @@ from warren_broker.port import Broker, Consumer, Delivery
 from warren_broker.rabbitmq import open_rabbitmq
 from warren_broker.topology import Home, Stream, Topic, WorkQueue
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = several_waits
 
 HEARTBEAT_S = 4
 CONFIRM_S = 2.0

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.deployment import Site
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, several_waits
 from tests.support.private_rabbit import PrivateRabbit
 
 import warren
@@ -89,7 +89,7 @@ async def key_of_bob(store_url: str) -> str:
     return str(key)
 
 
-@pytest.mark.timeout(900)
+@several_waits
 async def test_a_run_on_a_laptop_survives_its_worker_and_its_gateway(
     site: Site, private_postgres: str, tmp_path: Path
 ) -> None:

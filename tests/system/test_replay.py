@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.support.one_process import OpenPlace, Site, in_process, on_rabbitmq, tiny_site
+from tests.support.patience import several_waits
 from tests.support.private_rabbit import PrivateRabbit
 
 import warren
@@ -17,7 +18,7 @@ from warren_schemas.config import TrainConfig
 from warren_schemas.events import StepCompleted
 from warren_up.recipe import guess_config
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = several_waits
 
 N_SFT_STEPS = 60
 """Enough for episodes that are not all alike, so that there is something to learn."""

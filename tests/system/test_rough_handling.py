@@ -11,6 +11,7 @@ import aio_pika
 import pytest
 from tests.support.deployment import Site, connected
 from tests.support.items import heartbeat
+from tests.support.patience import PATIENCE_S, several_waits
 from tests.support.private_rabbit import PrivateRabbit, running_rabbit
 
 from warren import Client, Run, RunCancelled
@@ -105,7 +106,7 @@ async def cancel_in_each_state(client: Client) -> None:
     await cancel(await client.train(config()))
     for name, (wanted, sign) in STATES.items():
         run = await client.train(wanted.model_copy(update={"name": name}))
-        async with asyncio.timeout(200):
+        async with asyncio.timeout(PATIENCE_S):
             await see(run, sign)
             await cancel(run)
 
@@ -146,7 +147,7 @@ def origin_of(queue: str) -> str:
     return f"interact.{queue.split('.')[2]}" if queue.startswith("home.") else queue
 
 
-@pytest.mark.timeout(600)
+@several_waits
 async def test_garbage_in_every_queue_goes_to_dead_and_stops_nobody(
     site: Site, rabbit: PrivateRabbit
 ) -> None:
@@ -177,7 +178,7 @@ async def test_garbage_in_every_queue_goes_to_dead_and_stops_nobody(
         await check_that_all_work(site, client)
 
 
-@pytest.mark.timeout(600)
+@several_waits
 async def test_a_run_may_be_cancelled_whatever_it_does(site: Site, rabbit: PrivateRabbit) -> None:
     async with connected(site) as client:
         n_dead = len(await client.dead_letters(limit=1000))
@@ -185,6 +186,6 @@ async def test_a_run_may_be_cancelled_whatever_it_does(site: Site, rabbit: Priva
         await cancel_one_that_waits_for_the_others_trainer(client)
         await check_that_all_work(site, client)
         assert len(await client.dead_letters(limit=1000)) == n_dead
-    async with asyncio.timeout(200):  # the last run's queues go after its end is told
+    async with asyncio.timeout(PATIENCE_S):  # the last run's queues go after its end is told
         while await asyncio.to_thread(queues_of_models, rabbit):
             pass

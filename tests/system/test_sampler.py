@@ -11,6 +11,7 @@ from peft import PeftModel
 from tests.support.base_models import tiny_models
 from tests.support.episodes import first_turn, next_turn, policy, user
 from tests.support.late_policy import LatePolicy
+from tests.support.patience import PATIENCE_S
 from tests.support.sampler_stage import BASE, BASE_LORA, LONG, Stage, shared, stage
 from tests.support.sampling import adapter, nudged, with_weights
 from transformers import PreTrainedModel
@@ -176,7 +177,7 @@ async def test_turns_that_come_one_by_one_fill_the_engine(
         for _ in range(N_SINGLE):
             await stage.side.send([first_turn(late.reference)])
         n_open = 0
-        async with asyncio.timeout(200.0):
+        async with asyncio.timeout(PATIENCE_S):
             while n_open < N_SINGLE:
                 for claim in await anext(heartbeats):
                     n_open = claim.item.in_flight

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.support.base_models import tiny_models
 from tests.support.episodes import ENVIRONMENT, environment_side, first_turn, policy, user
+from tests.support.patience import PATIENCE_S
 from tests.support.processes import children_running
 from tests.support.sampler_stage import (
     BASE,
@@ -132,7 +133,7 @@ async def test_a_turn_under_way_is_let_go_when_its_episode_is_cancelled_or_its_r
     turn = first_turn(policy(min_version=1, url=fifo.as_uri()), run=run)
     ended = RunEnded(envelope=Envelope(), ended_run=run, model=turn.spec.policy.model)
     watcher = stage.hub.client("watcher")
-    async with listen(watcher, WORKERS, Heartbeat) as heartbeats, asyncio.timeout(100):
+    async with listen(watcher, WORKERS, Heartbeat) as heartbeats, asyncio.timeout(PATIENCE_S):
         await stage.side.send([turn])
         await until_in_flight(heartbeats, 1)
         await stage.tell(ended if what == "run" else EpisodeCancelled(envelope=turn.envelope))
@@ -155,7 +156,7 @@ async def until_in_flight(heartbeats: Inbox[Heartbeat], n: int) -> None:
 async def test_a_turn_of_no_run_that_fails_is_told_to_its_home(stage: Stage) -> None:
     broker = stage.hub.client("asker")
     own = home("asker_1", ENVIRONMENT)
-    async with receive(broker, own, EpisodeEnded, prefetch=1) as inbox, asyncio.timeout(100):
+    async with receive(broker, own, EpisodeEnded, prefetch=1) as inbox, asyncio.timeout(PATIENCE_S):
         asked = first_turn(policy(), user("7" * 600), run=None)
         await stage.side.send([asked.model_copy(update={"home": "asker_1"})])
         (claim,) = await anext(inbox)
@@ -172,7 +173,7 @@ async def test_when_the_home_is_gone_the_step_goes_to_the_shared_queue(stage: St
     broker = stage.hub.client("another environment")
     async with receive(broker, interact(ENVIRONMENT), Step, prefetch=1) as inbox:
         await stage.side.send([orphan])
-        (claim,) = await asyncio.wait_for(anext(inbox), 60)
+        (claim,) = await asyncio.wait_for(anext(inbox), PATIENCE_S)
         assert claim.item.envelope.episode == orphan.envelope.episode
         claim.done()
     await broker.close()

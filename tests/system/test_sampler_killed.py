@@ -9,11 +9,11 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pytest
 from tests.support.base_models import tiny_models
 from tests.support.deployment import Site
 from tests.support.episodes import EnvironmentSide, environment_side_of, first_turn, policy
 from tests.support.late_policy import LatePolicy
+from tests.support.patience import several_waits
 from tests.support.private_rabbit import PrivateRabbit
 
 from warren_broker.connect import open_broker
@@ -70,7 +70,7 @@ async def until_both_hold_turns(
     return sent
 
 
-@pytest.mark.timeout(300)
+@several_waits
 async def test_every_turn_of_a_killed_sampler_is_answered_by_another(
     private_rabbit: PrivateRabbit, tiny_models: dict[str, str], tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ from tests.support.episodes import (
     policy,
     user,
 )
+from tests.support.patience import PATIENCE_S, several_waits
 from tests.support.processes import children_running
 from tests.support.sampling import adapter, nudged, with_weights
 from transformers import PreTrainedModel
@@ -48,7 +49,7 @@ BASE = "warren/tiny-lora"
 """The name under which the model is offered."""
 LONG = Sampling(max_tokens=120)
 
-pytestmark = [needs_vllm, pytest.mark.timeout(600), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [needs_vllm, several_waits, pytest.mark.asyncio(loop_scope="module")]
 
 
 class Stage:
@@ -170,7 +171,7 @@ async def test_turns_under_way_go_on_exactly_after_a_trainer_had_the_room(
     await stage.side.send(turns)
     steps = await stage.side.steps(1)
     for _ in range(2):
-        await asyncio.wait_for(stage.time_share.take(), 100)
+        await asyncio.wait_for(stage.time_share.take(), PATIENCE_S)
         turns.append(first_turn(acting, sampling=LONG))
         await stage.side.send(turns[-1:])
         stage.time_share.give_back()

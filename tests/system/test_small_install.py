@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.gateway import Gateway, open_gateway
+from tests.support.patience import PATIENCE_S
 from tests.unit.gateway.api.test_files import published, seal
 
 from warren_broker.memory import open_memory
@@ -39,7 +40,6 @@ importlib.util.find_spec = find_spec
 from warren.__main__ import main
 main()
 """
-LIMIT_S = 120.0
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ async def started(gateway: Gateway, home: Path, *words: str) -> asyncio.subproce
 
 async def told(gateway: Gateway, home: Path, *words: str) -> tuple[int | None, str]:
     process = await started(gateway, home, *words)
-    async with asyncio.timeout(LIMIT_S):
+    async with asyncio.timeout(PATIENCE_S):
         out, _ = await process.communicate()
     return process.returncode, out.decode()
 
@@ -93,7 +93,7 @@ async def test_an_env_worker_of_ones_own(gateway: Gateway, tmp_path: Path) -> No
     guess = "warren_env_worker.environments.guess:Guess"
     worker = await started(gateway, tmp_path, *words, "--env", guess)
     try:
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while not gateway.parts.registry.alive():
                 await gateway.parts.registry.changed()
         (heartbeat,) = gateway.parts.registry.alive()

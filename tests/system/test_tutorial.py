@@ -8,15 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.patience import PATIENCE_S, several_waits
 from tests.support.processes import free_port
 from tests.support.tutorial import block_with, page
 
 from warren_schemas.episode import Completed, EpisodePurpose
 from warren_schemas.http import TrajectoryView
 
-pytestmark = [pytest.mark.storm, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.storm, several_waits]
 
-READY_S = 300.0
 N_EVALUATED = 16
 SHORT = (
     *("sft.steps=40", "sft.episodes_per_step=8", "limits.steps=4"),
@@ -53,7 +53,7 @@ async def test_rows_34_36_and_59_from_an_empty_file_to_a_training_run(folder: Pa
     home = folder / "home"
     process = await _warren(folder, *arguments[1].split(), "--port", port, "--home", str(home))
     try:
-        async with asyncio.timeout(READY_S):
+        async with asyncio.timeout(PATIENCE_S):
             assert process.stdout is not None
             while "warren train" not in (line := (await process.stdout.readline()).decode()):
                 assert line, "it ended before it was ready"
@@ -62,14 +62,14 @@ async def test_rows_34_36_and_59_from_an_empty_file_to_a_training_run(folder: Pa
         url = f"http://127.0.0.1:{port}"
         there = ("--url", url, "--api-key", key)
         train = await _warren(folder, "train", "parity.yaml", *there, *sets)
-        out, _ = await asyncio.wait_for(train.communicate(), READY_S)
+        out, _ = await asyncio.wait_for(train.communicate(), PATIENCE_S)
         run = re.search(r"Run (\S+) completed", out.decode())
         assert run, out.decode()
         read = await _warren(folder, "trajectories", run[1], "--json", *there)
-        lines, _ = await asyncio.wait_for(read.communicate(), READY_S)
+        lines, _ = await asyncio.wait_for(read.communicate(), PATIENCE_S)
     finally:
         process.terminate()
-        await asyncio.wait_for(process.communicate(), READY_S)
+        await asyncio.wait_for(process.communicate(), PATIENCE_S)
     assert train.returncode == 0
     after = re.search(r"reward after \(greedy\) +([01]\.\d+)", out.decode())
     assert after

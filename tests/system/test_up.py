@@ -12,17 +12,14 @@ from pathlib import Path
 
 import pytest
 from tests.support.crowd import descendants
-from tests.support.patience import STOP_S
+from tests.support.patience import PATIENCE_S, STOP_S, several_waits
 from tests.support.processes import free_port
 
 import warren
 from warren_schemas.config import TrainConfig
 from warren_up.recipe import guess_config
 
-pytestmark = pytest.mark.timeout(600)
-
-READY_S = 500.0
-"""5 s, on a machine with nothing else to do."""
+pytestmark = several_waits
 
 
 def short_run() -> TrainConfig:
@@ -52,14 +49,14 @@ async def told_by(*arguments: str, home: Path) -> str:
         env={**os.environ, "WARREN_URL": url, "WARREN_API_KEY": key, "WARREN_HOME": str(home)},
         cwd=home, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    out, _ = await asyncio.wait_for(process.communicate(), READY_S)
+    out, _ = await asyncio.wait_for(process.communicate(), PATIENCE_S)
     assert process.returncode == 0, out.decode()
     return out.decode()
 
 
 async def line_with(process: asyncio.subprocess.Process, words: str) -> str:
     assert process.stdout is not None
-    async with asyncio.timeout(READY_S):
+    async with asyncio.timeout(PATIENCE_S):
         while line := (await process.stdout.readline()).decode():
             if words in line:
                 return line
@@ -147,7 +144,7 @@ async def test_a_port_in_use_is_told(tmp_path: Path) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         async with running("up", "--port", str(port), home=tmp_path) as process:
-            _, err = await asyncio.wait_for(process.communicate(), READY_S)
+            _, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
     assert process.returncode == 2
     assert err.decode().startswith(f"error: Port {port} on 127.0.0.1 is in use")
     assert "Traceback" not in err.decode()
@@ -165,7 +162,7 @@ async def test_what_cannot_be_offered_is_told(
 ) -> None:
     port = str(free_port())
     async with running("up", "--port", port, *arguments, home=tmp_path) as process:
-        _, err = await asyncio.wait_for(process.communicate(), READY_S)
+        _, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
     assert process.returncode == 2
     assert told in err.decode()
     assert "Traceback" not in err.decode()
@@ -173,7 +170,7 @@ async def test_what_cannot_be_offered_is_told(
 
 async def test_the_demos_last_line_is_json(tmp_path: Path) -> None:
     async with running("demo", "--steps", "2", home=tmp_path) as process:
-        out, err = await asyncio.wait_for(process.communicate(), READY_S)
+        out, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
     assert (process.returncode, err) == (0, b"")
     lines = out.decode().splitlines()
     found = json.loads(lines[-1])

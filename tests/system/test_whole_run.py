@@ -12,6 +12,7 @@ import pytest
 import yaml
 from tests.support.brokers import eventually
 from tests.support.deployment import Site, connected
+from tests.support.patience import several_waits
 from tests.support.private_rabbit import PrivateRabbit
 
 from warren import RunCancelled, RunFailed
@@ -57,7 +58,7 @@ def small_config(steps: int = N_STEPS) -> dict[str, object]:
     return config
 
 
-@pytest.mark.timeout(900)
+@several_waits
 async def test_a_run_ends_as_if_its_broker_had_not_been_killed(
     site: Site, rabbit: PrivateRabbit
 ) -> None:
@@ -80,7 +81,7 @@ async def test_a_run_ends_as_if_its_broker_had_not_been_killed(
     assert result.failed_episodes == 0
 
 
-@pytest.mark.timeout(900)
+@several_waits
 async def test_an_env_worker_that_joins_late_takes_a_share(site: Site) -> None:
     """And a run that is cancelled in the middle leaves every worker as it was."""
     async with connected(site) as client:
@@ -107,7 +108,7 @@ async def test_an_env_worker_that_joins_late_takes_a_share(site: Site) -> None:
     assert all(process.poll() is None for process in site.processes.values())
 
 
-@pytest.mark.timeout(900)
+@several_waits
 async def test_a_run_survives_its_workers(site: Site) -> None:
     """Each worker is killed once, and started again, while the run goes on."""
     async with connected(site) as client:

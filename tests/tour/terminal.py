@@ -19,10 +19,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.support.patience import PATIENCE_S, STOP_S
+
 MAX_SILENCE_S = 10.0
 LOAD_PER_CORE = 2.0
-PATIENCE_S = 600.0
-_STOP_S = 60.0
 _SIZE = struct.pack("HHHH", 50, 160, 0, 0)
 _CONTROL = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[@-Z\\-_])")
 
@@ -88,7 +88,7 @@ class Terminal:
     def press_ctrl_c(self) -> int:
         os.write(self._keyboard, b"\x03")
         try:
-            return self._process.wait(_STOP_S)
+            return self._process.wait(STOP_S)
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError(f"`{self.command}` does not heed Ctrl-C:\n{self.shown}") from None

@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.patience import whole_deployment
 from tests.support.private_rabbit import PrivateRabbit
 from tests.tour.pages import blocks_of
 from tests.tour.rules import Deed, task_of
 from tests.tour.walk import Walk, give_stand_ins, reader_of_the_readme
 
-pytestmark = [pytest.mark.tour, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.tour, whole_deployment]
 
 
 @pytest.fixture

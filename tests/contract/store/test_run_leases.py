@@ -9,6 +9,7 @@ from sqlalchemy import update
 from sqlmodel import Session, col, select
 from tests.support.factories import make_episode_cancelled
 from tests.support.gateway import CONFIG
+from tests.support.patience import PATIENCE_S
 
 from warren_broker.topology import CANCELLATIONS
 from warren_gateway.coordinator import records, run_leases
@@ -20,7 +21,6 @@ from warren_schemas.ids import RunId
 
 T = TypeVar("T")
 RUN = RunId("run_1")
-PATIENCE_S = 600.0
 
 
 @pytest.fixture(autouse=True)

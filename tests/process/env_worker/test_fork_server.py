@@ -15,7 +15,7 @@ import pytest
 from tests.support.crowd import below, resident_mib
 from tests.support.hosting import Player, child_pids, observed, refused
 from tests.support.interacting import spec
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, several_waits
 from tests.support.processes import until_dead
 
 from warren_env_worker.host.host import Host
@@ -218,7 +218,7 @@ N_AT_ONCE = 24
 HOSTILE = ("Crash", "Hang", "Leak", "Flood", "Nondeterministic")
 
 
-@pytest.mark.timeout(600)
+@several_waits
 async def test_a_thousand_episodes_with_hostile_ones_among_them() -> None:
     """Every healthy one ends well, every failure is typed, and nothing is left behind."""
     rng = random.Random(0)

@@ -10,6 +10,7 @@ import pytest
 from sqlmodel import Session
 from tests.support.brokers import eventually
 from tests.support.gateway import open_gateway
+from tests.support.patience import PATIENCE_S
 from tests.support.private_postgres import PrivatePostgres
 
 from warren_broker.port import Broker
@@ -79,6 +80,6 @@ async def test_events_that_may_lie_in_a_database_that_is_away_have_no_end(
         async with gateway.ann.get(f"/v1/runs/{run}/events") as response:
             await asyncio.to_thread(server.kill)
             with pytest.raises(aiohttp.ClientPayloadError):
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(PATIENCE_S):
                     await response.content.read()
     await store.close()

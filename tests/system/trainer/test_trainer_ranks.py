@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from tests.support.patience import several_waits
 from tests.support.trainer import (
     BASE,
     FULL,
@@ -38,7 +39,7 @@ from warren_schemas.training import (
     SaveState,
 )
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), several_waits]
 
 WITH_CRITIC = {"critic": True}
 

@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import pytest
 from tests.support.items import heartbeat
+from tests.support.patience import PATIENCE_S
 
 from warren_broker.errors import BrokerClosed, BrokerUnavailable
 from warren_broker.inbox import listen
@@ -12,8 +13,6 @@ from warren_broker.memory import MemoryBroker, open_memory
 from warren_broker.topology import WORKERS, Address
 from warren_broker.worker.heartbeat import announce, beat
 from warren_schemas.control import Heartbeat
-
-PATIENCE_S = 100.0
 
 
 async def test_a_worker_is_heard_at_once_and_when_it_changed() -> None:

@@ -5,10 +5,9 @@ import os
 import signal
 
 import pytest
+from tests.support.patience import PATIENCE_S
 
 from warren_broker.worker.lifecycle import until_stopped
-
-PATIENCE_S = 100.0
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])

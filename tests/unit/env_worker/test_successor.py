@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tests.support.episodes import first_turn, policy
 from tests.support.inboxes import claim_items
+from tests.support.patience import PATIENCE_S
 
 from warren_broker.inbox import receive
 from warren_broker.memory import open_hub
@@ -70,7 +71,7 @@ async def test_when_that_sampler_is_gone_the_turn_goes_to_any(tmp_path: Path) ->
             for claim in claims:
                 after = successor(claim.item)
                 publisher.put(after.address, after.item, [claim])
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE_S):
                 for claim in claims:
                     await claim.is_done.wait()
             async with receive(broker, generate(BASE), Generate, prefetch=8) as inbox:

@@ -4,6 +4,7 @@ import asyncio
 import time
 
 from tests.support.gateway import heartbeat
+from tests.support.patience import PATIENCE_S
 
 from warren_broker.port import Broker
 from warren_broker.topology import WORKERS
@@ -47,7 +48,7 @@ async def test_lists_by_role_in_order_of_ids(broker: Broker) -> None:
 async def test_a_silent_worker_is_removed_by_a_timer(broker: Broker) -> None:
     registry = Registry(broker)
     registry.hear(heartbeat("w1", SAMPLER, "tiny", interval_s=0.01))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         await registry.changed()
     assert registry.alive() == []
 
@@ -61,7 +62,7 @@ async def test_a_gateway_that_stood_still_does_not_take_its_own_silence_for_thei
     await asyncio.sleep(0)  # the timer is due
     await asyncio.sleep(0)
     assert [beat.worker for beat in registry.alive()] == ["w1"]
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         await registry.changed()
     assert registry.alive() == []
 
@@ -95,6 +96,6 @@ async def test_changed_wakes_all_who_wait_and_misses_nothing(broker: Broker) -> 
     waiting = [asyncio.create_task(registry.changed()) for _ in range(3)]
     await asyncio.sleep(0)
     registry.hear(heartbeat("w1", SAMPLER, "tiny"))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(*waiting)
         await registry.changed(since=before)

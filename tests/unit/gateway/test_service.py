@@ -10,7 +10,7 @@ import pytest
 from sqlmodel import Session
 from tests.support.brokers import eventually
 from tests.support.gateway import CONFIG
-from tests.support.patience import STOP_S
+from tests.support.patience import PATIENCE_S, STOP_S
 from tests.support.processes import free_port
 
 from warren_broker.port import Broker
@@ -71,7 +71,7 @@ async def test_a_submitted_run_reaches_the_coordinator_and_outlives_a_restart(
     async with serving(broker, settings) as client:
         async with client.post(f"/v1/runs/{run}/cancel") as response:
             assert response.status == 200
-        async with client.get(f"/v1/runs/{run}/events") as response, asyncio.timeout(60):
+        async with client.get(f"/v1/runs/{run}/events") as response, asyncio.timeout(PATIENCE_S):
             events = await response.text()  # ends with the run
         assert '"state":"cancelled"' in events
         async with client.get(f"/v1/runs/{run}") as response:
@@ -145,7 +145,10 @@ async def test_runs_that_only_a_newer_gateway_can_read_are_left_to_it(
             assert (response.status, (await response.json())["code"]) == (409, "newer_run")
         async with client.post(f"/v1/runs/{runs[2]}/cancel") as response:
             assert response.status == 200
-        async with client.get(f"/v1/runs/{runs[2]}/events") as response, asyncio.timeout(60):
+        async with (
+            client.get(f"/v1/runs/{runs[2]}/events") as response,
+            asyncio.timeout(PATIENCE_S),
+        ):
             assert '"state":"cancelled"' in await response.text()
     assert "archived no more" not in caplog.text
 

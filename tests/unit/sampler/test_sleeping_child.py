@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 
 import numpy as np
 import pytest
+from tests.support.patience import PATIENCE_S
 
 from warren_broker.worker.child import Channel
 from warren_gpu_worker.sampler.child import main as program
@@ -26,7 +27,6 @@ from warren_gpu_worker.sampler.messages import (
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_schemas.config import Sampling
 
-PATIENCE_S = 60.0
 PULSE_S = 0.05
 
 

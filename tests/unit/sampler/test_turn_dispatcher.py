@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.episodes import environment_side, first_turn, policy
+from tests.support.patience import PATIENCE_S
 from tests.support.sampler_stage import one_token, settings_of
 
 from warren_broker.memory import open_hub
@@ -42,7 +43,7 @@ async def test_a_turn_that_ends_while_the_sampler_stops_does_not_break_it(
         settings = settings_of({"warren/tiny": str(tmp_path)}, tmp_path)
         serving = asyncio.create_task(serve_sampler(broker, settings))
         await side.send([first_turn(policy())])
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             asked.put_nowait(await asked.get())
             serving.cancel()
             with pytest.raises(asyncio.CancelledError):

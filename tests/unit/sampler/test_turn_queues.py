@@ -15,6 +15,7 @@ from tests.support.episodes import (
     policy,
     user,
 )
+from tests.support.patience import PATIENCE_S
 from tests.support.sampler_stage import one_token, settings_of
 
 from warren_broker.memory import MemoryHub, open_hub
@@ -28,7 +29,6 @@ BASE = "warren/tiny"
 MAX_BATCH = 2
 N_IN_HAND = 2 * MAX_BATCH
 """What a sampler takes of the turns that return to it."""
-PATIENCE_S = 60.0
 
 
 class HandMade(SamplerProcess):

@@ -16,6 +16,7 @@ from tests.support.fake_gateway import (
     fake_gateway,
     step,
 )
+from tests.support.patience import PATIENCE_S
 
 import warren
 from warren import reading
@@ -79,10 +80,10 @@ async def test_a_gateway_that_goes_away_and_comes_back() -> None:
         run = gateway.add_run(RUNNING, *STEPS[:3])
         reading_all = asyncio.create_task(read_all(gateway, run, on_connection=on_connection))
         await gateway.opened.wait()
-    await asyncio.wait_for(lost.wait(), 30)
+    await asyncio.wait_for(lost.wait(), PATIENCE_S)
     async with fake_gateway(gateway):
         await gateway.emit(run, *STEPS[3:], COMPLETED)
-        events = await asyncio.wait_for(reading_all, 30)
+        events = await asyncio.wait_for(reading_all, PATIENCE_S)
     assert [event.body for event in events] == [RUNNING, *STEPS, COMPLETED]
     assert seen[0] is not None
     assert gateway.url in seen[0]

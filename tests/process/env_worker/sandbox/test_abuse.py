@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.abuse import COMMON, DISK, HELPERS, NO_DISK, SPOOFS, Case
-from tests.support.patience import STOP_S
+from tests.support.patience import STOP_S, several_waits
 from tests.support.unprivileged import run_as_nobody
 
 from warren_env_worker.sandbox import bubblewrap, landlock
@@ -21,7 +21,7 @@ N_FILES = 2000 + os.getpid() % 1000
 LIMITS = SandboxLimits(cell_s=CELL_S, memory_mib=256, processes=16, disk_mib=16, files=N_FILES)
 SUITES: dict[Tier, list[Case]] = {"bubblewrap": [*COMMON, *DISK], "landlock": [*COMMON, *NO_DISK]}
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = several_waits
 
 
 async def contained(tier: Tier, cases: list[Case]) -> None:

@@ -201,7 +201,7 @@ async def test_stopping_ends_streams_at_once(store: Store, broker: Broker, tmp_p
     async with open_gateway(store, broker, tmp_path) as gateway:
         run = await gateway.submit()
         response = await gateway.ann.get(f"/v1/runs/{run}/events")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(_stop(gateway), response.content.read())
 
 
@@ -231,7 +231,7 @@ async def _events(
 
 
 async def _all(gateway: Gateway, run: str, after: str | None = None) -> list[ServerEvent]:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         return [event async for event in _events(gateway, run, after)]
 
 

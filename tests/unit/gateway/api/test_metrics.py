@@ -11,6 +11,7 @@ import pytest_asyncio
 from sqlalchemy import insert, update
 from sqlmodel import Session, col
 from tests.support.gateway import Gateway, ended, step
+from tests.support.patience import PATIENCE_S
 from tests.unit.gateway.metrics.test_recorder import read_back
 
 import warren
@@ -81,7 +82,7 @@ async def test_following_ends_with_the_run(gateway: Gateway, client: warren.Clie
     evaluation = EvaluationCompleted(
         when="after", step=1, version=1, n_episodes=8, reward_mean=0.25, metrics={"env/exact": 0.5}
     )
-    async with asyncio.timeout(60), aclosing(handle.metrics(follow=True)) as rows:
+    async with asyncio.timeout(PATIENCE_S), aclosing(handle.metrics(follow=True)) as rows:
         await report(gateway, run, 1, step(1, reward_mean=0.5))
         assert (await anext(rows)).metrics == {"reward/mean": 0.5}
         await report(gateway, run, 2, evaluation)
@@ -99,7 +100,10 @@ async def test_a_gateway_that_stops_does_not_look_like_the_end(
     run = await gateway.submit()
     await report(gateway, run, 1, step(1, reward_mean=0.5))
     handle = await client.run(run)
-    async with asyncio.timeout(60), aclosing(handle.metrics(follow=True, reconnect_s=0.0)) as rows:
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        aclosing(handle.metrics(follow=True, reconnect_s=0.0)) as rows,
+    ):
         assert (await anext(rows)).number == 1
         gateway.parts.closing.set()
         with pytest.raises(warren.GatewayUnreachable):
@@ -113,7 +117,7 @@ async def test_a_run_that_is_over_is_told_to_its_end(
     await report(gateway, run, 1, step(1, reward_mean=0.5))
     await end(gateway, run)
     handle = await client.run(run)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         assert [row.number async for row in handle.metrics(follow=True)] == [1]
 
 
@@ -183,7 +187,7 @@ async def test_a_mirror_holds_each_point_once_wherever_it_was_left(
 
 async def mirrored(client: warren.Client, run: RunId, folder: Path, *, follow: bool) -> None:
     mirror = Mirror(await client.run(run), folder)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         await mirror.catch_up()
         if follow:
             await mirror.follow(reconnect_s=1.0)

@@ -38,7 +38,7 @@ async def test_a_caller_that_leaves_lets_the_samplers_stop(
         waiting.cancel()
         await asyncio.wait([waiting])
         cancelled: set[object] = set()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while cancelled != asked:
                 for claim in await anext(inbox):
                     cancelled.add(claim.item.envelope.episode)
@@ -108,7 +108,7 @@ async def test_an_answer_in_the_shared_queue_waits_for_the_gateway_that_asked(
                 interact(ENVIRONMENT), step(claim.item, "by the shared queue")
             )
             claim.done()
-            assert (await asyncio.wait_for(waiting, 60))[0] == 200
+            assert (await asyncio.wait_for(waiting, PATIENCE_S))[0] == 200
     running.cancel()
     await asyncio.wait([running])
 

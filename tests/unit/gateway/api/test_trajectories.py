@@ -17,6 +17,7 @@ from tests.support.factories import (
     make_spec,
 )
 from tests.support.gateway import Gateway, ended, open_gateway, step
+from tests.support.patience import PATIENCE_S
 from tests.support.recorded import decided, has_read
 
 import warren
@@ -116,12 +117,12 @@ async def test_following_tells_what_is_decided_and_ends_with_the_run(
         for index in range(3):
             await has_read(gateway, run, index + 1)
             await gateway.tell(run, step(index + 1))
-            view = await asyncio.wait_for(first if index == 0 else anext(views), 30.0)
+            view = await asyncio.wait_for(first if index == 0 else anext(views), PATIENCE_S)
             assert (view.trajectory.spec.member, view.fate) == (index, "trained")
         await has_read(gateway, run, 3, "completed")
         await gateway.tell(run, ended())
         with pytest.raises(StopAsyncIteration):
-            await asyncio.wait_for(anext(views), 30.0)
+            await asyncio.wait_for(anext(views), PATIENCE_S)
 
 
 async def test_all_attempts_come_as_they_are_recorded(
@@ -132,7 +133,7 @@ async def test_all_attempts_come_as_they_are_recorded(
     async with aclosing(handle.trajectories(follow=True, all_attempts=True)) as views:
         for index, item in enumerate(items(run, 2)):
             await record(gateway, run, [item])
-            view = await asyncio.wait_for(anext(views), 30.0)
+            view = await asyncio.wait_for(anext(views), PATIENCE_S)
             assert (view.trajectory.spec.member, view.fate) == (index, None)
 
 
@@ -174,7 +175,7 @@ async def test_following_is_cut_off_when_the_gateway_stops(gateway: Gateway) -> 
         assert (await response.content.readline()).startswith(b"{")
         gateway.parts.closing.set()
         with pytest.raises(aiohttp.ClientError):
-            await asyncio.wait_for(response.content.read(), 30.0)
+            await asyncio.wait_for(response.content.read(), PATIENCE_S)
 
 
 async def test_what_became_of_each_is_told(gateway: Gateway, client: warren.Client) -> None:

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import update
 from sqlmodel import Session
 from tests.support.gateway import Gateway, ended, step
+from tests.support.patience import PATIENCE_S
 from tests.unit.gateway.metrics.test_recorder import read_back
 
 from warren_gateway.metrics import consumer
@@ -35,7 +36,7 @@ class Recorded:
         self._change.set()
 
     async def until(self, n: int) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while self.n < n:
                 self._change.clear()
                 await self._change.wait()
@@ -99,7 +100,7 @@ async def test_a_disk_that_is_full_costs_time_only(
     await gateway.tell(run, step(1, reward_mean=0.5))
     retried = _on_log(monkeypatch, "warning", run)
     async with _running(gateway, tmp_path / "runs"):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             await retried.wait()
         (tmp_path / "runs").unlink()
         await recorded.until(1)
@@ -117,7 +118,7 @@ async def test_a_journal_that_can_not_be_read_ends_only_its_own_run(
     (folder / JOURNAL).write_text("nonsense\n")
     await gateway.tell(good, step(1, reward_mean=0.5))
     logged = _on_log(monkeypatch, "exception", bad)
-    async with _running(gateway, tmp_path), asyncio.timeout(60):
+    async with _running(gateway, tmp_path), asyncio.timeout(PATIENCE_S):
         await logged.wait()
         await recorded.until(1)
     assert read_back(tmp_path / folder_name("guessing", good)) == {"1_reward/mean": [(1, 0.5)]}
