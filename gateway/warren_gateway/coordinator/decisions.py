@@ -6,6 +6,7 @@ which may be called at any time and does what is possible now.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from warren_gateway.coordinator import ending, trainer_lease, waiting
 from warren_gateway.coordinator.learning import (
@@ -76,7 +77,7 @@ def decide(state: CoordinatorState, alive: Alive) -> None:
     )
     if reason is not None:
         return ending.end(state, RunState.FAILED, reason)
-    _expire(state)
+    _expire(state, alive)
     if not state.is_over:
         waiting.report(state, alive)
     while not state.is_over:
@@ -121,9 +122,9 @@ def _absorb_opening(state: CoordinatorState, result: OpResult) -> None:
         ending.end(state, RunState.FAILED, f"the model can't be opened: {result.outcome.reason}")
 
 
-def _expire(state: CoordinatorState) -> None:
+def _expire(state: CoordinatorState, alive: Alive) -> None:
     """The end of the run closes every group, also those of this round that were not looked at."""
-    for group in episodes.expire(state):
+    for group in episodes.expire(state, partial(waiting.can_be_played, state, alive)):
         if state.is_over:
             return
         _complete(state, group)

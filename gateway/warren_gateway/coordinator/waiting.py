@@ -71,6 +71,14 @@ def missing(state: CoordinatorState, alive: Alive) -> str | None:
     return state.source.missing(state)
 
 
+def can_be_played(state: CoordinatorState, alive: Alive, environment: int) -> bool:
+    """Whether somebody samples for its episodes, and somebody hosts it."""
+    config = state.config.environments[environment]
+    hosts = alive(WorkerRole.ENVIRONMENT)
+    is_sampled = any(state.spec.base_model in w.offers for w in alive(WorkerRole.SAMPLER))
+    return is_sampled and not missing_environment(state.observed.advice, config, state.owner, hosts)
+
+
 def _missing_environment(state: CoordinatorState, alive: Alive) -> str | None:
     workers = alive(WorkerRole.ENVIRONMENT)
     reasons = (

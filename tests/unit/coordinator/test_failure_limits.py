@@ -2,10 +2,12 @@
 
 import random
 
+import pytest
 from tests.unit.coordinator.world import World, config
 
 from warren_gateway.coordinator import ending
 from warren_gateway.coordinator.rollouts import failure_limits
+from warren_schemas.control import WorkerRole
 from warren_schemas.events import RunState, StateChanged, WarningRaised
 
 FAILED_GROUPS, GROUP_SIZE = 4, 4
@@ -105,3 +107,24 @@ def test_episodes_that_nobody_plays_are_waited_for() -> None:
         world.read_mail()
 
     assert world.drive(chaos=0.0).run_state is RunState.COMPLETED
+
+
+@pytest.mark.parametrize("role", [WorkerRole.ENVIRONMENT, WorkerRole.SAMPLER])
+def test_a_missing_worker_costs_no_attempt(role: WorkerRole) -> None:
+    limits = {"steps": 3, "episode_s": 50, "episode_attempts": 1, "failed_groups": 1}
+    world = World(config(limits=limits), random.Random(2), away=role)
+    world.decide()
+    while not world.episodes:
+        world.train()
+        world.read_mail()
+    for _ in range(10):
+        world.episodes.clear()
+        world.now_s += 60.0
+        world.decide()
+    world.away = None
+
+    state = world.drive(chaos=0.0)
+
+    assert state.run_state is RunState.COMPLETED
+    assert failure_limits.n_failed(state.rollouts) == 0
+    assert not any(isinstance(event.body, WarningRaised) for event in world.events)

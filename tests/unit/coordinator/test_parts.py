@@ -130,7 +130,8 @@ def test_a_lease_ends_when_nobody_is_heard_unless_nobody_can_be(is_broker_away: 
 
 
 def test_a_missing_environment_is_named_with_what_is_there() -> None:
-    world = World(config(environments=[{"name": "gess"}]), random.Random(0))
+    environments = [{"name": "gess"}]
+    world = World(config(environments=environments), random.Random(0), environments=("guess",))
 
     reason = waiting.missing(world.state, lambda role: _of(world, role))
 

@@ -86,6 +86,10 @@ class World:
     failure_rate: float = 0.0
     failing: EpisodePurpose | None = None
     """Every episode of this purpose fails."""
+    environments: tuple[str, ...] = ("guess", "other")
+    """What env workers offer."""
+    away: WorkerRole | None = None
+    """No worker of this role is there."""
     rewards: tuple[float, ...] = (0.0, 0.0, 1.0)
     now_s: float = 1000.0
     engine: Engine = field(default_factory=lambda: create_engine("sqlite://"))
@@ -141,8 +145,9 @@ class World:
     def alive(self, role: WorkerRole | None) -> Sequence[Heartbeat]:
         beats = [
             _beat("sampler", WorkerRole.SAMPLER, "tiny"),
-            _beat("env", WorkerRole.ENVIRONMENT, "guess"),
+            _beat("env", WorkerRole.ENVIRONMENT, *self.environments),
         ]
+        beats = [beat for beat in beats if beat.role is not self.away]
         beats.append(self._trainer_beat())
         return [beat for beat in beats if role in (None, beat.role)]
 
@@ -417,8 +422,8 @@ def _check_tags(event: RunEvent) -> None:
         assert not unknown, f"no line in warren_schemas.metrics for {unknown}"
 
 
-def _beat(worker: str, role: WorkerRole, offer: str) -> Heartbeat:
+def _beat(worker: str, role: WorkerRole, *offers: str) -> Heartbeat:
     return Heartbeat(
-        envelope=Envelope(), worker=WorkerId(worker), role=role, offers=(offer,), interval_s=2.0,
+        envelope=Envelope(), worker=WorkerId(worker), role=role, offers=offers, interval_s=2.0,
         capacity=8, in_flight=0,
     )  # fmt: skip

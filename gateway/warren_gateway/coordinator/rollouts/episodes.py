@@ -3,9 +3,11 @@
 Invariants: an admitted group is stored with the messages that start it; every member ends exactly
 once (`groups.Group.expects`); a member that is silent past the deadline, or failed in a way that
 trying again can help, is started again with the next attempt number until its attempts are used up.
+Attempts that nobody could play, for want of a worker, don't count among these.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from warren_broker.topology import CANCELLATIONS, interact
@@ -120,25 +122,39 @@ def absorb(state: CoordinatorState, item: EpisodeEnded, position: Position) -> G
     return group if group_policy.is_decided(state.config, group) else None
 
 
-def expire(state: CoordinatorState) -> list[Group]:
-    """Start members again that are past their deadline; the groups that this decides."""
+def expire(state: CoordinatorState, can_be_played: Callable[[int], bool]) -> list[Group]:
+    """Start members again that are past their deadline; the groups that this decides.
+
+    A group of an environment that can't be played, for want of a worker, is postponed instead.
+    """
     decided: list[Group] = []
     for group in state.rollouts.groups.values():
-        if group.is_complete or group.deadline_s > state.now_s:
+        if group.is_complete or not (group.is_postponed or group.deadline_s <= state.now_s):
             continue
-        failure = timed_out(episode_s(state.config, group.environment))
-        n_attempts = group_policy.max_attempts(state.config, group)
-        failure_limits.note_failures(state, group.environment, failure, group.n_missing)
-        again = [
-            member
-            for member in group.missing
-            if group.fail(member, failure, max_attempts=n_attempts)
-        ]
-        if again:
-            _restart(state, group, again)
-        if group_policy.is_decided(state.config, group):
+        if not can_be_played(group.environment):
+            _postpone(state, group)
+        elif group.is_postponed:
+            _restart(state, group, group.excuse())
+        elif _fails_by_deadline(state, group):
             decided.append(group)
     return decided
+
+
+def _postpone(state: CoordinatorState, group: Group) -> None:
+    group.is_postponed = True
+    group.deadline_s = state.now_s + episode_s(state.config, group.environment)
+
+
+def _fails_by_deadline(state: CoordinatorState, group: Group) -> bool:
+    """Whether that decides the group; else its members have another attempt."""
+    failure = timed_out(episode_s(state.config, group.environment))
+    n_attempts = group_policy.max_attempts(state.config, group)
+    failure_limits.note_failures(state, group.environment, failure, group.n_missing)
+    missing = group.missing
+    again = [m for m in missing if group.fail(m, failure, max_attempts=n_attempts)]
+    if again:
+        _restart(state, group, again)
+    return group_policy.is_decided(state.config, group)
 
 
 def begin_decision(rollouts: RolloutState) -> None:

@@ -4,8 +4,10 @@ Invariant: each member ends at most once. An ending counts only if it belongs to
 current attempt, so a duplicate, or a late ending of an attempt that was given up, changes nothing.
 The one that counted is known by its position in the run's stream, which tells it from others of the
 same attempt, be they the very same message stored twice: what became of the member is said of it alone.
+Attempts that no worker was there for are excused: they get a number, but count for nothing.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from warren_gateway.position import Position
@@ -27,6 +29,10 @@ class Group:
     failures: dict[int, Failed] = field(default_factory=dict[int, Failed])
     counted: dict[int, Position] = field(default_factory=dict[int, Position])
     """Where the ending of each member stands; none for a member that never ended."""
+    excused: Counter[int] = field(default_factory=Counter[int])
+    """By member. Not stored: after a takeover they count, which costs at most as many attempts."""
+    is_postponed: bool = False
+    """Its deadline passed while nobody could play it: it starts anew once somebody can."""
     first_offset: int | None = None
     """Offset of the first stream message that holds one of its endings."""
     _oldest_version: int | None = None
@@ -47,7 +53,7 @@ class Group:
     @property
     def n_failed_attempts(self) -> int:
         """Attempts that came to nothing, those of members that are in flight again among them."""
-        return sum(self.attempts) - self.n_members + len(self.failures)
+        return sum(self.attempts) - self.n_members - self.excused.total() + len(self.failures)
 
     @property
     def missing(self) -> list[int]:
@@ -104,11 +110,19 @@ class Group:
 
     def fail(self, member: int, failure: Failed, *, max_attempts: int) -> bool:
         """Note a failure; True when the member must be started again."""
-        if failure.retryable and self.attempts[member] < max_attempts:
+        if failure.retryable and self.attempts[member] - self.excused[member] < max_attempts:
             self.attempts[member] += 1
             return True
         self.failures[member] = failure
         return False
+
+    def excuse(self) -> list[int]:
+        """The members in flight get another attempt that counts for nothing; these members."""
+        self.is_postponed = False
+        for member in self.missing:
+            self.attempts[member] += 1
+            self.excused[member] += 1
+        return self.missing
 
 
 def timed_out(episode_s: float) -> Failed:
