@@ -14,6 +14,7 @@ from warren_broker.port import Broker
 from warren_broker.topology import run_events
 from warren_gateway.api.app import build_runner
 from warren_gateway.api.parts import Parts
+from warren_gateway.api.table import ROUTES
 from warren_gateway.auth import ApiKeys, Key
 from warren_gateway.inference.questions import Questions
 from warren_gateway.inference.served import Served
@@ -100,6 +101,7 @@ async def open_gateway(
     )
     parts = replace(parts, **replacing)
     runner = build_runner(parts, shutdown_s=2.0)
+    undeclared = _watch_statuses(runner)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -113,6 +115,30 @@ async def open_gateway(
             yield Gateway(store, broker, relay, parts, follower, url, ann, bob, nobody)
     finally:
         await runner.cleanup()
+    assert not undeclared, f"add to the `errors` of these routes: {sorted(undeclared)}"
+
+
+def _watch_statuses(runner: web.AppRunner) -> set[str]:
+    """Errors that routes answer with and don't declare; filled as they come."""
+    undeclared: set[str] = set()
+    declared = {
+        (route.method, route.path): {
+            *route.errors,
+            500,
+            503,
+            *([401] if route.scope == "user" else []),
+        }
+        for route in ROUTES
+    }
+
+    async def watch(request: web.Request, response: web.StreamResponse) -> None:
+        resource = request.match_info.route.resource
+        place = (request.method, resource.canonical if resource else "")
+        if response.status >= 400 and response.status not in declared.get(place, {response.status}):
+            undeclared.add(f"{response.status}: {' '.join(place)}")
+
+    runner.app.on_response_prepare.append(watch)
+    return undeclared
 
 
 def _client(url: str, key: Key | None) -> aiohttp.ClientSession:

@@ -14,7 +14,8 @@ from warren_gateway.api.openapi import document
 from warren_gateway.api.parts import Parts
 from warren_gateway.api.problems import Refusal, answer_problems
 from warren_gateway.api.reading import MAX_BODY_BYTES
-from warren_gateway.api.table import ROUTES, AnyRoute
+from warren_gateway.api.route import Route
+from warren_gateway.api.table import ROUTES
 from warren_schemas.http import Problem
 
 log = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ def build_runner(parts: Parts, *, shutdown_s: float) -> web.AppRunner:
     )
 
 
-async def _serve(route: AnyRoute, parts: Parts, request: web.Request) -> web.StreamResponse:
+async def _serve(route: Route, parts: Parts, request: web.Request) -> web.StreamResponse:
     owner = await _authenticated(parts, request) if route.scope == "user" else ""
     serving = route.serve(request, parts, owner)
     return await (serving if route.ends_with_client else _finished(serving, parts.closing))

@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from warren_gateway.api.route import Call, reply
+from warren_gateway.api.route import Call, Route, reply
 from warren_gateway.checking.estimate import estimate
 from warren_gateway.checking.needs import mistakes_and_notes
 from warren_schemas.check import RunCheck
@@ -17,3 +17,16 @@ async def check_run(call: Call[SubmitRun]) -> web.StreamResponse:
     )
     about = estimate(config, checkpoint_bytes)
     return reply(RunCheck(mistakes=mistakes, notes=notes, estimate=about))
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/v1/runs/check",
+        check_run,
+        takes=SubmitRun,
+        answers=RunCheck,
+        summary="Check a config against the workers online and estimate its cost; submits nothing",
+        errors=(400, 413, 422),
+    ),
+)

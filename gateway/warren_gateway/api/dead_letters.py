@@ -13,7 +13,7 @@ from pydantic import Field, JsonValue
 from warren_broker.errors import Unroutable
 from warren_broker.port import DeadLetter
 from warren_gateway.api.problems import Refusal
-from warren_gateway.api.route import Call, Nothing, reply
+from warren_gateway.api.route import Call, Nothing, Route, reply
 from warren_gateway.auth import LOCAL_OWNER
 from warren_gateway.probe import within
 from warren_schemas.base import Frozen
@@ -122,3 +122,43 @@ def _no_such_letter(name: str) -> Refusal:
         hint="GET /v1/dead-letters lists yours.",
     )
     return Refusal(404, problem)
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/v1/dead-letters",
+        list_dead_letters,
+        takes=ListDeadLetters,
+        answers=DeadLetterList,
+        summary="List dead letters, oldest first",
+        errors=(422,),
+    ),
+    Route(
+        "GET",
+        "/v1/dead-letters/{letter}",
+        show_dead_letter,
+        takes=Nothing,
+        answers=DeadLetterDetails,
+        summary="Show a dead letter with its items",
+        errors=(404, 422),
+    ),
+    Route(
+        "POST",
+        "/v1/dead-letters/{letter}/republish",
+        republish_dead_letter,
+        takes=Nothing,
+        answers=DeadLetterView,
+        summary="Republish a dead letter to the queue that it came from",
+        errors=(400, 404, 409, 413, 422),
+    ),
+    Route(
+        "POST",
+        "/v1/dead-letters/{letter}/drop",
+        drop_dead_letter,
+        takes=Nothing,
+        answers=DeadLetterView,
+        summary="Drop a dead letter",
+        errors=(400, 404, 413, 422),
+    ),
+)

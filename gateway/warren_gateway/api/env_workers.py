@@ -8,11 +8,11 @@ import logging
 
 from aiohttp import WSCloseCode, web
 
-from warren_broker.remote.frames import HEARTBEAT_S, MAX_FRAME_BYTES
+from warren_broker.remote.frames import HEARTBEAT_S, MAX_FRAME_BYTES, PATH, Welcome
 from warren_gateway.api.bearer import bearer_key
 from warren_gateway.api.events import until_first
 from warren_gateway.api.problems import RETRY_AFTER_S, Refusal
-from warren_gateway.api.route import Call, Nothing
+from warren_gateway.api.route import Call, Nothing, Route
 from warren_gateway.remote.session import Misconduct
 from warren_gateway.remote.sessions import Full
 from warren_schemas.http import Problem
@@ -76,3 +76,18 @@ def _require_place(call: Call[Nothing]) -> None:
             hint="Stop one, or start another gateway replica.",
         )
         raise Refusal(503, problem, {"Retry-After": str(RETRY_AFTER_S)}) from error
+
+
+ROUTES = (
+    Route(
+        "GET",
+        PATH,
+        connect_env_worker,
+        takes=Nothing,
+        answers=Welcome,
+        summary="Connect a remote env worker by WebSocket; the schema is that of the first frame",
+        status=101,
+        errors=(422, 426),
+        media_type="application/octet-stream",
+    ),
+)

@@ -23,7 +23,7 @@ from warren_broker.errors import BrokerError
 from warren_broker.inbox import Inbox, follow
 from warren_broker.topology import run_events
 from warren_gateway.api.problems import Refusal
-from warren_gateway.api.route import Call, Nothing
+from warren_gateway.api.route import Call, Nothing, Route
 from warren_gateway.position import Position
 from warren_gateway.recent import Recent
 from warren_gateway.runs.service import Runs
@@ -162,3 +162,17 @@ async def until_first(*coroutines: Coroutine[Any, Any, object]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/v1/runs/{run}/events",
+        run_events_live,
+        takes=Nothing,
+        answers=RunEvent,
+        summary="Stream a run's events from the first, or after Last-Event-ID",
+        errors=(404, 422),
+        media_type="text/event-stream",
+    ),
+)

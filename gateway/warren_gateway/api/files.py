@@ -10,11 +10,11 @@ from contextlib import aclosing
 from aiohttp import web
 
 from warren_gateway.api.problems import Refusal
-from warren_gateway.api.route import Call, reply
+from warren_gateway.api.route import Call, Route, reply
 from warren_gateway.folders import UnreadableFolder, read_file, read_folder
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt
-from warren_schemas.files import FolderView, absence, folder_url
+from warren_schemas.files import FileView, FolderView, absence, folder_url
 from warren_schemas.http import Problem
 
 log = logging.getLogger(__name__)
@@ -83,3 +83,27 @@ def _unreadable(error: Exception) -> Refusal:
 
 def _refusal(status: int, code: str, message: str, hint: str | None = None) -> Refusal:
     return Refusal(status, Problem(code=code, message=f"{message}.", hint=hint))
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/v1/runs/{run}/files",
+        run_files,
+        takes=ListFiles,
+        answers=FolderView,
+        summary="List the files of a checkpoint or a policy, with their SHA-256",
+        errors=(404, 409, 422),
+    ),
+    Route(
+        "GET",
+        "/v1/runs/{run}/file",
+        run_file,
+        takes=ReadFile,
+        answers=FileView,
+        summary="Download a file of a checkpoint or a policy, from any byte offset",
+        errors=(404, 409, 422),
+        media_type="application/octet-stream",
+        ends_with_client=True,
+    ),
+)

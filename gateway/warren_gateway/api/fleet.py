@@ -6,7 +6,7 @@ from aiohttp import web
 
 from warren_broker.port import Broker
 from warren_broker.topology import DEAD, WorkQueue, generate, interact, results, train
-from warren_gateway.api.route import Call, Nothing, reply
+from warren_gateway.api.route import Call, Nothing, Route, reply
 from warren_gateway.probe import within
 from warren_gateway.registry import Registry
 from warren_gateway.runs.service import LiveModel
@@ -54,3 +54,25 @@ def _of_models(models: list[LiveModel]) -> list[WorkQueue]:
 async def _view(broker: Broker, queue: WorkQueue) -> QueueView | None:
     n_ready = await broker.depth(queue)
     return None if n_ready is None else QueueView(name=queue.name, n_ready=n_ready)
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/v1/workers",
+        list_workers,
+        takes=Nothing,
+        answers=WorkerList,
+        summary="List the workers online",
+        errors=(422,),
+    ),
+    Route(
+        "GET",
+        "/v1/queues",
+        list_queues,
+        takes=Nothing,
+        answers=QueueList,
+        summary="List queues with the number of messages in each",
+        errors=(422,),
+    ),
+)

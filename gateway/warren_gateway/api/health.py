@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 from aiohttp import web
 
-from warren_gateway.api.route import Call, Nothing, reply
+from warren_gateway.api.route import Call, Nothing, Route, reply
 from warren_schemas.http import Health
 
 _WORDS = {True: "ok", False: "unavailable"}
@@ -28,3 +28,17 @@ async def show_health(call: Call[Nothing]) -> web.StreamResponse:
         store=_WORDS[has_store],
     )
     return reply(health, status=200 if has_store else 503)
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/healthz",
+        show_health,
+        takes=Nothing,
+        answers=Health,
+        summary="Show the gateway's health; 503 while its store is unavailable",
+        scope="public",
+        errors=(422,),
+    ),
+)

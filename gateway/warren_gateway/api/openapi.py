@@ -8,8 +8,8 @@ from pydantic.json_schema import models_json_schema
 
 from warren_gateway.api.health import installed_version
 from warren_gateway.api.openai.errors import speaks_openai
-from warren_gateway.api.route import Nothing
-from warren_gateway.api.table import ROUTES, AnyRoute
+from warren_gateway.api.route import Nothing, Route
+from warren_gateway.api.table import ROUTES
 from warren_schemas.http import Problem
 from warren_schemas.openai import OpenAIError
 
@@ -62,11 +62,11 @@ def _schemas() -> Json:
     return definitions["$defs"]
 
 
-def _operation(route: AnyRoute) -> Json:
+def _operation(route: Route) -> Json:
     error = OpenAIError if speaks_openai(route.path) else Problem
     statuses = {*route.errors, 500, 503} | ({401} if route.scope == "user" else set[int]())
     operation: Json = {
-        "operationId": route.handler.__name__,
+        "operationId": route.name,
         "summary": route.summary,
         "security": [{"key": []}] if route.scope == "user" else [],
         "parameters": _parameters(route),
@@ -80,7 +80,7 @@ def _operation(route: AnyRoute) -> Json:
     return operation
 
 
-def _parameters(route: AnyRoute) -> list[Json]:
+def _parameters(route: Route) -> list[Json]:
     in_path = [_parameter(name, "path") for name in re.findall(r"{(\w+)}", route.path)]
     in_query: list[Json] = []
     if route.method == "GET":

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, Literal, TypeVar
 
 from aiohttp import web
@@ -37,30 +38,59 @@ class Call(Generic[TakesT]):
         return self.request.match_info["run"]
 
 
-@dataclass(frozen=True, slots=True)
-class Route(Generic[TakesT]):
-    method: Literal["GET", "POST"]
-    path: str
-    handler: Callable[[Call[TakesT]], Awaitable[web.StreamResponse]]
-    takes: type[TakesT]
-    """The query parameters of a GET, the body of a POST."""
-    answers: type[BaseModel]
-    summary: str
-    scope: Scope = "user"
-    status: int = 200
-    errors: tuple[int, ...] = ()
-    """Statuses that this route answers with beside those that every route may."""
-    media_type: str = "application/json"
-    ends_with_client: bool = False
-    """Stop when the caller is gone. Without it what was begun is finished."""
+class Route:
+    """A path and what serves it. Which `takes` its handler wants is checked where it is made."""
+
+    def __init__(
+        self,
+        method: Literal["GET", "POST"],
+        path: str,
+        handler: Callable[[Call[TakesT]], Awaitable[web.StreamResponse]],
+        *,
+        takes: type[TakesT],
+        answers: type[BaseModel],
+        summary: str,
+        scope: Scope = "user",
+        status: int = 200,
+        errors: tuple[int, ...] = (),
+        media_type: str = "application/json",
+        ends_with_client: bool = False,
+    ) -> None:
+        """`takes` are the query parameters of a GET, the body of a POST.
+
+        `errors` are the statuses that this route answers with beside those that every route may. With
+        `ends_with_client` it stops when the caller is gone; else what was begun is finished.
+        """
+        self.method: Literal["GET", "POST"] = method
+        self.path = path
+        self.name = handler.__name__
+        self.takes: type[BaseModel] = takes
+        self.answers = answers
+        self.summary = summary
+        self.scope: Scope = scope
+        self.status = status
+        self.errors = errors
+        self.media_type = media_type
+        self.ends_with_client = ends_with_client
+        self._serve = partial(_read_and_handle, takes, handler)
 
     async def serve(self, request: web.Request, parts: Parts, owner: str) -> web.StreamResponse:
         """Validate what the request brings and hand it to the handler."""
-        if self.method == "POST":
-            takes = await read_body(request, self.takes)
-        else:
-            takes = read_query(request, self.takes)
-        return await self.handler(Call(request, parts, owner, takes))
+        return await self._serve(request, parts, owner)
+
+
+async def _read_and_handle(
+    takes: type[TakesT],
+    handler: Callable[[Call[TakesT]], Awaitable[web.StreamResponse]],
+    request: web.Request,
+    parts: Parts,
+    owner: str,
+) -> web.StreamResponse:
+    if request.method == "POST":
+        given = await read_body(request, takes)
+    else:
+        given = read_query(request, takes)
+    return await handler(Call(request, parts, owner, given))
 
 
 def reply(body: BaseModel, status: int = 200) -> web.Response:

@@ -5,10 +5,10 @@ from typing import Annotated
 from aiohttp import web
 from pydantic import Field
 
-from warren_gateway.api.route import Call, Nothing, reply
+from warren_gateway.api.route import Call, Nothing, Route, reply
 from warren_schemas.base import Frozen
 from warren_schemas.events import RunState
-from warren_schemas.http import RunDeleted, RunList, SubmitRun
+from warren_schemas.http import RunDeleted, RunList, RunView, SubmitRun
 from warren_schemas.ids import RunId
 
 
@@ -40,3 +40,53 @@ async def delete_run(call: Call[Nothing]) -> web.StreamResponse:
 
 async def cancel_run(call: Call[Nothing]) -> web.StreamResponse:
     return reply(await call.parts.runs.cancel(call.owner, call.run))
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/v1/runs",
+        submit_run,
+        takes=SubmitRun,
+        answers=RunView,
+        summary="Submit a run; a repeated idempotency key answers 200 with the existing run",
+        status=201,
+        errors=(400, 409, 413, 422),
+    ),
+    Route(
+        "GET",
+        "/v1/runs",
+        list_runs,
+        takes=ListRuns,
+        answers=RunList,
+        summary="List runs, newest first",
+        errors=(422,),
+    ),
+    Route(
+        "GET",
+        "/v1/runs/{run}",
+        show_run,
+        takes=Nothing,
+        answers=RunView,
+        summary="Show a run",
+        errors=(404, 422),
+    ),
+    Route(
+        "POST",
+        "/v1/runs/{run}/cancel",
+        cancel_run,
+        takes=Nothing,
+        answers=RunView,
+        summary="Cancel a run",
+        errors=(400, 404, 409, 413, 422),
+    ),
+    Route(
+        "POST",
+        "/v1/runs/{run}/delete",
+        delete_run,
+        takes=Nothing,
+        answers=RunDeleted,
+        summary="Delete an ended run with its recording, checkpoints and policies",
+        errors=(400, 404, 409, 413, 422),
+    ),
+)

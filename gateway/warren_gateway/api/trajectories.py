@@ -24,7 +24,7 @@ from warren_broker.port import FromTime, StreamStart
 from warren_broker.topology import run_events
 from warren_gateway.api.events import until_first
 from warren_gateway.api.problems import Refusal
-from warren_gateway.api.route import Call
+from warren_gateway.api.route import Call, Route
 from warren_gateway.position import Position
 from warren_gateway.runs.fates import counts
 from warren_gateway.runs.recordings import Recordings
@@ -220,3 +220,17 @@ class _Feed:
 
 def _refusal(status: int, code: str, message: str) -> Refusal:
     return Refusal(status, Problem(code=code, message=f"{message}."))
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/v1/runs/{run}/trajectories",
+        run_trajectories,
+        takes=ReadTrajectories,
+        answers=TrajectoryView,
+        summary="Read a run's recorded trajectories, one JSON object per line",
+        errors=(404, 410, 422),
+        media_type="application/x-ndjson",
+    ),
+)

@@ -19,7 +19,7 @@ from warren_broker.errors import BrokerError
 from warren_broker.inbox import Inbox, follow
 from warren_broker.topology import run_events
 from warren_gateway.api.events import until_first
-from warren_gateway.api.route import Call
+from warren_gateway.api.route import Call, Route
 from warren_gateway.runs.service import NoSuchRun
 from warren_gateway.store.store import StoreUnavailable
 from warren_schemas.base import Frozen
@@ -117,3 +117,17 @@ class _Feed:
 
 def _lines(rows: Sequence[MetricsView]) -> bytes:
     return b"".join(row.model_dump_json().encode() + b"\n" for row in rows)
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/v1/runs/{run}/metrics",
+        run_metrics,
+        takes=ReadMetrics,
+        answers=MetricsView,
+        summary="Read a run's metrics of each step and evaluation, one JSON object per line",
+        errors=(404, 422),
+        media_type="application/x-ndjson",
+    ),
+)

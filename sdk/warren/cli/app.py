@@ -10,7 +10,7 @@ from typing import cast
 
 from cyclopts import App, Group, Parameter
 
-from warren.cli.helptext import docstring
+from warren.cli.helptext import docstring, exported, module_docstring
 from warren.cli.plugins import plugins
 from warren.errors import ConfigurationError
 
@@ -28,24 +28,6 @@ For example:
     warren train examples/guess.yaml   submit a run and follow it
 
 Environment: WARREN_URL and WARREN_API_KEY choose the gateway, WARREN_HOME the folder for files.
-"""
-_RUNS_HELP = """List, follow, cancel and delete runs.
-
-For example:
-    warren runs ls
-    warren runs show last --follow
-"""
-_CHECKPOINTS_HELP = """List and download the checkpoints of a run.
-
-For example:
-    warren checkpoints ls last
-    warren checkpoints download last --to my-policy
-"""
-_DEAD_LETTERS_HELP = """List dead letters, republish them or drop them.
-
-For example:
-    warren dead-letters ls
-    warren dead-letters republish LETTER
 """
 
 _DATA_HELP = """Convert data to the layout that environments read.
@@ -76,8 +58,8 @@ def build() -> App:
         exit_on_error=False,
     )
     _add(app, "train", "warren.cli.commands.train:train", _RUNS)
-    app.command(_runs())
-    app.command(_checkpoints())
+    app.command(_subcommands("runs", "warren.cli.commands.runs", _RUNS))
+    app.command(_subcommands("checkpoints", "warren.cli.commands.checkpoints", _RUNS))
     _add(app, "export", "warren_up.export:export", _RUNS)
     _add(app, "metrics", "warren.metrics.command:metrics", _RUNS)
     _add(app, "tensorboard", "warren.metrics.tensorboard:tensorboard", _RUNS)
@@ -85,7 +67,7 @@ def build() -> App:
     _add(app, "replay", "warren.cli.commands.replay:replay", _RUNS)
     _add(app, "workers", "warren.cli.commands.cluster:workers", _SYSTEM)
     _add(app, "queues", "warren.cli.commands.cluster:queues", _SYSTEM)
-    app.command(_dead_letters())
+    app.command(_subcommands("dead-letters", "warren.cli.commands.dead_letters", _SYSTEM))
     _add(app, "schema", "warren.cli.commands.schema:schema", _SYSTEM)
     _add(app, "doctor", "warren.cli.commands.doctor:doctor", _SYSTEM)
     app.command(_environments())
@@ -112,29 +94,12 @@ def run(tokens: Sequence[str]) -> object:
     return app(tokens)
 
 
-def _runs() -> App:
-    runs = App(name="runs", help=_RUNS_HELP, help_format="plaintext", group=_RUNS)
-    for name in ("ls", "show", "cancel", "delete"):
-        _add(runs, name, f"warren.cli.commands.runs:{name}", _RUNS)
-    return runs
-
-
-def _checkpoints() -> App:
-    checkpoints = App(
-        name="checkpoints", help=_CHECKPOINTS_HELP, help_format="plaintext", group=_RUNS
-    )
-    for name in ("ls", "download"):
-        _add(checkpoints, name, f"warren.cli.commands.checkpoints:{name}", _RUNS)
-    return checkpoints
-
-
-def _dead_letters() -> App:
-    letters = App(
-        name="dead-letters", help=_DEAD_LETTERS_HELP, help_format="plaintext", group=_SYSTEM
-    )
-    for name in ("ls", "show", "republish", "drop"):
-        _add(letters, name, f"warren.cli.commands.dead_letters:{name}", _SYSTEM)
-    return letters
+def _subcommands(name: str, module: str, group: Group) -> App:
+    """The functions of a module's `__all__`; its docstring is the help of all together."""
+    app = App(name=name, help=module_docstring(module), help_format="plaintext", group=group)
+    for function in exported(module):
+        _add(app, function, f"{module}:{function}", group)
+    return app
 
 
 def _environments() -> App:

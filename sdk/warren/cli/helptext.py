@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -9,13 +10,25 @@ from pathlib import Path
 def docstring(target: str) -> str | None:
     """The docstring of `package.module:function`; None where it can't be found."""
     module, _, name = target.partition(":")
-    path = _source(module)
-    if path is None:
+    if (tree := _tree(module)) is None:
         return None
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
             return _prose(ast.get_docstring(node) or "")
     return None
+
+
+def module_docstring(module: str) -> str:
+    """The docstring of a module of ours."""
+    return _prose(ast.get_docstring(_required(module)) or "")
+
+
+def exported(module: str) -> list[str]:
+    """The names in the `__all__` of a module of ours."""
+    for node in _required(module).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return list(ast.literal_eval(node.value))
+    raise LookupError(f"{module} has no __all__")
 
 
 def _prose(text: str) -> str:
@@ -26,6 +39,18 @@ def _prose(text: str) -> str:
     text = re.split(r"^(?:Parameters\n-+|Args:)$", text, flags=re.MULTILINE)[0]
     text = re.sub(r"^Examples?(?::|\n-+)$", "For example:", text, flags=re.MULTILINE)
     return re.sub(r"(?<=[^\s:])\n(?=\S)", " ", text).strip()
+
+
+def _required(module: str) -> ast.Module:
+    if (tree := _tree(module)) is None:
+        raise LookupError(f"{module} is not installed")
+    return tree
+
+
+@cache
+def _tree(module: str) -> ast.Module | None:
+    path = _source(module)
+    return None if path is None else ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _source(module: str) -> Path | None:

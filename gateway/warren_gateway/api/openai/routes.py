@@ -18,7 +18,7 @@ from warren_gateway.api.openai.refusals import (
     unwrapped,
 )
 from warren_gateway.api.openai.streaming import AnswerStream
-from warren_gateway.api.route import Call, Nothing, reply
+from warren_gateway.api.route import Call, Nothing, Route, reply
 from warren_gateway.inference.answers import ChatTelling, Telling, TextTelling
 from warren_gateway.inference.questions import (
     Answers,
@@ -31,11 +31,14 @@ from warren_gateway.inference.served import NoSuchModel
 from warren_gateway.inference.token_answers import told_tokens
 from warren_schemas.episode import PolicyRef, Step
 from warren_schemas.openai import (
+    ChatCompletion,
     ChatRequest,
     CompletionRequest,
     GenerateRequest,
+    GenerateResponse,
     ServedModel,
     ServedModels,
+    TextCompletion,
 )
 
 Completing = Call[ChatRequest] | Call[CompletionRequest]
@@ -116,3 +119,55 @@ async def _streamed(call: Completing, answers: Answers, telling: Telling) -> web
     has_usage = options is not None and options.include_usage
     stream = AnswerStream(call.request, telling, call.parts.timings.answers, has_usage=has_usage)
     return await stream.run(answers, answer_s=call.parts.questions.limits.answer_s)
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/v1/models",
+        list_models,
+        takes=Nothing,
+        answers=ServedModels,
+        summary="List the models that you can query: base models online, policies of your runs",
+        errors=(400,),
+    ),
+    Route(
+        "GET",
+        "/v1/models/{model}",
+        show_model,
+        takes=Nothing,
+        answers=ServedModel,
+        summary="Show a model",
+        errors=(400, 404),
+    ),
+    Route(
+        "POST",
+        "/v1/chat/completions",
+        complete_chat,
+        takes=ChatRequest,
+        answers=ChatCompletion,
+        summary="Complete a chat with a base model or a trained policy (OpenAI-compatible)",
+        errors=(400, 404, 413, 429, 502, 504),
+        ends_with_client=True,
+    ),
+    Route(
+        "POST",
+        "/v1/completions",
+        complete_text,
+        takes=CompletionRequest,
+        answers=TextCompletion,
+        summary="Complete a text or a list of tokens (OpenAI-compatible)",
+        errors=(400, 404, 413, 429, 502, 504),
+        ends_with_client=True,
+    ),
+    Route(
+        "POST",
+        "/inference/v1/generate",
+        generate_tokens,
+        takes=GenerateRequest,
+        answers=GenerateResponse,
+        summary="Generate tokens from tokens (vLLM-compatible)",
+        errors=(400, 404, 413, 429, 502, 504),
+        ends_with_client=True,
+    ),
+)

@@ -1,4 +1,9 @@
-"""`warren checkpoints ls` and `download`."""
+"""List and download the checkpoints of a run.
+
+For example:
+    warren checkpoints ls last
+    warren checkpoints download last --to my-policy
+"""
 
 import asyncio
 from pathlib import Path
@@ -13,6 +18,8 @@ from warren.cli.display.words import ago, count, decimal
 from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
 from warren.client import connect
 from warren_schemas.http import CheckpointList, CheckpointView
+
+__all__ = ["download", "ls"]
 
 
 def ls(run: RunName, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:

@@ -1,4 +1,9 @@
-"""`warren dead-letters ls`, `show`, `republish` and `drop`."""
+"""List dead letters, republish them or drop them.
+
+For example:
+    warren dead-letters ls
+    warren dead-letters republish LETTER
+"""
 
 import asyncio
 import json as json_module
@@ -12,6 +17,8 @@ from warren.cli.display.words import ago, count
 from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
 from warren.client import Client, connect
 from warren_schemas.http import DeadLetterDetails, DeadLetterList, DeadLetterView
+
+__all__ = ["drop", "ls", "republish", "show"]
 
 Letter = Annotated[str, Parameter(name="LETTER", help="Id, as shown by `warren dead-letters ls`.")]
 

@@ -1,4 +1,9 @@
-"""`warren runs ls`, `show`, `cancel` and `delete`."""
+"""List, follow, cancel and delete runs.
+
+For example:
+    warren runs ls
+    warren runs show last --follow
+"""
 
 import asyncio
 from typing import Annotated
@@ -12,6 +17,8 @@ from warren.cli.follow import follow as follow_run
 from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
 from warren.client import connect
 from warren_schemas.http import RunList
+
+__all__ = ["cancel", "delete", "ls", "show"]
 
 RunName = Annotated[
     str,

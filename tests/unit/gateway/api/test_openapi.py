@@ -1,11 +1,15 @@
 """The OpenAPI document: valid, complete, and true about what the routes answer."""
 
 import json
+from importlib import import_module
+from pkgutil import walk_packages
 from typing import Any
 
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.support.gateway import CONFIG, Gateway
 
+import warren_gateway
+from warren_gateway.api import table
 from warren_gateway.api.openapi import document
 from warren_gateway.api.table import ROUTES
 
@@ -53,3 +57,10 @@ async def test_what_a_route_answers_is_told(gateway: Gateway) -> None:
 
 def _is_open(methods: dict[str, Any]) -> bool:
     return all(operation["security"] == [] for operation in methods.values())
+
+
+def test_every_module_with_routes_is_in_the_table() -> None:
+    names = {module.name for module in walk_packages(warren_gateway.__path__, "warren_gateway.")}
+    modules = [import_module(name) for name in sorted(names - {table.__name__})]
+    routes = {route for module in modules for route in getattr(module, "ROUTES", ())}
+    assert routes == set(ROUTES)

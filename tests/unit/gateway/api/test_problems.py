@@ -15,7 +15,8 @@ from warren_broker.port import Broker
 from warren_broker.remote.frames import PATH
 from warren_broker.topology import generate
 from warren_gateway.api.openai.errors import speaks_openai
-from warren_gateway.api.table import ROUTES, AnyRoute
+from warren_gateway.api.route import Route
+from warren_gateway.api.table import ROUTES
 from warren_gateway.auth import Key
 from warren_gateway.runs.service import Runs
 from warren_gateway.store.outbox import Relay
@@ -35,11 +36,11 @@ WRONG_KEYS = [
 ]
 
 
-def _name(route: AnyRoute) -> str:
+def _name(route: Route) -> str:
     return f"{route.method} {route.path}"
 
 
-async def _ask(client: aiohttp.ClientSession, route: AnyRoute, **fields: Any) -> tuple[int, Any]:
+async def _ask(client: aiohttp.ClientSession, route: Route, **fields: Any) -> tuple[int, Any]:
     path = route.path.format(run="run_0", letter="msg_0", model="run_0")
     async with client.request(route.method, path, **fields) as response:
         assert response.content_type == "application/json"
@@ -49,7 +50,7 @@ async def _ask(client: aiohttp.ClientSession, route: AnyRoute, **fields: Any) ->
 @pytest.mark.parametrize("headers", WRONG_KEYS, ids=range(len(WRONG_KEYS)))
 @pytest.mark.parametrize("route", LOCKED, ids=_name)
 async def test_every_route_but_health_wants_a_right_key(
-    gateway: Gateway, route: AnyRoute, headers: dict[str, str]
+    gateway: Gateway, route: Route, headers: dict[str, str]
 ) -> None:
     status, (body, answer_headers) = await _ask(gateway.nobody, route, headers=headers)
     assert status == 401
@@ -82,7 +83,7 @@ async def test_an_unknown_route_is_404_and_a_wrong_method_405(gateway: Gateway) 
     "route", [route for route in LOCKED if route.path not in ("/v1/workers", PATH)], ids=_name
 )
 async def test_a_store_that_is_away_is_503_with_a_time_to_come_back(
-    gateway: Gateway, route: AnyRoute
+    gateway: Gateway, route: Route
 ) -> None:
     async with gateway.ann.get("/v1/runs") as response:
         assert response.status == 200  # the key is known from here on
@@ -146,7 +147,7 @@ async def _give_up(broker: Broker) -> None:
     await broker.dead_letter(body, origin=generate("m"), reason="refused", message_id="msg_1")
 
 
-def _told(route: AnyRoute, body: Any) -> Problem | OpenAIProblem:
+def _told(route: Route, body: Any) -> Problem | OpenAIProblem:
     """The error, in the shape of the route."""
     if speaks_openai(route.path):
         return OpenAIError.model_validate(body).error
