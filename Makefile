@@ -45,7 +45,7 @@ test: install  ## Run the tests; they start private RabbitMQ and PostgreSQL serv
 tour: install  ## Follow README.md and docs/environments.md block by block, as they stand (6 minutes)
 	$(BIN)/python -m pytest -m tour tests/tour $(ARGS)
 
-storm: install  ## Run the tests that take minutes each: whole deployments under faults, and the tutorial
+storm: install  ## Run the tests that take minutes each: deployments under faults, whole runs, replays, the tutorial
 	$(BIN)/python -m pytest -m storm $(ARGS)
 
 chaos: install  ## Break things for long: FAULTS=1000 faults under load, then the ledger (SEED=1)

@@ -14,6 +14,7 @@ fall back, and its children end, all within 5 s; another worker rebuilds the epi
 import asyncio
 import logging
 import os
+import random
 import socket
 import time
 from collections import deque
@@ -44,7 +45,8 @@ from warren_schemas.episode import StartEpisode, Step
 START_PREFETCH = 1
 """Messages of new episodes held at most: what waits here can't be taken by a worker with room."""
 FULL_S = 1.0
-"""How long a worker without room keeps such a message."""
+"""How long a worker without room keeps such a message, on average: two that took turns in lock step
+would each get the same ones again and again."""
 STEP_PREFETCH = 64
 REAP_S = 5.0
 """How often episodes past their deadline are looked for."""
@@ -53,7 +55,11 @@ log = logging.getLogger(__name__)
 
 
 async def serve_env_worker(
-    broker: WorkBroker, settings: EnvWorkerSettings, *, owner: str | None = None
+    broker: WorkBroker,
+    settings: EnvWorkerSettings,
+    *,
+    owner: str | None = None,
+    full_s: float = FULL_S,
 ) -> None:
     """Serve until cancelled: this owner's episodes alone, or those that are meant for all.
 
@@ -76,7 +82,7 @@ async def serve_env_worker(
         interactions = Interactions(
             settings.worker, hosts, publisher.put, capacity=settings.capacity
         )
-        worker = _Worker(settings, interactions, tuple(hosts), found.shapes, owner)
+        worker = _Worker(settings, interactions, tuple(hosts), found.shapes, owner, full_s)
         await _serve(broker, worker, inboxes)
 
 
@@ -95,6 +101,7 @@ class _Worker:
     offers: tuple[str, ...]
     shapes: tuple[EnvironmentShape, ...]
     owner: str | None
+    full_s: float
 
     def heartbeat(self, *, is_leaving: bool = False) -> Heartbeat:
         return Heartbeat(
@@ -126,7 +133,9 @@ async def _serve(
     try:
         async with asyncio.TaskGroup() as group:
             for name, (starts, steps) in zip(offers, inboxes, strict=True):
-                group.create_task(_take_when_room(name, starts, interactions), name="take starts")
+                group.create_task(
+                    _take_when_room(name, starts, interactions, worker.full_s), name="take starts"
+                )
                 group.create_task(_take(steps, interactions), name="take steps")
             group.create_task(
                 hear(broker, RUNS, RunEnded, interactions.runs_ended), name="ended runs"
@@ -142,9 +151,9 @@ async def _serve(
 
 
 async def _take_when_room(
-    environment: str, inbox: Inbox[Taken], interactions: Interactions
+    environment: str, inbox: Inbox[Taken], interactions: Interactions, full_s: float
 ) -> None:
-    """What needs no room is taken at once. For what does, one message waits for `FULL_S` and then goes
+    """What needs no room is taken at once. For what does, one message waits for `full_s` and then goes
     back to the end of its queue: another worker may have room, and behind it may be a step that lost
     its way home, of an episode that is live here and makes no room before it gets it."""
     room = interactions.room(environment)
@@ -156,7 +165,7 @@ async def _take_when_room(
             else:
                 interactions.take(claim)
         with suppress(TimeoutError):
-            async with asyncio.timeout(FULL_S):
+            async with asyncio.timeout(full_s * random.uniform(0.5, 1.5)):
                 while waiting:
                     await room.wait()
                     interactions.take(waiting.popleft())

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from tests.support.one_process import in_process, tiny_site
 from tests.support.patience import several_waits
 from torch import Tensor
@@ -12,7 +13,7 @@ from warren_schemas.config import TrainConfig
 from warren_schemas.ids import RunId
 from warren_up.recipe import guess_config
 
-pytestmark = several_waits
+pytestmark = [pytest.mark.storm, several_waits]
 
 N_MODELS = 8
 N_STEPS = 2

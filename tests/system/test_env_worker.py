@@ -25,7 +25,7 @@ from warren_broker.inbox import Inbox, listen
 from warren_broker.memory import MemoryHub, open_hub
 from warren_broker.port import Broker
 from warren_broker.topology import RUNS, WORKERS
-from warren_env_worker.service import serve_env_worker
+from warren_env_worker.service import FULL_S, serve_env_worker
 from warren_env_worker.settings import EnvWorkerSettings
 from warren_schemas.codec.wire import encode
 from warren_schemas.control import Heartbeat, RunEnded
@@ -52,7 +52,7 @@ def workers_of(ended: list[EpisodeEnded]) -> set[str]:
 
 @asynccontextmanager
 async def serving(
-    hub: MemoryHub, worker: str, *, capacity: int = 1024
+    hub: MemoryHub, worker: str, *, capacity: int = 1024, full_s: float = FULL_S
 ) -> AsyncGenerator["asyncio.Task[None]"]:
     """An env worker in this process, with a broker client of its own."""
     settings = EnvWorkerSettings(
@@ -62,7 +62,7 @@ async def serving(
         worker=WorkerId(worker),
     )
     client = hub.client(worker)
-    task = asyncio.create_task(serve_env_worker(client, settings), name=worker)
+    task = asyncio.create_task(serve_env_worker(client, settings, full_s=full_s), name=worker)
     try:
         await heard(client, lambda heartbeat: heartbeat.worker == worker)
         yield task
@@ -137,8 +137,8 @@ async def test_a_full_worker_finds_steps_that_lost_their_way_behind_new_episodes
     """Their episodes are live there, and nothing makes room before they are taken."""
     async with (
         open_hub() as hub,
-        serving(hub, "env_1", capacity=3),
-        serving(hub, "env_2", capacity=3),
+        serving(hub, "env_1", capacity=3, full_s=0.02),
+        serving(hub, "env_2", capacity=3, full_s=0.02),
     ):
         broker = hub.client("test")
         async with sampling(broker, finds_home=False):

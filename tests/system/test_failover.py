@@ -1,6 +1,6 @@
 """A trainer is killed at every op, on RabbitMQ, and the weights come out to the last bit.
 
-For every number N of 30 ops: a worker whose training process is killed by SIGKILL in the middle of
+For every number N of 30 ops (some of them in `make test`, all in `make storm`): a worker whose training process is killed by SIGKILL in the middle of
 op N. Its lease ends, is granted anew from the newest checkpoint that was answered, and another
 process does the rest. The final weights and optimizer are those of a run that nobody disturbed.
 """
@@ -8,7 +8,7 @@ process does the rest. The final weights and optimizer are those of a run that n
 import asyncio
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import pytest
@@ -38,6 +38,8 @@ __all__ = ["base_folder"]
 
 N_OPS = 30
 AT_ONCE = 6
+SOME = (1, 11, 12, 21, 30)
+"""The first and the last, a save, those after saves."""
 SAVES = {11: SaveState(name="first"), 20: SaveState(name="second"), N_OPS: SaveState(name="end")}
 
 
@@ -104,6 +106,13 @@ async def survive(url: str, base: Path, folder: Path, spec: ModelSpec, doomed: i
 
 
 @several_waits
+@pytest.mark.parametrize(
+    "ops",
+    [
+        pytest.param(SOME, id="some"),
+        pytest.param(range(1, N_OPS + 1), id="all", marks=pytest.mark.storm),
+    ],
+)
 @pytest.mark.parametrize("spec", [pytest.param(FULL, id="full"), pytest.param(LORA, id="lora")])
 async def test_a_trainer_killed_at_any_op_is_replaced_bit_by_bit(
     private_rabbit: PrivateRabbit,
@@ -111,6 +120,7 @@ async def test_a_trainer_killed_at_any_op_is_replaced_bit_by_bit(
     base_folder: Path,
     tmp_path: Path,
     spec: ModelSpec,
+    ops: Sequence[int],
 ) -> None:
     undisturbed = apply_all(opened(engine_for(base_folder, tmp_path / "calm"), spec), the_ops())
     expected = seal_of(done(undisturbed[-1]))
@@ -122,5 +132,5 @@ async def test_a_trainer_killed_at_any_op_is_replaced_bit_by_bit(
             assert found == expected, doomed
 
     async with asyncio.TaskGroup() as tasks:
-        for doomed in range(1, N_OPS + 1):
+        for doomed in ops:
             tasks.create_task(one(doomed), name=f"killed at op {doomed}")

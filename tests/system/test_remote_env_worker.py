@@ -89,6 +89,7 @@ async def key_of_bob(store_url: str) -> str:
     return str(key)
 
 
+@pytest.mark.storm
 @several_waits
 async def test_a_run_on_a_laptop_survives_its_worker_and_its_gateway(
     site: Site, private_postgres: str, tmp_path: Path

@@ -18,7 +18,7 @@ from warren_schemas.config import TrainConfig
 from warren_schemas.events import StepCompleted
 from warren_up.recipe import guess_config
 
-pytestmark = several_waits
+pytestmark = [pytest.mark.storm, several_waits]
 
 N_SFT_STEPS = 60
 """Enough for episodes that are not all alike, so that there is something to learn."""

@@ -81,6 +81,7 @@ async def test_a_run_ends_as_if_its_broker_had_not_been_killed(
     assert result.failed_episodes == 0
 
 
+@pytest.mark.storm
 @several_waits
 async def test_an_env_worker_that_joins_late_takes_a_share(site: Site) -> None:
     """And a run that is cancelled in the middle leaves every worker as it was."""
@@ -108,6 +109,7 @@ async def test_an_env_worker_that_joins_late_takes_a_share(site: Site) -> None:
     assert all(process.poll() is None for process in site.processes.values())
 
 
+@pytest.mark.storm
 @several_waits
 async def test_a_run_survives_its_workers(site: Site) -> None:
     """Each worker is killed once, and started again, while the run goes on."""

@@ -93,7 +93,7 @@ def test_tests_wait_by_one_patience_and_assert_no_times() -> None:
         ("async def f():\n    async with asyncio.timeout(60): ...", 1, 0),
         ("async def f():\n    await asyncio.wait_for(g(), 30.0)", 1, 0),
         ("subprocess.run([], timeout=20)", 1, 0),
-        ("pytestmark = several_waits", 1, 0),
+        ("pytestmark = pytest.mark.timeout(600)", 1, 0),
         ("READY_S = 500.0", 1, 0),
         ("async def f():\n    await asyncio.wait([task], timeout=0.3)", 0, 0),
         ("async def f():\n    async with asyncio.timeout(PATIENCE_S): ...", 0, 0),

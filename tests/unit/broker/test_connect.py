@@ -7,6 +7,7 @@ from tests.support.processes import free_port
 
 from warren_broker.connect import open_broker, without_password
 from warren_broker.errors import BrokerUnavailable, InvalidBrokerUrl
+from warren_broker.rabbitmq import open_rabbitmq
 from warren_broker.topology import Stream
 
 
@@ -47,7 +48,7 @@ async def test_what_is_no_broker_url_is_answered_with_one(url: str) -> None:
 async def test_a_broker_that_is_not_there_is_named_without_its_password() -> None:
     url = f"amqp://guest:secret@127.0.0.1:{free_port()}/"
     with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1") as caught:
-        async with open_broker(url, name="test"):
+        async with open_rabbitmq(url, name="test", open_s=0.2):
             pass
     assert "secret" not in str(caught.value)
 
