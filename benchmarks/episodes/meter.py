@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-_HOST = b"warren_env_worker.host.child.main"
+_HOST = b"warren_env_worker.host.child_main"
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 

@@ -35,7 +35,7 @@ def up(
     """
     import sys
 
-    from warren.cli.display.output import make_output
+    from warren.display.output import make_output
     from warren.settings import warren_home
     from warren_up.start_view import StartView
 
@@ -94,7 +94,7 @@ def demo(
     import tempfile
     import time
 
-    from warren.cli.display.output import make_output
+    from warren.display.output import make_output
     from warren_up.demo import figures, free_port, play
     from warren_up.process import run
     from warren_up.recipe import guess_config

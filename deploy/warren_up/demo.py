@@ -9,10 +9,10 @@ import resource
 import socket
 import time
 
-from warren.cli.display.output import Output
-from warren.cli.display.words import decimal, duration
-from warren.cli.follow import make_view, watch
 from warren.client import connect
+from warren.display.output import Output
+from warren.display.watching import make_view, watch
+from warren.display.words import decimal, duration
 from warren.run import Run, outcome
 from warren_schemas.config import TrainConfig
 from warren_schemas.http import RunResult
@@ -39,7 +39,7 @@ async def play(site: Site, config: TrainConfig, output: Output) -> RunResult:
         api_key = site.key_file.read_text().strip()
         async with connect(site.url, api_key) as client:
             run = await client.train(config)
-            await watch(client, run, make_view(output, as_json=False))
+            await watch(run, client.queues, make_view(output, as_json=False))
             await run.refresh()
     return _finished(run, output)
 

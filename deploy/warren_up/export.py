@@ -44,7 +44,7 @@ def export(
     adapter
         Write the adapter alone, in peft's format.
     """
-    from warren.cli.display.output import make_output
+    from warren.display.output import make_output
     from warren.errors import ConfigurationError
 
     if not adapter and find_spec("torch") is None:

@@ -7,7 +7,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from warren.cli.display.output import Output, is_terminal
+from warren.display.output import Output, is_terminal
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -48,7 +48,7 @@ class StartView:
     def open(self) -> None:
         """Draw the changing line, if this is a terminal."""
         if is_terminal():
-            from warren.cli.display.pretty import PrettyOutput
+            from warren.display.pretty import PrettyOutput
 
             assert isinstance(self._output, PrettyOutput)
             self._status = self._output.console.status("starting")

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from warren.cli.display.output import Output
+from warren.display.output import Output
 from warren.settings import DEFAULT_URL, warren_home
 from warren_up.site import Site, running
 from warren_up.start_view import StartView

@@ -28,9 +28,9 @@ from warren_gateway.inference.served import Served
 from warren_gateway.metrics.consumer import Metrics
 from warren_gateway.metrics.reports import Reports
 from warren_gateway.probe import Probe, answers_broker, answers_store
+from warren_gateway.recordings.stored import Recordings
 from warren_gateway.registry import Registry
 from warren_gateway.remote.sessions import RemoteSessions
-from warren_gateway.runs.recordings import Recordings
 from warren_gateway.runs.service import Runs
 from warren_gateway.settings import GatewaySettings
 from warren_gateway.store.outbox import Relay

@@ -16,9 +16,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, JsonValue
 
 from warren_schemas.base import Frozen
-from warren_schemas.codec.spec_texts import NumberedInMessages
 from warren_schemas.config import RewardRules, Sampling, SecretName, ToolFormat
 from warren_schemas.envelope import Item
+from warren_schemas.fields.spec_texts import NumberedInMessages
 from warren_schemas.ids import GroupId, ModelId
 from warren_schemas.transcript import Transcript
 

@@ -11,7 +11,6 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from warren_schemas.base import Frozen
-from warren_schemas.codec.arrays import Lengths, Logprobs, Mask, TokenIds, Weights
 from warren_schemas.config import (
     Critic,
     CrossEntropyLoss,
@@ -24,6 +23,7 @@ from warren_schemas.config import (
     Update,
 )
 from warren_schemas.envelope import Item
+from warren_schemas.fields.arrays import Lengths, Logprobs, Mask, TokenIds, Weights
 from warren_schemas.ids import ModelId
 
 

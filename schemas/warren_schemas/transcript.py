@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from warren_schemas.base import Frozen
-from warren_schemas.codec.arrays import Logprobs, Mask, TokenIds, Versions
+from warren_schemas.fields.arrays import Logprobs, Mask, TokenIds, Versions
 
 NOT_SAMPLED = -1
 """The policy version of a token that no policy sampled."""

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from warren.errors import ConfigurationError
 from warren_schemas.config import TrainConfig
+from warren_schemas.config_files.overrides import ConfigError, load_config
 from warren_schemas.text.explain import explain, nearest
-from warren_schemas.text.overrides import ConfigError, load_config
 from warren_schemas.text.shorthand import expanded
 
 ConfigLike: TypeAlias = "TrainConfig | Mapping[str, object] | str | PathLike[str]"

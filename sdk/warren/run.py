@@ -20,6 +20,8 @@ from warren_schemas.events import RunState
 from warren_schemas.files import FolderView
 from warren_schemas.http import (
     CheckpointList,
+    QueueList,
+    QueueView,
     RunDeleted,
     RunResult,
     RunView,
@@ -189,10 +191,14 @@ class Run:
 
         Raises `RunFailed` or `RunCancelled` with the reason.
         """
-        from warren.cli.follow import show
-        from warren.client import Client
+        from warren.display.output import make_output
+        from warren.display.watching import make_view, watch
 
-        return await show(Client(self._transport), self)
+        await watch(self, self._queues, make_view(make_output(), as_json=False))
+        return await self.result()
+
+    async def _queues(self) -> tuple[QueueView, ...]:
+        return (await self._transport.get("/v1/queues", QueueList)).queues
 
     @pending
     async def result(self) -> RunResult:

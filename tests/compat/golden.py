@@ -21,11 +21,11 @@ from warren_schemas import http
 from warren_schemas.base import Frozen
 from warren_schemas.codec.wire import KINDS, encode
 from warren_schemas.config import TrainConfig
+from warren_schemas.config_files.reference import config_reference
 from warren_schemas.envelope import Item
 from warren_schemas.exports.page import exports_page
 from warren_schemas.metrics.page import metrics_page
 from warren_schemas.openai import answers, generate, requests
-from warren_schemas.text.reference import config_reference
 
 HERE = Path(__file__).parent
 MESSAGES = HERE / "messages"

@@ -6,9 +6,9 @@ from typing import get_args
 from tests.compat.golden import CONFIGURATION_PAGE, EXPORTS_PAGE, METRICS_PAGE
 
 from warren_schemas.config import AdvantageKind, PolicyLoss
+from warren_schemas.config_files.reference import config_reference
 from warren_schemas.exports.page import exports_page
 from warren_schemas.metrics.page import metrics_page
-from warren_schemas.text.reference import config_reference
 
 ALGORITHMS_PAGE = CONFIGURATION_PAGE.with_name("algorithms.md")
 

@@ -31,11 +31,11 @@ from transformers import PreTrainedModel
 from warren_gpu_worker.base_models.loading import load_base, load_tokenizer
 from warren_gpu_worker.base_models.vision_inputs import MAX_PIXELS, Placed, VisionInputs
 from warren_gpu_worker.sampler.child.accepted_turns import AcceptedTurns
-from warren_gpu_worker.sampler.child.image_cache import MAX_IMAGES, ImageCache
+from warren_gpu_worker.sampler.child.image_cache import ImageCache
 from warren_gpu_worker.sampler.child.policy_loader import PolicyLoader
 from warren_gpu_worker.sampler.child.renderer import Renderer
 from warren_gpu_worker.sampler.child.turns import Answer, Turns
-from warren_gpu_worker.sampler.engines.port import Engine, PolicyKey, Refusal, Request
+from warren_gpu_worker.sampler.engines.port import MAX_IMAGES, Engine, PolicyKey, Refusal, Request
 from warren_gpu_worker.sampler.messages import (
     FinishedTurn,
     Images,

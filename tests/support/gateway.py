@@ -20,9 +20,9 @@ from warren_gateway.inference.questions import Questions
 from warren_gateway.inference.served import Served
 from warren_gateway.metrics.reports import Reports
 from warren_gateway.probe import Probe, answers_broker, answers_store
+from warren_gateway.recordings.stored import Recordings
 from warren_gateway.registry import Registry
 from warren_gateway.remote.sessions import SESSION_LIMITS, RemoteSessions, SessionLimits
-from warren_gateway.runs.recordings import Recordings
 from warren_gateway.runs.service import Runs
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store

@@ -15,7 +15,7 @@ from warren_env_worker.host.request import Request
 from warren_schemas.episode import EpisodeSpec
 from warren_schemas.transcript import ChatMessage, Transcript, Turn
 
-_CHILD = "warren_env_worker.host.child.main"
+_CHILD = "warren_env_worker.host.child_main"
 
 
 class Player:

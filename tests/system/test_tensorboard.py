@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 import warren
-from warren.metrics.tensorboard import served
+from warren.cli.commands.tensorboard import served
 from warren_schemas.config import TrainConfig
 from warren_schemas.ids import RunId
 from warren_schemas.tensorboard.about import About

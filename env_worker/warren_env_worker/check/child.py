@@ -24,8 +24,8 @@ from warren_env_worker.check.wire import (
     pack,
 )
 from warren_env_worker.host.importing import ImportFailed, import_environment
-from warren_env_worker.host.secrets import WithoutSecrets
 from warren_env_worker.output.stack import answer_signals
+from warren_env_worker.secrets import WithoutSecrets
 
 
 def main() -> None:

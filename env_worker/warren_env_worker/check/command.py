@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
-    from warren.cli.display.output import Output
+    from warren.display.output import Output
     from warren_env_worker.check.printed import Printed
 
 
@@ -42,7 +42,7 @@ def check(
     """
     import asyncio
 
-    from warren.cli.display.output import make_output
+    from warren.display.output import make_output
     from warren.errors import ConfigurationError
     from warren.settings import warren_home
     from warren_env_worker.check.checks import WIDTH

@@ -1,8 +1,8 @@
 """What an environment under check prints: to its log, tagged by episode, and kept to be shown."""
 
-from warren_env_worker.host.secrets import bytes_without_secrets
 from warren_env_worker.output.lines import MAX_LINE_BYTES
 from warren_env_worker.output.log import OutputLog, stamped
+from warren_env_worker.secrets import bytes_without_secrets
 
 MAX_SHOWN_BYTES = 256 * 1024
 

@@ -4,7 +4,7 @@ import traceback
 from types import FrameType
 
 from warren.environment import ConfigError, NoDemonstrations
-from warren_env_worker.host.secrets import without_secrets
+from warren_env_worker.secrets import without_secrets
 from warren_schemas.episode import FailureKind
 
 MAX_REASON_CHARS = 300

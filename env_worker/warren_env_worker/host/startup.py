@@ -13,7 +13,7 @@ from warren_env_worker.output.kept import KeptOutput
 from warren_env_worker.output.log import OutputLog
 from warren_env_worker.output.pump import Pump, pumped
 
-CHILD_MODULE = "warren_env_worker.host.child.main"
+CHILD_MODULE = "warren_env_worker.host.child_main"
 IMPORT_LIMIT_S = 120.0
 """How long a child may take to import its environment."""
 CLOSE_GRACE_S = 1.0

@@ -7,9 +7,9 @@ question where the process is (`stack`).
 import os
 from collections.abc import Iterator
 
-from warren_env_worker.host.secrets import bytes_without_secrets
 from warren_env_worker.output.lines import Lines
 from warren_env_worker.output.stack import asked, own_place, places
+from warren_env_worker.secrets import bytes_without_secrets
 
 MAX_BYTES = 65_536
 _READ_BYTES = 1024 * 1024

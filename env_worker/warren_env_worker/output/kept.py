@@ -7,10 +7,10 @@ import os
 import threading
 import time
 
-from warren_env_worker.host.secrets import bytes_without_secrets
 from warren_env_worker.output.lines import MAX_LINE_BYTES
 from warren_env_worker.output.log import OutputLog, stamped
 from warren_env_worker.output.stack import PATIENCE_S, ask, is_whole, own_place, places
+from warren_env_worker.secrets import bytes_without_secrets
 
 MAX_DUMP_BYTES = 65_536
 

@@ -10,9 +10,10 @@ import orjson
 from aiohttp import web
 
 from warren_gateway.api.bearer import bearer_key
+from warren_gateway.api.openai.errors import told
 from warren_gateway.api.openapi import document
 from warren_gateway.api.parts import Parts
-from warren_gateway.api.problems import Refusal, answer_problems
+from warren_gateway.api.problems import Refusal, answering_problems
 from warren_gateway.api.reading import MAX_BODY_BYTES
 from warren_gateway.api.route import Route
 from warren_gateway.api.table import ROUTES
@@ -22,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 def build_app(parts: Parts) -> web.Application:
-    app = web.Application(middlewares=[answer_problems], client_max_size=MAX_BODY_BYTES)
+    app = web.Application(middlewares=[answering_problems(told)], client_max_size=MAX_BODY_BYTES)
     for route in ROUTES:
         app.router.add_route(route.method, route.path, partial(_serve, route, parts))
     app.router.add_route("GET", "/openapi.json", partial(_serve_document, orjson.dumps(document())))

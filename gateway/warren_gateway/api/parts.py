@@ -9,9 +9,9 @@ from warren_gateway.inference.questions import Questions
 from warren_gateway.inference.served import Served
 from warren_gateway.metrics.reports import Reports
 from warren_gateway.probe import Probe
+from warren_gateway.recordings.stored import Recordings
 from warren_gateway.registry import Registry
 from warren_gateway.remote.sessions import RemoteSessions
-from warren_gateway.runs.recordings import Recordings
 from warren_gateway.runs.service import Runs
 from warren_gateway.timings import StreamTimings
 

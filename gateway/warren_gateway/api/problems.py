@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
+from pydantic import BaseModel
 
 from warren_broker.errors import BrokerError
-from warren_gateway.api.openai.errors import as_openai, speaks_openai
 from warren_gateway.runs.checkpoints import UnusableCheckpoint
 from warren_gateway.runs.deleting import RunInUse
 from warren_gateway.runs.service import KeyReused, NoSuchRun, RunHasEnded
@@ -25,6 +26,13 @@ RETRY_AFTER_S = 2
 log = logging.getLogger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Told = Callable[[str, int, Problem], tuple[int, BaseModel]]
+"""(path, status, problem) -> status and body, as the clients of that path read errors."""
+
+_OURS = (
+    BrokerError, KeyReused, NoSuchRun, RunHasEnded, RunInUse, StoreUnavailable,
+    UnusableCheckpoint, UnusableSource,
+)  # fmt: skip
 
 
 class Refusal(Exception):
@@ -39,37 +47,36 @@ class Refusal(Exception):
         self.headers = dict(headers or {})
 
 
-@web.middleware
-async def answer_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
-    try:
-        return await handler(request)
-    except Refusal as refusal:
-        return _answer(request, refusal)
-    except web.HTTPException as error:
-        return _answer(request, _of_aiohttp(request, error))
-    except (
-        BrokerError, KeyReused, NoSuchRun, RunHasEnded, RunInUse, StoreUnavailable,
-        UnusableCheckpoint, UnusableSource,
-    ) as error:  # fmt: skip
-        return _answer(request, _of_ours(error))
-    except Exception:
-        error_id = new_id("error")
-        log.exception("%s: %s %s failed", error_id, request.method, request.path)
-        if request.writer.output_size > 0:
-            raise  # an answer has begun: all that is left is to cut it off
-        return _answer(request, _unexpected(error_id))
+def answering_problems(told: Told) -> Middleware:
+    @web.middleware
+    async def answer_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except Exception as error:  # noqa: BLE001  the edge: everything becomes an answer
+            refusal = _refusal(request, error)
+        status, body = told(request.path, refusal.status, refusal.problem)
+        return web.Response(
+            body=body.model_dump_json().encode(),
+            status=status,
+            headers=refusal.headers,
+            content_type="application/json",
+        )
+
+    return answer_problems
 
 
-def _answer(request: web.Request, refusal: Refusal) -> web.Response:
-    status, body = refusal.status, refusal.problem
-    if speaks_openai(request.path):
-        status, body = as_openai(status, refusal.problem)
-    return web.Response(
-        body=body.model_dump_json().encode(),
-        status=status,
-        headers=refusal.headers,
-        content_type="application/json",
-    )
+def _refusal(request: web.Request, error: Exception) -> Refusal:
+    if isinstance(error, Refusal):
+        return error
+    if isinstance(error, web.HTTPException):
+        return _of_aiohttp(request, error)
+    if isinstance(error, _OURS):
+        return _of_ours(error)
+    error_id = new_id("error")
+    log.exception("%s: %s %s failed", error_id, request.method, request.path)
+    if request.writer.output_size > 0:
+        raise error  # an answer has begun: all that is left is to cut it off
+    return _unexpected(error_id)
 
 
 def _of_ours(error: Exception) -> Refusal:

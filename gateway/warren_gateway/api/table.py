@@ -12,12 +12,12 @@ from warren_gateway.api import (
     files,
     fleet,
     health,
+    metrics,
     runs,
     trajectories,
 )
 from warren_gateway.api.openai import routes as openai
 from warren_gateway.api.route import Route
-from warren_gateway.metrics import route as metrics
 
 ROUTES: tuple[Route, ...] = (
     *runs.ROUTES,

@@ -26,8 +26,8 @@ from warren_gateway.api.events import until_first
 from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Route
 from warren_gateway.position import Position
-from warren_gateway.runs.fates import counts
-from warren_gateway.runs.recordings import Recordings
+from warren_gateway.recordings.fates import counts
+from warren_gateway.recordings.stored import Recordings
 from warren_gateway.runs.streams import recording
 from warren_gateway.store.store import StoreUnavailable
 from warren_schemas.base import Frozen

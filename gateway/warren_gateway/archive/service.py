@@ -18,7 +18,7 @@ from warren_broker.topology import run_events
 from warren_gateway.archive.folder import Folder
 from warren_gateway.archive.gaps import lost
 from warren_gateway.archive.writer import ArchiveWriter
-from warren_gateway.runs.recordings import Recordings
+from warren_gateway.recordings.stored import Recordings
 from warren_gateway.runs.streams import recording
 from warren_gateway.store.store import StoreUnavailable
 from warren_schemas.episode import EpisodeEnded

@@ -12,8 +12,8 @@ from warren_broker.errors import BrokerUnavailable
 from warren_broker.inbox import Claim, Inbox
 from warren_gateway.archive.folder import PART_MESSAGES, Folder
 from warren_gateway.position import Position
-from warren_gateway.runs.fates import counts
-from warren_gateway.runs.recordings import Recordings
+from warren_gateway.recordings.fates import counts
+from warren_gateway.recordings.stored import Recordings
 from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import RunEvent
 from warren_schemas.http import TrajectoryView

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 
-from warren_schemas.codec.arrays import (
+from warren_schemas.fields.arrays import (
     ArrayRule,
     Column,
     Lengths,

@@ -16,11 +16,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from warren_schemas.codec.columns import ColumnWriter
 from warren_schemas.codec.frame import SPEC, Frame, Kind, WireError, read, write
-from warren_schemas.codec.spec_texts import text_of
 from warren_schemas.control import EpisodeCancelled, Heartbeat, PolicyPublished, RunEnded
 from warren_schemas.envelope import Item
 from warren_schemas.episode import EpisodeEnded, EpisodeSpec, Generate, StartEpisode, Step
 from warren_schemas.events import RunEvent
+from warren_schemas.fields.spec_texts import text_of
 from warren_schemas.text.explain import explain
 from warren_schemas.training import CloseModel, DeleteModel, Op, OpenModel, OpResult
 

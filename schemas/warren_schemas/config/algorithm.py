@@ -14,7 +14,7 @@ from warren_schemas.config.numbers import (
     PositiveFloat,
     PositiveInt,
 )
-from warren_schemas.config.written import Config
+from warren_schemas.text.written import Config
 
 
 class AdvantageKind(StrEnum):

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from warren_schemas.config.numbers import PositiveFloat
-from warren_schemas.config.written import Config
+from warren_schemas.text.written import Config
 
 
 class Critic(Config):

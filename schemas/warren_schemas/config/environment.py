@@ -10,7 +10,7 @@ from warren_schemas.config.numbers import Name, NonNegativeInt, PositiveFloat, P
 from warren_schemas.config.rewards import RewardReduction, RewardRules
 from warren_schemas.config.sampling import SamplingChanges
 from warren_schemas.config.tools import ToolFormat
-from warren_schemas.config.written import Config
+from warren_schemas.text.written import Config
 
 SecretName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from warren_schemas.config.numbers import NonNegativeInt
-from warren_schemas.config.written import Config
+from warren_schemas.text.written import Config
 
 MAX_GROUP_SIZE = 1024
 """A group starts as a whole, and other runs wait while its episodes are made: 0.1 s for this many."""

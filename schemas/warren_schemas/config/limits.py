@@ -5,7 +5,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from warren_schemas.config.numbers import NonNegativeInt, PositiveFloat, PositiveInt
-from warren_schemas.config.written import Config
+from warren_schemas.text.written import Config
 
 MAX_IN_FLIGHT = 100_000
 

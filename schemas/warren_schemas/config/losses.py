@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from warren_schemas.config.numbers import NonNegativeFloat, PositiveFloat
-from warren_schemas.config.written import Config
+from warren_schemas.text.written import Config
 
 __all__ = [
     "CispoLoss",

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from warren_schemas.base import Listed
 from warren_schemas.config.numbers import Name, NonNegativeInt, PositiveFloat, PositiveInt
-from warren_schemas.config.written import Config
+from warren_schemas.text.written import Config
 
 
 class FullUpdate(Config):

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from warren_schemas.config.numbers import NonNegativeFloat, NonNegativeInt, PositiveFloat
-from warren_schemas.config.written import Config
+from warren_schemas.text.written import Config
 
 
 class ScheduleKind(StrEnum):

@@ -1,7 +1,7 @@
 """What happens before, between and after the steps of reinforcement learning."""
 
 from warren_schemas.config.numbers import NonNegativeFloat, PositiveFloat, PositiveInt
-from warren_schemas.config.written import Config
+from warren_schemas.text.written import Config
 
 
 class SftConfig(Config):

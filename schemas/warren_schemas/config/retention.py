@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from warren_schemas.config.written import Config
+from warren_schemas.text.written import Config
 
 ArchiveFormat = Literal["jsonl", "parquet"]
 

@@ -11,7 +11,7 @@ from warren_schemas.config.numbers import (
     PositiveFloat,
     PositiveInt,
 )
-from warren_schemas.config.written import Config
+from warren_schemas.text.written import Config
 
 TopP = Annotated[float, Field(gt=0, le=1)]
 MinP = Annotated[float, Field(ge=0, lt=1)]

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from warren_schemas.config.numbers import Name, NonNegativeFloat, NonNegativeInt
-from warren_schemas.config.written import Config
+from warren_schemas.text.written import Config
 
 
 class LiveSource(Config):

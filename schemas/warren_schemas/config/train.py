@@ -16,7 +16,7 @@ from warren_schemas.config.resume import ResumeFrom
 from warren_schemas.config.retention import RetentionConfig
 from warren_schemas.config.sampling import Sampling
 from warren_schemas.config.source import LiveSource, Source
-from warren_schemas.config.written import Config
+from warren_schemas.text.written import Config
 
 MAX_ENVIRONMENTS = 256
 

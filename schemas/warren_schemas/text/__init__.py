@@ -1,1 +1,1 @@
-"""Configs as text: YAML, overrides, shorthand, and errors that a person can act on."""
+"""What people write for a schema: shorthand, and errors that a person can act on."""

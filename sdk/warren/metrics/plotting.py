@@ -53,7 +53,7 @@ def _few(points: Sequence[object]) -> bool:
 
 def _let_notebooks_draw() -> None:
     """A kernel learns how to show a figure from pyplot, but only in the cell after its import."""
-    from warren.cli.display.notebook import in_notebook
+    from warren.display.notebook import in_notebook
 
     if in_notebook() and "matplotlib.pyplot" not in sys.modules:
         from IPython.core.getipython import get_ipython

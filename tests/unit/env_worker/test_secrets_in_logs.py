@@ -2,7 +2,7 @@
 
 import pytest
 
-from warren_env_worker.host.secrets import bytes_without_secrets, without_secrets
+from warren_env_worker.secrets import bytes_without_secrets, without_secrets
 
 
 def test_a_value_that_holds_another_is_cut_out_whole(monkeypatch: pytest.MonkeyPatch) -> None:

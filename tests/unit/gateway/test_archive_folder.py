@@ -9,7 +9,7 @@ from tests.support.factories import make_episode_ended
 
 from warren_gateway.archive.folder import COMPLETE, INCOMPLETE, ArchiveUnavailable, Folder
 from warren_gateway.position import Position
-from warren_gateway.runs.fates import Fates
+from warren_gateway.recordings.fates import Fates
 from warren_schemas.http import TrajectoryView
 from warren_schemas.ids import RunId
 

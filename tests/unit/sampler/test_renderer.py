@@ -19,8 +19,8 @@ from transformers import PreTrainedTokenizerBase
 
 from warren_gpu_worker.base_models import load_tokenizer
 from warren_gpu_worker.sampler.child.renderer import Renderer, TemplateNotExtendable
-from warren_gpu_worker.sampler.child.transcripts import extended
 from warren_gpu_worker.sampler.messages import FinishedTurn, Message
+from warren_gpu_worker.sampler.supervisor.transcripts import extended
 from warren_schemas.episode import FinishReason
 from warren_schemas.transcript import ChatMessage, Transcript
 

@@ -15,8 +15,8 @@ from tests.support.tokenizers import byte_tokenizer, family_template
 from transformers import PreTrainedTokenizerFast
 
 from warren_gpu_worker.sampler.child.renderer import Renderer
-from warren_gpu_worker.sampler.child.transcripts import extended
 from warren_gpu_worker.sampler.messages import FinishedTurn, Message
+from warren_gpu_worker.sampler.supervisor.transcripts import extended
 from warren_schemas.episode import FinishReason
 from warren_schemas.transcript import ChatMessage, Transcript
 

@@ -1,7 +1,7 @@
 """The schema that editors read knows the short forms."""
 
 from warren_schemas.config import TrainConfig
-from warren_schemas.editor_schema import editor_schema
+from warren_schemas.config_files.editor_schema import editor_schema
 
 
 def test_it_has_every_key_and_the_short_forms() -> None:

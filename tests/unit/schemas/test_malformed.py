@@ -21,9 +21,9 @@ from tests.support.factories import (
 
 from warren_schemas.codec.columns import ColumnWriter
 from warren_schemas.codec.frame import MAX_MESSAGE_BYTES, WireError, write
-from warren_schemas.codec.spec_texts import MAX_REMEMBERED
 from warren_schemas.codec.wire import Decoded, decode, encode
 from warren_schemas.episode import Step
+from warren_schemas.fields.spec_texts import MAX_REMEMBERED
 from warren_schemas.training import OpDone
 
 

@@ -5,8 +5,13 @@ from typing import Any, get_args
 import pytest
 
 from warren_schemas.config import AlgorithmConfig, CispoLoss, FullUpdate, PolicyLoss
-from warren_schemas.text.overrides import ConfigError, OverrideError, apply_overrides, load_config
-from warren_schemas.text.yaml_text import YamlError, parse_yaml
+from warren_schemas.config_files.overrides import (
+    ConfigError,
+    OverrideError,
+    apply_overrides,
+    load_config,
+)
+from warren_schemas.config_files.yaml_text import YamlError, parse_yaml
 
 TEXT = """
 name: first try

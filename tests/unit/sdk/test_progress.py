@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.fake_gateway import COMPLETED, CONFIG, RUNNING, evaluation, step
 
-from warren.cli.display.progress import CURVE_POINTS, Curve, Progress, started
+from warren.display.progress import CURVE_POINTS, Curve, Progress, started
 from warren.reading import Event
 from warren_schemas.events import (
     Phase,

@@ -15,7 +15,7 @@ from tests.support.factories import (
 import warren
 from warren import export
 from warren.cli.commands.replay import replay
-from warren.cli.display.trajectory import look, sampled_spans
+from warren.display.trajectory import look, sampled_spans
 from warren.recording import Beginning, parse_beginning, recorded_source
 from warren_schemas.http import TrajectoryView
 from warren_schemas.ids import RunId

@@ -12,14 +12,14 @@ from tests.support.fake_gateway import COMPLETED, RUNNING, evaluation, step
 from tests.unit.sdk.test_progress import VIEW, after
 
 from warren.cli.commands.checkpoints import print_checkpoints
-from warren.cli.display.live import LiveView, draw
-from warren.cli.display.notebook import as_html, in_notebook
-from warren.cli.display.output import PlainOutput
-from warren.cli.display.pretty import PrettyOutput
-from warren.cli.display.progress import started, with_queues
-from warren.cli.display.summary import print_summary
-from warren.cli.display.tables import print_queues, print_run, print_runs, print_workers
-from warren.cli.display.views import JsonView, PlainView, View
+from warren.display.live import LiveView, draw
+from warren.display.notebook import as_html, in_notebook
+from warren.display.output import PlainOutput
+from warren.display.pretty import PrettyOutput
+from warren.display.progress import started, with_queues
+from warren.display.summary import print_summary
+from warren.display.tables import print_queues, print_run, print_runs, print_workers
+from warren.display.views import JsonView, PlainView, View
 from warren.reading import Event
 from warren_schemas.config import SftConfig
 from warren_schemas.events import (

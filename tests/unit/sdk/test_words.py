@@ -2,7 +2,7 @@
 
 import pytest
 
-from warren.cli.display.words import ago, duration, sparkline
+from warren.display.words import ago, duration, sparkline
 
 
 @pytest.mark.parametrize(

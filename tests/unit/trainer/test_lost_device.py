@@ -22,9 +22,9 @@ from tests.support.trainer import (
 
 from warren_gpu_worker.trainer.child import engine as engine_module
 from warren_gpu_worker.trainer.child import model_factory
-from warren_gpu_worker.trainer.child.ranks import Ranks
 from warren_gpu_worker.trainer.errors import is_device_lost
 from warren_gpu_worker.trainer.training import gradient
+from warren_gpu_worker.trainer.training.ranks import Ranks
 from warren_schemas.ids import ModelId
 
 OTHER = ModelId("model_other")

@@ -7,7 +7,7 @@ import pytest
 from tests.support.factories import make_heartbeat
 
 from warren.cli.app import build
-from warren.cli.display.output import PlainOutput
+from warren.display.output import PlainOutput
 from warren_broker.memory import open_hub
 from warren_broker.worker.heartbeat import announce
 from warren_env_worker.settings import EnvWorkerSettings

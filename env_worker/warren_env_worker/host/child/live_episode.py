@@ -8,7 +8,7 @@ from warren_env_worker.host.child import contract
 from warren_env_worker.host.child.caller import Caller
 from warren_env_worker.host.protocol import Observed, Start
 from warren_env_worker.host.refusal import error_refusal
-from warren_env_worker.host.secrets import secrets_named
+from warren_env_worker.secrets import secrets_named
 
 
 class LiveEpisode:

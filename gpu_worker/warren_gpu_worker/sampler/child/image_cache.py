@@ -24,12 +24,10 @@ from warren_gpu_worker.base_models.vision_inputs import (
     VisionInputs,
 )
 from warren_gpu_worker.sampler.child.renderer import Renderer, TemplateNotExtendable
-from warren_gpu_worker.sampler.engines.port import Refusal
+from warren_gpu_worker.sampler.engines.port import MAX_IMAGES, Refusal
 from warren_gpu_worker.sampler.messages import Message, TurnRequest
 from warren_schemas.episode import FailureKind
 
-MAX_IMAGES = 64
-"""Most images of one transcript."""
 _KEPT_BYTES = 1 << 30
 
 

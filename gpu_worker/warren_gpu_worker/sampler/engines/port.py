@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from warren_gpu_worker.base_models.vision_inputs import Placed
     from warren_gpu_worker.weights import PolicyFiles
 
+MAX_IMAGES = 64
+"""Most images of one prompt."""
+
 
 @dataclass(frozen=True, slots=True)
 class PolicyKey:

@@ -1,9 +1,9 @@
 """What a turn is to the engine, to its episode's home, and to its run: pure functions of the items."""
 
 from warren_broker.topology import Home, home
-from warren_gpu_worker.sampler.child.transcripts import extended, images_of, new_messages
 from warren_gpu_worker.sampler.engines.port import PolicyKey, Refusal
 from warren_gpu_worker.sampler.messages import FinishedTurn, PolicySource, TurnRequest
+from warren_gpu_worker.sampler.supervisor.transcripts import extended, images_of, new_messages
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import Failed, FailureKind, Generate, Outcome, Step
 from warren_schemas.ids import WorkerId, made_ms, new_message_id

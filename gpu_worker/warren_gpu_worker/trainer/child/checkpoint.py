@@ -41,8 +41,8 @@ from warren_gpu_worker.atomic_folder import (
     write_folder,
 )
 from warren_gpu_worker.file_progress import Progress, folder_bytes, unheard
-from warren_gpu_worker.trainer.child.sharding import shard_like, whole_on_first
 from warren_gpu_worker.trainer.training.critic import is_critic
+from warren_gpu_worker.trainer.training.sharding import shard_like, whole_on_first
 from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
 from warren_gpu_worker.weights import PolicyView, read_policy_files, write_policy_files
 from warren_schemas.base import Frozen

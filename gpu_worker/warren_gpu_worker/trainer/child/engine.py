@@ -34,11 +34,11 @@ from warren_gpu_worker.trainer.child.checkpoint import (
 from warren_gpu_worker.trainer.child.model_factory import EngineConfig, ModelFactory
 from warren_gpu_worker.trainer.child.offloading import Offloading
 from warren_gpu_worker.trainer.child.policy_publishing import Publisher
-from warren_gpu_worker.trainer.child.ranks import ALONE, Ranks
 from warren_gpu_worker.trainer.errors import OpError, reason_of
 from warren_gpu_worker.trainer.training.gradient import apply_loss
 from warren_gpu_worker.trainer.training.lora_batching import ApplyBatched, Member, apply_batch
 from warren_gpu_worker.trainer.training.optimizer_step import optimizer_step
+from warren_gpu_worker.trainer.training.ranks import ALONE, Ranks
 from warren_gpu_worker.trainer.training.reference import keep_reference
 from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
 from warren_schemas.ids import ModelId

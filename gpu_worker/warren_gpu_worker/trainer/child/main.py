@@ -25,7 +25,6 @@ from warren_gpu_worker.policy_copies import LocalCopies
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.child.engine import Engine
 from warren_gpu_worker.trainer.child.model_factory import EngineConfig
-from warren_gpu_worker.trainer.child.ranks import ALONE, Ranks, join_ranks
 from warren_gpu_worker.trainer.errors import is_out_of_memory, reason_of
 from warren_gpu_worker.trainer.messages import (
     Answer,
@@ -43,6 +42,7 @@ from warren_gpu_worker.trainer.messages import (
     pack,
     unpack_order,
 )
+from warren_gpu_worker.trainer.training.ranks import ALONE, Ranks, join_ranks
 from warren_schemas.ids import ModelId
 from warren_schemas.training import ForwardBackward
 

@@ -17,9 +17,9 @@ from transformers import PreTrainedModel
 from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.file_progress import Progress, folder_bytes, unheard
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer.child.ranks import Ranks
 from warren_gpu_worker.trainer.child.start_adapter import start_with_adapter
 from warren_gpu_worker.trainer.training.gradient_checkpointing import checkpoint_activations
+from warren_gpu_worker.trainer.training.ranks import Ranks
 from warren_gpu_worker.trainer.training.trainable_model import (
     SpecError,
     TrainableModel,

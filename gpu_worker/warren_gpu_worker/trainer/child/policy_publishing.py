@@ -11,7 +11,7 @@ from warren_gpu_worker.atomic_folder import delete_folder, join_url, list_folder
 from warren_gpu_worker.file_progress import Progress, unheard
 from warren_gpu_worker.policy_copies import LocalCopies
 from warren_gpu_worker.trainer.child.checkpoint import policies_url, whole_policy
-from warren_gpu_worker.trainer.child.ranks import Ranks
+from warren_gpu_worker.trainer.training.ranks import Ranks
 from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
 from warren_gpu_worker.weights import write_policy
 from warren_schemas.ids import ModelId

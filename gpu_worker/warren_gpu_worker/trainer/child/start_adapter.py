@@ -18,7 +18,7 @@ from torch import Tensor
 
 from warren_gpu_worker.atomic_folder import fetch_unsealed
 from warren_gpu_worker.file_progress import Progress, unheard
-from warren_gpu_worker.trainer.child.sharding import shard_like
+from warren_gpu_worker.trainer.training.sharding import shard_like
 from warren_gpu_worker.trainer.training.trainable_model import SpecError, TrainableModel
 from warren_gpu_worker.weights import CONFIG_FILE, WEIGHTS_FILE
 from warren_schemas.config import LoraUpdate

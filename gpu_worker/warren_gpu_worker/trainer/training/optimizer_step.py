@@ -3,8 +3,8 @@
 
 import torch
 
-from warren_gpu_worker.trainer.child.sharding import whole
 from warren_gpu_worker.trainer.errors import OpError
+from warren_gpu_worker.trainer.training.sharding import whole
 from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
 from warren_schemas.training import OpDone, OptimStep
 

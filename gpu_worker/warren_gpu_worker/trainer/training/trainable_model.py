@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from warren_gpu_worker.base_models.families import SEEING, no_adapters_on
-from warren_gpu_worker.trainer.child.ranks import ALONE, Ranks
-from warren_gpu_worker.trainer.child.sharding import Trunk, shard
 from warren_gpu_worker.trainer.training.critic import attach_critic, is_critic
 from warren_gpu_worker.trainer.training.last_layer import LastLayer, narrow
+from warren_gpu_worker.trainer.training.ranks import ALONE, Ranks
+from warren_gpu_worker.trainer.training.sharding import Trunk, shard
 from warren_gpu_worker.weights import PolicyView, view_policy
 from warren_schemas.config import LoraUpdate
 from warren_schemas.training import ModelSpec

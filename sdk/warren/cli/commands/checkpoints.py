@@ -13,10 +13,10 @@ from cyclopts import Parameter
 
 from warren.cli import codes
 from warren.cli.commands.runs import RunName
-from warren.cli.display.output import Output, make_output, print_json
-from warren.cli.display.words import ago, count, decimal
 from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
 from warren.client import connect
+from warren.display.output import Output, make_output, print_json
+from warren.display.words import ago, count, decimal
 from warren_schemas.http import CheckpointList, CheckpointView
 
 __all__ = ["download", "ls"]

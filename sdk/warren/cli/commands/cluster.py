@@ -3,10 +3,10 @@
 import asyncio
 
 from warren.cli import codes
-from warren.cli.display.output import make_output, print_json
-from warren.cli.display.tables import print_queues, print_workers
 from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
 from warren.client import connect
+from warren.display.output import make_output, print_json
+from warren.display.tables import print_queues, print_workers
 from warren_schemas.http import QueueList, WorkerList
 
 

@@ -12,10 +12,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from warren.cli import codes
-from warren.cli.display.output import Output, make_output, print_json
-from warren.cli.display.words import ago, count
 from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
 from warren.client import Client, connect
+from warren.display.output import Output, make_output, print_json
+from warren.display.words import ago, count
 from warren_schemas.http import DeadLetterDetails, DeadLetterList, DeadLetterView
 
 __all__ = ["drop", "ls", "republish", "show"]

@@ -10,8 +10,8 @@ from cyclopts import Parameter
 
 from warren.cli import codes
 from warren.cli.commands.doctor_checks import Check, Level, run_checks
-from warren.cli.display.output import Output, make_output
 from warren.cli.options import HERE, AsJson, GatewayOptions
+from warren.display.output import Output, make_output
 
 _MARKS = {Level.OK: ("ok  ", "green"), Level.NOTE: ("note", "yellow"), Level.BAD: ("BAD ", "red")}
 

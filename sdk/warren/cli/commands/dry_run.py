@@ -8,10 +8,10 @@ from pathlib import Path
 import yaml
 
 from warren.cli import codes
-from warren.cli.display.output import Output, print_json
-from warren.cli.display.words import count
 from warren.cli.options import Gateway
 from warren.client import connect
+from warren.display.output import Output, print_json
+from warren.display.words import count
 from warren.errors import (
     AuthenticationError,
     ConfigurationError,

@@ -12,12 +12,12 @@ from cyclopts import Parameter
 
 from warren.cli import codes
 from warren.cli.commands.runs import RunName
-from warren.cli.display.output import is_terminal, make_output, print_json
-from warren.cli.display.trajectory import look as lines_of
 from warren.cli.follow import follow as follow_run
 from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
 from warren.client import Client, connect
 from warren.configs import read_config
+from warren.display.output import is_terminal, make_output, print_json
+from warren.display.trajectory import look as lines_of
 from warren.errors import ConfigurationError
 from warren.export import export, writer_for
 from warren.recording import Beginning, parse_beginning

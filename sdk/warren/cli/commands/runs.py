@@ -11,11 +11,11 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from warren.cli import codes
-from warren.cli.display.output import make_output, print_json
-from warren.cli.display.tables import print_run, print_runs
 from warren.cli.follow import follow as follow_run
 from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
 from warren.client import connect
+from warren.display.output import make_output, print_json
+from warren.display.tables import print_run, print_runs
 from warren_schemas.http import RunList
 
 __all__ = ["cancel", "delete", "ls", "show"]

@@ -3,7 +3,7 @@
 import json
 
 from warren.cli import codes
-from warren_schemas.editor_schema import editor_schema
+from warren_schemas.config_files.editor_schema import editor_schema
 
 
 def schema() -> int:

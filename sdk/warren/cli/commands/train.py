@@ -8,11 +8,11 @@ from cyclopts import Parameter
 
 from warren.cli import codes
 from warren.cli.commands.dry_run import check
-from warren.cli.display.output import Output, is_terminal, make_output, print_json
 from warren.cli.follow import follow
 from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
 from warren.client import connect
 from warren.configs import read_config
+from warren.display.output import Output, is_terminal, make_output, print_json
 from warren_schemas.config import TrainConfig
 
 

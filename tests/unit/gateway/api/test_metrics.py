@@ -15,9 +15,10 @@ from tests.support.patience import PATIENCE_S
 from tests.unit.gateway.metrics.test_recorder import read_back
 
 import warren
+from warren.cli.commands import metrics as command
+from warren.cli.commands import tensorboard
+from warren.cli.commands.tensorboard_mirror import Mirror
 from warren.cli.options import Gateway as GatewayOption
-from warren.metrics import command, tensorboard
-from warren.metrics.mirror import Mirror
 from warren_gateway.metrics.reports import PAGE
 from warren_gateway.store.tables import MetricsRow, Run
 from warren_schemas.events import EvaluationCompleted, StepCompleted

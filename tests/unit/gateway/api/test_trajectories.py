@@ -22,8 +22,8 @@ from tests.support.recorded import decided, has_read
 
 import warren
 from warren.cli.commands import replay as commands
-from warren.cli.display.trajectory import look
 from warren.cli.options import Gateway as GatewayOption
+from warren.display.trajectory import look
 from warren.export import export
 from warren_broker.port import Broker
 from warren_broker.topology import trajectories

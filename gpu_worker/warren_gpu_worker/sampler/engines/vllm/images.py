@@ -36,8 +36,7 @@ from vllm.multimodal.processing import (
 )
 
 from warren_gpu_worker.base_models.vision_inputs import VisionInputs
-from warren_gpu_worker.sampler.child.image_cache import MAX_IMAGES
-from warren_gpu_worker.sampler.engines.port import Request
+from warren_gpu_worker.sampler.engines.port import MAX_IMAGES, Request
 
 _CLASSES = {
     "qwen2_vl": "Qwen2VLForConditionalGeneration",

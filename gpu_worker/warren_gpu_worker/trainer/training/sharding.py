@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from warren_gpu_worker.trainer.child.ranks import Ranks
 from warren_gpu_worker.trainer.training.gradient_checkpointing import layers_of
+from warren_gpu_worker.trainer.training.ranks import Ranks
 
 
 class Trunk(nn.Module):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from sqlmodel import Session, col, select
 
-from warren_gateway.runs.fates import Fates, fates_of
+from warren_gateway.recordings.fates import Fates, fates_of
 from warren_gateway.runs.newer_versions import readable_config
 from warren_gateway.runs.owned import owned_run
 from warren_gateway.runs.service import NoSuchRun

@@ -13,10 +13,10 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from warren.cli.display.pretty import STATE_STYLES
-from warren.cli.display.progress import Progress
-from warren.cli.display.views import REWARD, describe, headline
-from warren.cli.display.words import duration, ending, sparkline, step_label
+from warren.display.pretty import STATE_STYLES
+from warren.display.progress import Progress
+from warren.display.views import REWARD, describe, headline
+from warren.display.words import duration, ending, sparkline, step_label
 from warren.reading import Event
 from warren_schemas.events import (
     EvaluationCompleted,

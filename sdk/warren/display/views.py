@@ -7,9 +7,9 @@ import json
 from contextlib import AbstractContextManager
 from typing import Protocol, Self
 
-from warren.cli.display.output import Output
-from warren.cli.display.progress import Progress
-from warren.cli.display.words import count, decimal, duration, ending, step_label
+from warren.display.output import Output
+from warren.display.progress import Progress
+from warren.display.words import count, decimal, duration, ending, step_label
 from warren.reading import Event
 from warren_schemas.events import (
     EvaluationCompleted,

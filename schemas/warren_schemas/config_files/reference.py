@@ -1,6 +1,6 @@
 """The reference of all config keys, written from the schemas themselves.
 
-`python -m warren_schemas.text.reference > docs/configuration.md` brings the page up to date; a test
+`python -m warren_schemas.config_files.reference > docs/configuration.md` brings the page up to date; a test
 compares the two.
 """
 
@@ -21,7 +21,7 @@ Every key of a run's config, in YAML for `warren train`, as a dict or a `TrainCo
 from the command line: `warren train run.yaml --set optimizer.learning_rate=3e-4 --set environments.0.config.high=99`.
 Where there are several kinds, the name of one stands for it with its defaults: `loss: cispo` is `loss: {kind: cispo}`.
 An unknown key is an error that names the nearest valid one. This page is written from the schemas
-(`python -m warren_schemas.text.reference`).
+(`python -m warren_schemas.config_files.reference`).
 """
 
 

@@ -1,7 +1,7 @@
 """The end of a run in a few lines."""
 
-from warren.cli.display.output import Output, print_json
-from warren.cli.display.words import count, decimal, duration, how_evaluated
+from warren.display.output import Output, print_json
+from warren.display.words import count, decimal, duration, how_evaluated
 from warren_schemas.config import TrainConfig
 from warren_schemas.events import RunOutcome, RunState
 from warren_schemas.http import RunResult, RunView

@@ -11,9 +11,9 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from warren_schemas.config import TrainConfig
+from warren_schemas.config_files.yaml_text import YamlError, parse_yaml
 from warren_schemas.text.explain import explain
 from warren_schemas.text.shorthand import expanded
-from warren_schemas.text.yaml_text import YamlError, parse_yaml
 
 
 class OverrideError(ValueError):

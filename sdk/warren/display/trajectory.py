@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from warren.cli.display.words import decimal
+from warren.display.words import decimal
 from warren_schemas.episode import Completed
 from warren_schemas.http import TrajectoryView
 from warren_schemas.transcript import Tokens

@@ -5,9 +5,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Self
 
-from warren.cli.display.progress import Progress
-from warren.cli.display.views import headline
-from warren.cli.display.words import duration, sparkline
+from warren.display.progress import Progress
+from warren.display.views import headline
+from warren.display.words import duration, sparkline
 from warren.reading import Event
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ def is_terminal() -> bool:
 def make_output() -> Output:
     if not is_terminal():
         return PlainOutput()
-    from warren.cli.display.pretty import PrettyOutput
+    from warren.display.pretty import PrettyOutput
 
     return PrettyOutput()
 

@@ -19,10 +19,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from warren.cli import codes
-from warren.cli.display.output import make_output
 from warren.cli.options import HERE, RETRY_S, Gateway, GatewayOptions
 from warren.cli.plugins import install_command
 from warren.client import connect
+from warren.display.output import make_output
 from warren.errors import ConfigurationError, WarrenError
 from warren_schemas.tensorboard.layout import page_url
 
@@ -73,7 +73,7 @@ def _folder(logdir: Path | None) -> Generator[Path]:
 
 
 async def _show(names: Sequence[str], folder: Path, host: str, port: int, gateway: Gateway) -> int:
-    from warren.metrics.mirror import Mirror
+    from warren.cli.commands.tensorboard_mirror import Mirror
 
     output = make_output()
     async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from warren.cli.display.output import Output
-from warren.cli.display.summary import result_rows
-from warren.cli.display.words import ago, count, decimal, duration, ending
+from warren.display.output import Output
+from warren.display.summary import result_rows
+from warren.display.words import ago, count, decimal, duration, ending
 from warren_schemas.config import TrainConfig
 from warren_schemas.events import Phase, RunOutcome
 from warren_schemas.http import QueueView, RunView, WorkerView

@@ -11,11 +11,11 @@ from cyclopts import Parameter
 
 from warren.cli import codes
 from warren.cli.commands.runs import RunName
-from warren.cli.display.output import Output, make_output, print_json
 from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
 from warren.client import connect
+from warren.display.newest_metrics import Newest, figure
+from warren.display.output import Output, make_output, print_json
 from warren.errors import ConfigurationError
-from warren.metrics.newest import Newest, figure
 from warren.run import Run
 from warren_schemas.http import MetricsView
 from warren_schemas.tensorboard.layout import PINNED

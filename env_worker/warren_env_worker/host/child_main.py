@@ -1,4 +1,4 @@
-"""The child process: `python -m warren_env_worker.host.child.main <module:Class> <cell>`.
+"""The child process: `python -m warren_env_worker.host.child_main <module:Class> <cell>`.
 
 It imports the environment, greets the supervisor with a description (or says why there is none),
 and then takes calls until the supervisor goes. Nothing that user code prints can reach the
@@ -21,8 +21,8 @@ from warren_env_worker.host.code import code_digest
 from warren_env_worker.host.forked.fork_server import ForkServer
 from warren_env_worker.host.importing import ImportFailed, import_environment
 from warren_env_worker.host.protocol import Description, Unusable, pack_greeting
-from warren_env_worker.host.secrets import WithoutSecrets
 from warren_env_worker.output.stack import answer_signals, own_root
+from warren_env_worker.secrets import WithoutSecrets
 
 _STDOUT, _STDERR = 1, 2
 

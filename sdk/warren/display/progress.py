@@ -6,7 +6,7 @@ Invariant: a `Progress` never changes, so a view may draw one while the next is 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from warren.cli.display.words import how_evaluated
+from warren.display.words import how_evaluated
 from warren.reading import Event
 from warren_schemas.events import (
     EvaluationCompleted,

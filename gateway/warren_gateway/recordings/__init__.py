@@ -1,0 +1,1 @@
+"""What runs recorded: how far it reaches, and what became of each episode."""
