@@ -5,6 +5,8 @@ from pathlib import Path
 
 HOST = "127.0.0.1"
 PORT = 8642
+LEASE_S = 6.0
+"""Of a run, to the gateway that drives it."""
 
 
 def warren_home() -> Path:

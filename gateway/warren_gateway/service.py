@@ -96,7 +96,15 @@ async def _serve(
         metrics.notify(run)
         archive.notify(run)
 
-    coordinators = Coordinators(store, broker, registry, relay, driving=take_up, advice=advice)
+    coordinators = Coordinators(
+        store,
+        broker,
+        registry,
+        relay,
+        driving=take_up,
+        advice=advice,
+        lease_s=settings.run_lease_s,
+    )
     followers = (coordinators, metrics, archive)
     runs = Runs(store, broker, relay, runs_dir=settings.runs_dir, followers=followers)
     questions = Questions(broker)

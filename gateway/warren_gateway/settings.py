@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from warren_gateway.defaults import HOST, PORT, warren_home
+from warren_gateway.defaults import HOST, LEASE_S, PORT, warren_home
 from warren_schemas.base import Frozen
 
 
@@ -66,5 +66,8 @@ class GatewayOptions(Frozen):
 class GatewaySettings(GatewayOptions):
     store_url: StoreUrl = _in_home("warren.db", "sqlite:///")
     """URL of SQLite or PostgreSQL (default: a SQLite file in the home folder)."""
+    run_lease_s: Annotated[float, Field(ge=1.0, le=3600.0)] = LEASE_S
+    """Time after which another gateway takes over the runs of one that does not answer, in seconds; the same
+    at every gateway of a store."""
     api_key: str | None = Field(default=None, repr=False)
     """Adopted as a key of the owner `local`; None: the one in `<home>/api-key`, made if missing."""

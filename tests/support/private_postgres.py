@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote, urlencode
 
 import pytest
 from tests.support.patience import PATIENCE_S, STOP_S
@@ -154,11 +155,17 @@ def postgres_server() -> Iterator[PrivatePostgres]:
 
 
 @pytest.fixture
-def private_postgres(postgres_server: PrivatePostgres, monkeypatch: pytest.MonkeyPatch) -> str:
+def private_postgres(postgres_server: PrivatePostgres) -> str:
     """The SQLAlchemy URL of an empty database, one for each test.
 
     A pause of this process or of the server is no reason for a store to give up.
     """
-    for limit in ("CONNECT_S", "IDLE_IN_TRANSACTION_S"):
-        monkeypatch.setattr(f"warren_gateway.store.store.{limit}", int(PATIENCE_S))
-    return postgres_server.new_database()
+    seconds = int(PATIENCE_S)
+    patience = {
+        "connect_timeout": seconds,
+        "keepalives_idle": seconds,
+        "keepalives_interval": seconds,
+        "tcp_user_timeout": 3000 * seconds,
+        "options": f"-c idle_in_transaction_session_timeout={seconds}s",
+    }
+    return f"{postgres_server.new_database()}?{urlencode(patience, quote_via=quote)}"

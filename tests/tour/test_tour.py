@@ -35,7 +35,7 @@ def walk(
     folder.mkdir()
     home.mkdir()
     give_stand_ins(folder)
-    servers = {"amqp": private_rabbit.url, "postgresql": private_postgres}
+    servers = {"amqp": private_rabbit.url, "postgresql": private_postgres.partition("?")[0]}
     yield Walk(folder, home, servers, report)
 
 

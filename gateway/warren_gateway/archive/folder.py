@@ -1,6 +1,6 @@
 """The archive's files of one run, below any fsspec URL.
 
-A part holds what stands in `PART_MESSAGES` messages of the stream, from a multiple of that number on. So
+A part holds what stands in `part_messages` messages of the stream, from a multiple of that number on. So
 its name and its content are the same whoever writes it, and however often, unless the stream has lost some
 of it meanwhile: then the part that was there first stays.
 
@@ -25,6 +25,7 @@ from warren_schemas.exports.files import ParquetFile, json_lines
 from warren_schemas.http import TrajectoryView
 
 PART_MESSAGES = 64
+"""The same for all gateways, and for as long as an archive is written."""
 COMPLETE = "complete"
 INCOMPLETE = "incomplete"
 _MISSING = "missing-"
@@ -38,7 +39,10 @@ class ArchiveUnavailable(OSError):
 class Folder:
     """All calls block. Raise `ArchiveUnavailable`, or another `OSError` of our own disk."""
 
-    def __init__(self, url: str, run: str, form: ArchiveFormat) -> None:
+    def __init__(
+        self, url: str, run: str, form: ArchiveFormat, *, part_messages: int = PART_MESSAGES
+    ) -> None:
+        self.part_messages = part_messages
         core: Any = import_module("fsspec.core")
         self._run = run
         self._form: ArchiveFormat = form
@@ -52,7 +56,7 @@ class Folder:
     def next_offset(self) -> int:
         """The first message of the first part that is not there."""
         firsts = [int(name.partition(".")[0]) for name in self._names() if name[0].isdigit()]
-        return max(firsts, default=-PART_MESSAGES) + PART_MESSAGES
+        return max(firsts, default=-self.part_messages) + self.part_messages
 
     def write(
         self, first_offset: int, views: Sequence[TrajectoryView], missing: Sequence[range] = ()

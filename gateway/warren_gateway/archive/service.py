@@ -15,7 +15,7 @@ from warren_broker.errors import BrokerError
 from warren_broker.inbox import follow
 from warren_broker.port import Broker
 from warren_broker.topology import run_events
-from warren_gateway.archive.folder import Folder
+from warren_gateway.archive.folder import PART_MESSAGES, Folder
 from warren_gateway.archive.gaps import lost
 from warren_gateway.archive.writer import ArchiveWriter
 from warren_gateway.recordings.stored import Recordings
@@ -36,7 +36,17 @@ log = logging.getLogger(__name__)
 class Archive:
     """Invariant: a run has at most one archivist here, and its failure ends only its own archive."""
 
-    def __init__(self, recordings: Recordings, broker: Broker, url: str) -> None:
+    def __init__(
+        self,
+        recordings: Recordings,
+        broker: Broker,
+        url: str,
+        *,
+        part_messages: int = PART_MESSAGES,
+        retry_s: float = RETRY_S,
+    ) -> None:
+        self._part_messages = part_messages
+        self._retry_s = retry_s
         self._recordings = recordings
         self._broker = broker
         self._url = url
@@ -70,7 +80,9 @@ class Archive:
         config = await self._recordings.config(run)
         if config is None or config.retention.archive is None:
             return
-        folder = await asyncio.to_thread(Folder, self._url, run, config.retention.archive)
+        form = config.retention.archive
+        opening = partial(Folder, self._url, run, form, part_messages=self._part_messages)
+        folder = await asyncio.to_thread(opening)
         if await asyncio.to_thread(folder.is_finished):
             return
         first = await asyncio.to_thread(folder.next_offset)
@@ -89,4 +101,4 @@ class Archive:
                 return await work()
             except (BrokerError, StoreUnavailable, OSError) as error:
                 log.warning("the archive waits: %s", error)
-            await asyncio.sleep(RETRY_S)
+            await asyncio.sleep(self._retry_s)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from warren_broker.errors import BrokerUnavailable
 from warren_broker.inbox import Claim, Inbox
-from warren_gateway.archive.folder import PART_MESSAGES, Folder
+from warren_gateway.archive.folder import Folder
 from warren_gateway.position import Position
 from warren_gateway.recordings.fates import counts
 from warren_gateway.recordings.stored import Recordings
@@ -54,14 +54,14 @@ class ArchiveWriter:
         Raises `BrokerUnavailable`, `StoreUnavailable`, `OSError`.
         """
         self._next = first
-        is_last = False
+        is_last, part_messages = False, self._folder.part_messages
         while not is_last:
-            end, is_last = await self._until_consumed(first + PART_MESSAGES)
+            end, is_last = await self._until_consumed(first + part_messages)
             if end > first:
                 views = await self._read(end)
                 missing = [lost for gap in self._missing if (lost := _within(gap, first, end))]
                 await asyncio.to_thread(self._folder.write, first, views, missing)
-            first += PART_MESSAGES
+            first += part_messages
         await asyncio.to_thread(self._folder.finish)
 
     async def _until_consumed(self, end: int) -> tuple[int, bool]:

@@ -21,15 +21,18 @@ from dataclasses import dataclass
 from sqlalchemy import text, update
 from sqlmodel import Session, col, or_, select
 
+from warren_gateway.defaults import LEASE_S
 from warren_gateway.store.frozen import end_frozen
 from warren_gateway.store.tables import OutboxRow, Run
 from warren_schemas.events import RunState
 from warren_schemas.ids import RunId
 
-LEASE_S = 6.0
-RENEW_S = 1.5
-"""Time between two renewals, and between two looks for runs that nobody drives; a lease that runs out
-before that is looked at then."""
+RENEWALS = 4
+"""Renewals in the time of a lease, and looks for runs that nobody drives; a lease of another gateway that
+runs out before the next look is looked at then."""
+SILENT_SHARE = 5 / 6
+"""A gateway that is silent for this part of a lease in a transaction is taken for frozen: less than all of
+it, so that whoever may take a run over also can."""
 LOOK_AGAIN_S = 0.25
 """Least time between two looks: a run may be locked by a gateway that froze in a transaction."""
 MOST_AT_ONCE = 64
@@ -48,7 +51,12 @@ class Renewed:
 
 
 def claim(
-    session: Session, gateway: str, *, is_alone: bool = False, but: Collection[RunId] = ()
+    session: Session,
+    gateway: str,
+    *,
+    lease_s: float = LEASE_S,
+    is_alone: bool = False,
+    but: Collection[RunId] = (),
 ) -> dict[RunId, int]:
     """Take runs that nobody drives; their epochs. `is_alone`: those of other gateways as well.
 
@@ -56,7 +64,7 @@ def claim(
     A run whose row is locked is left for the next look: whoever drove it may have frozen in a
     transaction, which is ended here.
     """
-    end_frozen(session)
+    end_frozen(session, silent_s=lease_s * SILENT_SHARE)
     now_s = store_time_s(session)
     unheld = or_(col(Run.state).not_in(FINAL), col(Run.coordinator).is_not(None))
     query = (
@@ -73,7 +81,7 @@ def claim(
             before.add(run.coordinator)
         run.coordinator = gateway
         run.epoch += 1
-        run.leased_until_s = now_s + LEASE_S
+        run.leased_until_s = now_s + lease_s
         claimed[RunId(run.id)] = run.epoch
     if before:
         _adopt_posts(session, gateway, before, now_s)
@@ -92,18 +100,20 @@ def _adopt_posts(session: Session, gateway: str, before: Collection[str], now_s:
     session.exec(update(OutboxRow).where(theirs).values(gateway=gateway))
 
 
-def until_next_lapse_s(session: Session, gateway: str) -> float:
+def until_next_lapse_s(session: Session, gateway: str) -> float | None:
     """How long until the first lease of another gateway runs out, unless it is renewed."""
     others = col(Run.coordinator) != gateway, col(Run.leased_until_s) > 0.0
     query = select(col(Run.leased_until_s)).where(*others).order_by(col(Run.leased_until_s))
     first_s = session.exec(query.limit(1)).first()
-    return RENEW_S if first_s is None else first_s - store_time_s(session)
+    return None if first_s is None else first_s - store_time_s(session)
 
 
-def renew(session: Session, gateway: str, held: Collection[RunId]) -> Mapping[RunId, Renewed]:
+def renew(
+    session: Session, gateway: str, held: Collection[RunId], *, lease_s: float = LEASE_S
+) -> Mapping[RunId, Renewed]:
     """Hold on to these runs; those that are still ours."""
     ours = col(Run.coordinator) == gateway, col(Run.id).in_(list(held))
-    until_s = store_time_s(session) + LEASE_S
+    until_s = store_time_s(session) + lease_s
     session.exec(update(Run).where(*ours).values(leased_until_s=until_s))
     rows = session.exec(select(Run.id, Run.epoch, Run.is_cancel_requested).where(*ours))
     return {RunId(run): Renewed(epoch, wish) for run, epoch, wish in rows}

@@ -20,7 +20,8 @@ from warren_gateway.advice import SEPARATE_WORKERS, Advice
 from warren_gateway.coordinator import records, run_leases
 from warren_gateway.coordinator.actor import RETRY_S, RunActor
 from warren_gateway.coordinator.rollouts import fair_shares
-from warren_gateway.coordinator.run_leases import LOOK_AGAIN_S, RENEW_S, LeaseLost
+from warren_gateway.coordinator.run_leases import LOOK_AGAIN_S, RENEWALS, LeaseLost
+from warren_gateway.defaults import LEASE_S
 from warren_gateway.registry import Registry
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
@@ -56,8 +57,10 @@ class Coordinators:
         *,
         driving: Callable[[RunId], None],
         advice: Advice = SEPARATE_WORKERS,
+        lease_s: float = LEASE_S,
     ) -> None:
-        """`driving` is told of every run that this gateway takes up."""
+        """`driving` is told of every run that this gateway takes up, for `lease_s` at a time."""
+        self._lease_s = lease_s
         self._advice = advice
         self._driving = driving
         self._store = store
@@ -84,15 +87,16 @@ class Coordinators:
         try:
             async with asyncio.TaskGroup() as tasks:
                 while True:
-                    due_s = RENEW_S
+                    due_s = renew_s = self._lease_s / RENEWALS
                     try:
                         await self._renew()
                         await self._look_at_wants()
-                        due_s = await self._claim(tasks, is_alone=is_alone)
+                        lapse_s = await self._claim(tasks, is_alone=is_alone)
+                        due_s = renew_s if lapse_s is None else lapse_s + LAPSED_S
                         is_alone = False
                     except StoreUnavailable as error:
                         log.warning("leases of runs wait for the store: %s", error)
-                    await self._until_due(min(RENEW_S, max(LOOK_AGAIN_S, due_s)))
+                    await self._until_due(min(renew_s, max(LOOK_AGAIN_S, due_s)))
         finally:
             await self._let_go()
 
@@ -109,7 +113,7 @@ class Coordinators:
         if not held:
             return
         renewed = await self._store.transact(
-            lambda session: run_leases.renew(session, self._gateway, held)
+            lambda session: run_leases.renew(session, self._gateway, held, lease_s=self._lease_s)
         )
         for run, epoch in held.items():
             lease = renewed.get(run)
@@ -129,13 +133,15 @@ class Coordinators:
             lambda session: fair_shares.look(session, known)
         )
 
-    async def _claim(self, tasks: asyncio.TaskGroup, *, is_alone: bool) -> float:
-        """Take up what is free; in how many seconds something else may be."""
+    async def _claim(self, tasks: asyncio.TaskGroup, *, is_alone: bool) -> float | None:
+        """Take up what is free; in how many seconds a lease of another gateway may run out."""
 
         but = frozenset(self._unreadable)
 
-        def work(session: Session) -> tuple[dict[RunId, int], float]:
-            claimed = run_leases.claim(session, self._gateway, is_alone=is_alone, but=but)
+        def work(session: Session) -> tuple[dict[RunId, int], float | None]:
+            claimed = run_leases.claim(
+                session, self._gateway, lease_s=self._lease_s, is_alone=is_alone, but=but
+            )
             return claimed, run_leases.until_next_lapse_s(session, self._gateway)
 
         claimed, lapse_s = await self._store.transact(work)
@@ -149,7 +155,7 @@ class Coordinators:
             holding.task = tasks.create_task(
                 self._supervise(run, holding), name=f"coordinator {run}"
             )
-        return lapse_s + LAPSED_S
+        return lapse_s
 
     async def _supervise(self, run: RunId, holding: _Holding) -> None:
         try:

@@ -24,10 +24,13 @@ from warren_gateway.store.store import Store, StoreUnavailable
 from warren_gateway.store.tables import Run
 from warren_schemas.events import RunEvent, RunState
 from warren_schemas.ids import RunId, new_id
+from warren_schemas.tensorboard.about import About
 
 T = TypeVar("T")
 
 RETRY_S = 5.0
+
+MakeRecorder = Callable[[Path, About], Recorder]
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +38,17 @@ log = logging.getLogger(__name__)
 class Metrics:
     """Invariant: a run has at most one recorder, and its failure ends only its own recording."""
 
-    def __init__(self, store: Store, broker: Broker, runs_dir: Path) -> None:
+    def __init__(
+        self,
+        store: Store,
+        broker: Broker,
+        runs_dir: Path,
+        *,
+        make_recorder: MakeRecorder = Recorder,
+        retry_s: float = RETRY_S,
+    ) -> None:
+        self._make_recorder = make_recorder
+        self._retry_s = retry_s
         self._store = store
         self._broker = broker
         self._runs_dir = runs_dir
@@ -78,13 +91,13 @@ class Metrics:
                 return log.warning("the events of %s are gone; its curves end here", run)
             except (BrokerError, StoreUnavailable, OSError) as error:
                 log.warning("the metrics of %s wait: %s", run, error)
-            await asyncio.sleep(RETRY_S)
+            await asyncio.sleep(self._retry_s)
 
     async def _record(self, run: RunId) -> None:
         about = await self._store.transact(lambda session: folders.about(session, run))
         if about is None:
             return
-        recorder = Recorder(self._runs_dir, about)
+        recorder = self._make_recorder(self._runs_dir, about)
         try:
             start = await self._in_thread(recorder.open)
             if recorder.is_complete:
@@ -109,7 +122,7 @@ class Metrics:
                 return running | await self._in_thread(partial(folders.incomplete, self._runs_dir))
             except StoreUnavailable as error:
                 log.warning("metrics wait for the store: %s", error)
-            await asyncio.sleep(RETRY_S)
+            await asyncio.sleep(self._retry_s)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)

@@ -5,7 +5,7 @@ PostgreSQL itself ends a transaction whose client is silent between two statemen
 or of a long message: that one counts as active, and keeps its locks for as long as the client is
 frozen. So gateways look after each other.
 
-Invariant: only a transaction whose client was silent for `SILENT_S` is ended, and only one of this
+Invariant: only a transaction whose client was silent for `silent_s` is ended, and only one of this
 user, this database and this program. To its client it is a connection that was lost before the commit.
 """
 
@@ -13,9 +13,6 @@ import logging
 
 from sqlalchemy import text
 from sqlmodel import Session
-
-SILENT_S = 5
-"""Less than a lease of a run, so that whoever may take a run over also can."""
 
 _END_FROZEN = text(
     """
@@ -30,11 +27,11 @@ _END_FROZEN = text(
 log = logging.getLogger(__name__)
 
 
-def end_frozen(session: Session) -> int:
+def end_frozen(session: Session, *, silent_s: float) -> int:
     """How many transactions were ended; their locks are free soon after."""
     if session.get_bind().dialect.name == "sqlite":
         return 0
-    ended = session.connection().execute(_END_FROZEN, {"silent_s": SILENT_S}).all()
+    ended = session.connection().execute(_END_FROZEN, {"silent_s": silent_s}).all()
     if ended:
         log.warning("ended %d transactions of gateways that seem to be frozen", len(ended))
     return len(ended)

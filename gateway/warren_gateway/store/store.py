@@ -122,9 +122,9 @@ def _postgres(url: str) -> Engine:
     """Nothing waits for ever: neither we for a server that is gone, nor the server for us.
 
     A gateway that was frozen in a transaction would keep its rows locked, and its runs with them; see
-    also `frozen`, which knows gateways by the name of the application.
+    also `frozen`, which knows gateways by the name of the application. What the URL says holds instead.
     """
-    limits = {
+    limits: dict[str, str | int] = {
         "connect_timeout": CONNECT_S,
         "keepalives_idle": CONNECT_S,
         "keepalives_interval": CONNECT_S,
@@ -133,7 +133,9 @@ def _postgres(url: str) -> Engine:
         "fallback_application_name": "warren-gateway",
         "options": f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_S}s",
     }
-    return create_engine(url, pool_pre_ping=True, connect_args=limits)
+    given = make_url(url).query
+    ours = {name: value for name, value in limits.items() if name not in given}
+    return create_engine(url, pool_pre_ping=True, connect_args=ours)
 
 
 def _sqlite(url: str) -> Engine:

@@ -1,6 +1,6 @@
 """Leases of runs, on both databases: one holder, and no write of a holder that was."""
 
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ from tests.support.patience import PATIENCE_S
 
 from warren_broker.topology import CANCELLATIONS
 from warren_gateway.coordinator import records, run_leases
-from warren_gateway.coordinator.run_leases import LeaseLost
+from warren_gateway.coordinator.run_leases import LeaseLost, Renewed
 from warren_gateway.store.outbox import post
 from warren_gateway.store.store import GATEWAY, Store
 from warren_gateway.store.tables import Model, OutboxRow, Run
@@ -21,12 +21,8 @@ from warren_schemas.ids import RunId
 
 T = TypeVar("T")
 RUN = RunId("run_1")
-
-
-@pytest.fixture(autouse=True)
-def leases_that_outlast_every_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lease runs out here by `lapse` alone, however long this process gets no CPU."""
-    monkeypatch.setattr(run_leases, "LEASE_S", 2 * PATIENCE_S)
+LEASE_S = 2 * PATIENCE_S
+"""A lease runs out here by `lapse` alone, however long this process gets no CPU."""
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.server)])
@@ -56,7 +52,13 @@ def _add(session: Session, run: str, state: str = "queued") -> None:
 
 async def claim(store: Store, gateway: str, *, is_alone: bool = False) -> dict[RunId, int]:
     return await store.transact(
-        lambda session: run_leases.claim(session, gateway, is_alone=is_alone)
+        lambda session: run_leases.claim(session, gateway, lease_s=LEASE_S, is_alone=is_alone)
+    )
+
+
+async def renew(store: Store, gateway: str) -> Mapping[RunId, Renewed]:
+    return await store.transact(
+        lambda session: run_leases.renew(session, gateway, [RUN], lease_s=LEASE_S)
     )
 
 
@@ -95,15 +97,13 @@ async def test_a_lease_that_ran_out_goes_to_whoever_comes_first(store: Store) ->
     await claim(store, "a")
     await lapse(store)
     assert await claim(store, "b") == {RUN: 2}
-    renewed = await store.transact(lambda session: run_leases.renew(session, "a", [RUN]))
-    assert RUN not in renewed
+    assert RUN not in await renew(store, "a")
 
 
 async def test_a_lease_that_is_renewed_does_not_run_out(store: Store) -> None:
     await claim(store, "a")
     await lapse(store)
-    renewed = await store.transact(lambda session: run_leases.renew(session, "a", [RUN]))
-    assert renewed[RUN].epoch == 1
+    assert (await renew(store, "a"))[RUN].epoch == 1
     assert await claim(store, "b") == {}
 
 
@@ -120,7 +120,7 @@ async def test_the_owner_of_a_private_store_takes_over_at_once(store: Store) -> 
 
 async def test_a_run_that_a_gateway_can_not_read_is_left_to_others(store: Store) -> None:
     def claim_but_one(session: Session) -> dict[RunId, int]:
-        return run_leases.claim(session, "older", but={RUN})
+        return run_leases.claim(session, "older", lease_s=LEASE_S, but={RUN})
 
     assert await store.transact(claim_but_one) == {}
     assert await claim(store, "newer") == {RUN: 1}
@@ -199,12 +199,14 @@ async def test_a_gateway_that_drives_other_runs_keeps_what_it_has_to_send(store:
 
 
 async def test_the_next_look_is_due_when_the_lease_of_another_runs_out(store: Store) -> None:
-    async def due_s(gateway: str) -> float:
+    async def due_s(gateway: str) -> float | None:
         return await store.transact(lambda session: run_leases.until_next_lapse_s(session, gateway))
 
-    assert await due_s("b") == run_leases.RENEW_S
+    assert await due_s("b") is None
     await claim(store, "a")
-    assert await due_s("a") == run_leases.RENEW_S
-    assert run_leases.LEASE_S - PATIENCE_S < await due_s("b") <= run_leases.LEASE_S
+    assert await due_s("a") is None
+    due_of_b_s = await due_s("b")
+    assert due_of_b_s is not None and LEASE_S - PATIENCE_S < due_of_b_s <= LEASE_S
     await lapse(store)
-    assert await due_s("b") < 0.0
+    due_of_b_s = await due_s("b")
+    assert due_of_b_s is not None and due_of_b_s < 0.0

@@ -10,7 +10,6 @@ from tests.support.gateway import CONFIG
 from tests.support.patience import PATIENCE_S
 
 from warren_gateway.coordinator import run_leases
-from warren_gateway.store import frozen
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Run
 
@@ -42,15 +41,14 @@ def _lock_it_and_stop(url: str) -> psycopg.Connection:
 
 
 async def test_a_run_is_taken_over_from_a_gateway_that_froze_in_a_pipeline(
-    private_postgres: str, monkeypatch: pytest.MonkeyPatch
+    private_postgres: str,
 ) -> None:
-    monkeypatch.setattr(frozen, "SILENT_S", 3600)
     store = await Store.open(private_postgres)
-    claim = partial(run_leases.claim, gateway="heir")
+    claim = partial(run_leases.claim, gateway="heir", lease_s=3600.0)
     await store.transact(_add_run)
     zombie = await asyncio.to_thread(_lock_it_and_stop, private_postgres)
     assert await store.transact(claim) == {}
-    monkeypatch.setattr(frozen, "SILENT_S", 1)
+    claim = partial(run_leases.claim, gateway="heir", lease_s=1.0)
     async with asyncio.timeout(PATIENCE_S):
         while not await store.transact(claim):  # noqa: ASYNC110 - a lock that is free tells nobody
             await asyncio.sleep(0.1)

@@ -26,11 +26,6 @@ LONG_LEASE_S = 30.0
 """Both gateways are this one process: a pause of it must not cost them their leases."""
 
 
-@pytest.fixture(autouse=True)
-def long_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_leases, "LEASE_S", LONG_LEASE_S)
-
-
 @asynccontextmanager
 async def serving(
     hub: MemoryHub, store_url: str, home: Path, key: Key
@@ -40,6 +35,7 @@ async def serving(
         store_url=store_url,
         archive_url=(home.parent / "archive").as_uri(),
         port=free_port(),
+        run_lease_s=LONG_LEASE_S,
         api_key=f"wk_{key.id}_{key.secret}",
     )
     ready, client = asyncio.Event(), hub.client(home.name)

@@ -16,9 +16,6 @@ from tests.support.recorded import decided
 from tests.support.recorded import has_read as note_read
 
 from warren_broker.topology import trajectories
-from warren_gateway.archive import folder as folder_module
-from warren_gateway.archive import service as service_module
-from warren_gateway.archive import writer as keeper_module
 from warren_gateway.archive.folder import COMPLETE, INCOMPLETE
 from warren_gateway.archive.service import Archive
 from warren_gateway.position import Position
@@ -27,16 +24,11 @@ from warren_schemas.exports.files import ParquetFile
 from warren_schemas.ids import GroupId, RunId, new_message_id
 
 
-@pytest.fixture(autouse=True)
-def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts of four messages."""
-    monkeypatch.setattr(folder_module, "PART_MESSAGES", 4)
-    monkeypatch.setattr(keeper_module, "PART_MESSAGES", 4)
-
-
 @asynccontextmanager
 async def archiving(gateway: Gateway, folder: Path, *runs: RunId) -> AsyncGenerator[None]:
-    archive = Archive(gateway.parts.recordings, gateway.broker, folder.as_uri())
+    """In parts of four messages."""
+    recordings, broker = gateway.parts.recordings, gateway.broker
+    archive = Archive(recordings, broker, folder.as_uri(), part_messages=4, retry_s=0.01)
     for run in runs:
         archive.notify(run)
     task = asyncio.create_task(archive.run())
@@ -169,7 +161,6 @@ async def test_an_object_store_that_is_away_costs_time_only(
         raise LookupError("no such endpoint")
 
     monkeypatch.setattr(files, "put_file", put_file)
-    monkeypatch.setattr(service_module, "RETRY_S", 0.01)
     run = await submitted(gateway, "jsonl")
     await record(gateway, run, range(2))
     await has_read(gateway, run, 2, "completed")

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,18 +19,27 @@ from warren_gateway.metrics.consumer import Metrics
 from warren_gateway.metrics.journal import JOURNAL, is_complete
 from warren_gateway.metrics.recorder import Recorder
 from warren_gateway.store.tables import Run
-from warren_schemas.events import RunState
-from warren_schemas.tensorboard.about import folder_name
-
-pytestmark = pytest.mark.usefixtures("recorded")
+from warren_schemas.events import RunEvent, RunState
+from warren_schemas.tensorboard.about import About, folder_name
 
 
 class Recorded:
-    """Woken whenever a message was recorded or a recorder was closed."""
+    """Makes recorders, and is woken whenever one has recorded a message."""
 
     def __init__(self) -> None:
         self.n = 0
         self._change = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def recorder(self, runs_dir: Path, about: About) -> Recorder:
+        tell = partial(self._loop.call_soon_threadsafe, self.note)
+
+        class NotingRecorder(Recorder):
+            def record(self, offset: int, events: Sequence[RunEvent]) -> None:
+                super().record(offset, events)
+                tell()
+
+        return NotingRecorder(runs_dir, about)
 
     def note(self) -> None:
         self.n += 1
@@ -43,21 +53,14 @@ class Recorded:
 
 
 @pytest.fixture
-async def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
-    noted, loop, record = Recorded(), asyncio.get_running_loop(), Recorder.record
-
-    def noting(self: Recorder, *arguments: object) -> None:
-        record(self, *arguments)  # pyright: ignore[reportArgumentType]
-        loop.call_soon_threadsafe(noted.note)
-
-    monkeypatch.setattr(Recorder, "record", noting)
-    return noted
+async def recorded() -> Recorded:
+    return Recorded()
 
 
 async def test_runs_are_followed_from_their_submission_to_their_end(
     gateway: Gateway, recorded: Recorded, tmp_path: Path
 ) -> None:
-    async with _running(gateway, tmp_path) as metrics:
+    async with _running(gateway, tmp_path, recorded) as metrics:
         runs = [await gateway.submit() for _ in range(2)]
         for run in runs:
             metrics.notify(run)
@@ -77,14 +80,14 @@ async def test_a_restart_neither_loses_nor_doubles(
 ) -> None:
     run = await gateway.submit()
     await gateway.tell(run, step(1, reward_mean=0.1))
-    async with _running(gateway, tmp_path):  # finds the run by itself: it has not ended
+    async with _running(gateway, tmp_path, recorded):  # finds the run by itself: it has not ended
         await recorded.until(1)
     await gateway.tell(run, step(2, reward_mean=0.2))
-    async with _running(gateway, tmp_path):
+    async with _running(gateway, tmp_path, recorded):
         await recorded.until(3)  # the last message recorded is read again
     await gateway.tell(run, step(3, reward_mean=0.3), ended())
     await _end(gateway)
-    async with _running(gateway, tmp_path):  # it ended while nobody recorded
+    async with _running(gateway, tmp_path, recorded):  # it ended while nobody recorded
         await recorded.until(5)
     assert read_back(tmp_path / folder_name("guessing", run)) == {
         "1_reward/mean": [(1, 0.1), (2, 0.2), (3, 0.3)]
@@ -92,15 +95,13 @@ async def test_a_restart_neither_loses_nor_doubles(
 
 
 async def test_a_disk_that_is_full_costs_time_only(
-    gateway: Gateway, recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gateway: Gateway, recorded: Recorded, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(consumer, "RETRY_S", 0.01)
     (tmp_path / "runs").write_text("a file where the folder should be")
     run = await gateway.submit()
     await gateway.tell(run, step(1, reward_mean=0.5))
-    retried = _on_log(monkeypatch, "warning", run)
-    async with _running(gateway, tmp_path / "runs"):
-        async with asyncio.timeout(PATIENCE_S):
+    async with _running(gateway, tmp_path / "runs", recorded):
+        async with _logged(run) as retried, asyncio.timeout(PATIENCE_S):
             await retried.wait()
         (tmp_path / "runs").unlink()
         await recorded.until(1)
@@ -110,23 +111,27 @@ async def test_a_disk_that_is_full_costs_time_only(
 
 
 async def test_a_journal_that_can_not_be_read_ends_only_its_own_run(
-    gateway: Gateway, recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gateway: Gateway, recorded: Recorded, tmp_path: Path
 ) -> None:
     bad, good = [await gateway.submit() for _ in range(2)]
     folder = tmp_path / folder_name("guessing", bad)
     folder.mkdir()
     (folder / JOURNAL).write_text("nonsense\n")
     await gateway.tell(good, step(1, reward_mean=0.5))
-    logged = _on_log(monkeypatch, "exception", bad)
-    async with _running(gateway, tmp_path), asyncio.timeout(PATIENCE_S):
+    async with (
+        _logged(f"metrics of {bad} are recorded no more") as logged,
+        _running(gateway, tmp_path, recorded),
+        asyncio.timeout(PATIENCE_S),
+    ):
         await logged.wait()
         await recorded.until(1)
     assert read_back(tmp_path / folder_name("guessing", good)) == {"1_reward/mean": [(1, 0.5)]}
 
 
 @asynccontextmanager
-async def _running(gateway: Gateway, runs_dir: Path) -> AsyncGenerator[Metrics]:
-    metrics = Metrics(gateway.store, gateway.broker, runs_dir)
+async def _running(gateway: Gateway, runs_dir: Path, recorded: Recorded) -> AsyncGenerator[Metrics]:
+    make, broker = recorded.recorder, gateway.broker
+    metrics = Metrics(gateway.store, broker, runs_dir, make_recorder=make, retry_s=0.01)
     running = asyncio.create_task(metrics.run())
     try:
         yield metrics
@@ -142,13 +147,19 @@ async def _end(gateway: Gateway) -> None:
     await gateway.store.transact(change)
 
 
-def _on_log(monkeypatch: pytest.MonkeyPatch, level: str, word: str) -> asyncio.Event:
-    """Set when the consumer logs this word."""
+@asynccontextmanager
+async def _logged(words: str) -> AsyncGenerator[asyncio.Event]:
+    """Set when the consumer logs these words."""
     logged = asyncio.Event()
 
-    def note(_message: str, *arguments: object) -> None:
-        if word in arguments:
-            logged.set()
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if words in record.getMessage():
+                logged.set()
 
-    monkeypatch.setattr(logging.getLogger(consumer.__name__), level, note)
-    return logged
+    log, listener = logging.getLogger(consumer.__name__), Listener()
+    log.addHandler(listener)
+    try:
+        yield logged
+    finally:
+        log.removeHandler(listener)
