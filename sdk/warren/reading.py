@@ -16,7 +16,6 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from warren.connection.backoff import delays
 from warren.connection.sse import ServerEvent, SseParser
 from warren.connection.transport import Transport
 from warren.errors import GatewayBusy, GatewayError, GatewayUnreachable
@@ -65,7 +64,7 @@ class EventReader:
         self._last = after
         self._reconnect_s = reconnect_s
         self._on_connection = on_connection or _log_connection
-        self._waits = delays()
+        self._waits = self._transport.backoff.delays()
         self._recent: deque[str] = deque(maxlen=TWINS)
         self._lost_since_s: float | None = None
 
@@ -100,7 +99,7 @@ class EventReader:
         if self._last is not None and event.offset <= self._last:
             return None
         self._last = event.offset
-        self._waits = delays()
+        self._waits = self._transport.backoff.delays()
         if event.id in self._recent:
             return None
         self._recent.append(event.id)

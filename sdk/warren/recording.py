@@ -14,7 +14,6 @@ from urllib.parse import quote, urlencode
 
 from pydantic import ValidationError
 
-from warren.connection.backoff import delays
 from warren.connection.transport import Transport
 from warren.errors import ConfigurationError, GatewayBusy, GatewayError, GatewayUnreachable
 from warren_schemas.config import LARGEST_INT, RecordedSource
@@ -43,7 +42,7 @@ class TrajectoryReader:
         self._left = limit
         self._flags = {"follow": follow, "all_attempts": all_attempts}
         self._reconnect_s = reconnect_s
-        self._waits = delays()
+        self._waits = self._transport.backoff.delays()
         self._alive_s = time.monotonic()
 
     async def read(self) -> AsyncGenerator[TrajectoryView]:
@@ -75,7 +74,7 @@ class TrajectoryReader:
                 hint="Install the gateway's version of warren-rl; `warren doctor` compares the two.",
             ) from error
         self._offset, self._since_s = view.offset + 1, None
-        self._waits = delays()
+        self._waits = self._transport.backoff.delays()
         if self._left is not None:
             self._left -= 1
         return view

@@ -2,17 +2,23 @@
 
 import random
 from collections.abc import Iterator
-
-FIRST_S = 0.1
-CEILING_S = 5.0
+from dataclasses import dataclass
 
 
-def delays() -> Iterator[float]:
-    """Endless waits in seconds: around 0.1, 0.2, 0.4 … 5, each somewhere in its upper half.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    first_s: float = 0.1
+    ceiling_s: float = 5.0
 
-    The chance in it keeps many clients from coming back to a restarted gateway all at once.
-    """
-    ceiling = FIRST_S
-    while True:
-        yield ceiling * random.uniform(0.5, 1.0)
-        ceiling = min(2 * ceiling, CEILING_S)
+    def delays(self) -> Iterator[float]:
+        """Endless waits in seconds: around 0.1, 0.2, 0.4 … 5, each somewhere in its upper half.
+
+        The chance in it keeps many clients from coming back to a restarted gateway all at once.
+        """
+        delay_s = self.first_s
+        while True:
+            yield delay_s * random.uniform(0.5, 1.0)
+            delay_s = min(2 * delay_s, self.ceiling_s)
+
+
+BACKOFF = Backoff()

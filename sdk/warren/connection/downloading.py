@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
-from warren.connection.backoff import delays
 from warren.connection.transport import Transport
 from warren.errors import ConfigurationError, GatewayBusy, GatewayError, GatewayUnreachable
 from warren_schemas.files import SEAL, FileView, FolderView
@@ -41,13 +40,13 @@ class Download:
     async def _fetch(self, file: FileView, path: Path) -> None:
         await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
         await asyncio.to_thread(path.touch)
-        waits, alive_s = delays(), time.monotonic()
+        waits, alive_s = self._transport.backoff.delays(), time.monotonic()
         while (n_here := await asyncio.to_thread(_size, path)) < file.size_bytes:
             try:
                 await self._go_on(file, path, n_here)
             except (GatewayUnreachable, GatewayBusy):
                 if await asyncio.to_thread(_size, path) > n_here:
-                    waits, alive_s = delays(), time.monotonic()
+                    waits, alive_s = self._transport.backoff.delays(), time.monotonic()
                 if time.monotonic() - alive_s >= self._reconnect_s:
                     raise
                 await asyncio.sleep(next(waits))

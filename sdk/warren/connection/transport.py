@@ -18,7 +18,7 @@ import aiohttp
 from pydantic import BaseModel, ValidationError
 
 from warren.connection.answers import describe_failure, problem_error
-from warren.connection.backoff import delays
+from warren.connection.backoff import BACKOFF, Backoff
 from warren.errors import AuthenticationError, GatewayBusy, GatewayError, GatewayUnreachable
 from warren.settings import Settings
 from warren_schemas.codec.set_fields import set_fields_json
@@ -33,10 +33,16 @@ SILENCE_S = 60.0
 
 
 class Transport:
-    """Opens with `async with`; `timeout_s` bounds one try, `retry_s` all tries of one request."""
+    """Opens with `async with`; `timeout_s` bounds one try, `retry_s` all tries of one request.
 
-    def __init__(self, settings: Settings, *, timeout_s: float, retry_s: float) -> None:
+    `backoff` says how long whoever uses it waits between two tries.
+    """
+
+    def __init__(
+        self, settings: Settings, *, timeout_s: float, retry_s: float, backoff: Backoff = BACKOFF
+    ) -> None:
         self.settings = settings
+        self.backoff = backoff
         self._timeout_s = timeout_s
         self._retry_s = retry_s
         self._session: aiohttp.ClientSession | None = None
@@ -95,7 +101,7 @@ class Transport:
         self, method: str, path: str, answer: type[ModelT], body: BaseModel | None, needs_key: bool
     ) -> ModelT:
         deadline = time.monotonic() + self._retry_s
-        for delay_s in delays():
+        for delay_s in self.backoff.delays():
             try:
                 return await self._once(method, path, answer, body, needs_key)
             except (GatewayUnreachable, GatewayBusy) as error:

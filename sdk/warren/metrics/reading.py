@@ -13,7 +13,6 @@ from urllib.parse import quote, urlencode
 
 from pydantic import ValidationError
 
-from warren.connection.backoff import delays
 from warren.connection.transport import Transport
 from warren.errors import GatewayBusy, GatewayError, GatewayUnreachable
 from warren_schemas.http import MetricsView
@@ -37,7 +36,7 @@ class MetricsReader:
         self._after = after
         self._follow = follow
         self._reconnect_s = reconnect_s
-        self._waits = delays()
+        self._waits = self._transport.backoff.delays()
         self._alive_s = time.monotonic()
 
     async def read(self) -> AsyncGenerator[MetricsView]:
@@ -71,7 +70,7 @@ class MetricsReader:
                 hint="Install the gateway's version of warren-rl; `warren doctor` compares the two.",
             ) from error
         self._after = row.number
-        self._waits = delays()
+        self._waits = self._transport.backoff.delays()
         return row
 
 

@@ -4,7 +4,7 @@ import asyncio
 import math
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.fake_gateway import (
     COMPLETED,
@@ -20,31 +20,32 @@ from tests.support.patience import PATIENCE_S
 
 import warren
 from warren import reading
+from warren.connection.backoff import Backoff
+from warren.connection.transport import Transport
 from warren.reading import ConnectionChanged, Event
+from warren.settings import find_settings
 from warren_schemas.events import RunState
 
 N_STEPS = 12
 STEPS = [step(i, N_STEPS) for i in range(1, N_STEPS + 1)]
 
 
+def impatient(gateway: FakeGateway) -> warren.Client:
+    """A client that hardly waits between two tries."""
+    backoff, found = Backoff(first_s=0.001, ceiling_s=0.01), find_settings(gateway.url, KEY)
+    return warren.Client(Transport(found, timeout_s=30.0, retry_s=10.0, backoff=backoff))
+
+
 async def read_all(
     gateway: FakeGateway, run_id: str, *, on_connection: ConnectionChanged | None = None
 ) -> list[Event]:
-    async with warren.connect(gateway.url, KEY) as client:
+    async with impatient(gateway) as client:
         run = await client.run(run_id)
         events = run.events(reconnect_s=math.inf, on_connection=on_connection)
         return [event async for event in events]
 
 
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warren.connection.backoff.FIRST_S", 0.001)
-    monkeypatch.setattr("warren.connection.backoff.CEILING_S", 0.01)
-
-
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=25, deadline=None)
 @given(cuts=st.lists(st.integers(0, 3000), max_size=8))
 async def test_connections_cut_at_any_byte_lose_and_repeat_nothing(cuts: list[int]) -> None:
     async with fake_gateway() as gateway:
@@ -92,7 +93,7 @@ async def test_a_gateway_that_goes_away_and_comes_back() -> None:
 
 async def test_gives_up_after_its_patience() -> None:
     gateway = FakeGateway()
-    async with warren.connect(gateway.url, KEY) as client:
+    async with impatient(gateway) as client:
         async with fake_gateway(gateway):
             run = await client.train(CONFIG)
         with pytest.raises(warren.GatewayUnreachable):

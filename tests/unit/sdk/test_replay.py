@@ -1,5 +1,6 @@
 """What `warren replay` makes of its arguments, and how a trajectory reads."""
 
+import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -71,10 +72,7 @@ def test_replay_does_one_thing(tmp_path: Path) -> None:
 def test_parquet_without_pyarrow_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def nothing(_: str) -> None:
-        return None
-
-    monkeypatch.setattr(export, "find_spec", nothing)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(warren.ConfigurationError, match="needs the Python package pyarrow"):
         export.writer_for(tmp_path / "a.parquet")
     assert export.writer_for(tmp_path / "a.jsonl")

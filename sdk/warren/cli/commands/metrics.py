@@ -3,6 +3,7 @@
 import asyncio
 import csv
 import sys
+from abc import ABC, abstractmethod
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Annotated
@@ -62,13 +63,13 @@ async def _print(
     return codes.OK
 
 
-class _Shown:
+class _Shown(ABC):
     """One form of the answer."""
 
-    def row(self, row: MetricsView) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def row(self, row: MetricsView) -> None: ...
 
-    def end(self, run: Run, tags: tuple[str, ...] | None) -> None:
+    def end(self, run: Run, tags: tuple[str, ...] | None) -> None:  # noqa: B027 - most have none
         """All rows were shown."""
 
 

@@ -1,6 +1,7 @@
 """Metrics over HTTP, as the SDK reads them: complete, in order, from anywhere, to the run's end."""
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
@@ -198,7 +199,7 @@ async def mirrored(client: warren.Client, run: RunId, folder: Path, *, follow: b
 async def test_tensorboard_needs_runs_and_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(warren.ConfigurationError, match="needs the runs to show"):
         tensorboard.tensorboard()
-    monkeypatch.setattr(tensorboard, "find_spec", lambda _: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(warren.ConfigurationError) as refused:
         tensorboard.tensorboard("last")
     assert "pip install 'warren-rl[tensorboard]'" in str(refused.value)
