@@ -14,9 +14,9 @@ from tests.support.patience import PATIENCE_S
 from tests.support.private_postgres import PrivatePostgres
 
 from warren_broker.port import Broker
-from warren_gateway.api import events
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Run
+from warren_gateway.timings import EventTimings, StreamTimings
 from warren_schemas.events import RunState
 from warren_schemas.http import Problem, RunList
 
@@ -63,14 +63,12 @@ async def test_a_killed_database_is_503_until_it_is_back(
 
 
 async def test_events_that_may_lie_in_a_database_that_is_away_have_no_end(
-    server: PrivatePostgres, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: PrivatePostgres, broker: Broker, tmp_path: Path
 ) -> None:
     """The stream is cut off, so that nobody takes it for all."""
-    monkeypatch.setattr(events, "QUIET_S", 0.01)
-    monkeypatch.setattr(events, "LOOK_S", 0.01)
-    monkeypatch.setattr(events, "STORE_AWAY_S", 0.1)
+    soon = StreamTimings(events=EventTimings(quiet_s=0.01, look_s=0.01, store_away_s=0.1))
     store = await Store.open(server.new_database())
-    async with open_gateway(store, broker, tmp_path) as gateway:
+    async with open_gateway(store, broker, tmp_path, timings=soon) as gateway:
         run = await gateway.submit()  # its first event stays in the outbox: nothing relays here
 
         def end(session: Session) -> None:
