@@ -1,10 +1,13 @@
 """Servers that all suites share: one node and one database server for each test session."""
 
 import signal
+from collections.abc import Generator
 
+import pytest
 from hypothesis import HealthCheck, settings
 from tests.support.private_postgres import postgres_server, private_postgres
 from tests.support.private_rabbit import doomed_rabbit, private_rabbit
+from tests.support.processes import kill_programs
 
 __all__ = ["doomed_rabbit", "postgres_server", "private_postgres", "private_rabbit"]
 
@@ -17,3 +20,10 @@ settings.register_profile(
     "warren", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("warren")
+
+
+@pytest.fixture(autouse=True)
+def leave_no_program() -> Generator[None]:
+    """A test that fails leaves behind what it started: no `warren train` may go on beside the next one."""
+    yield
+    kill_programs()

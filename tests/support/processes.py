@@ -24,6 +24,7 @@ _PORTS = range(_FIRST_PORT + _TESTER, _PORTS_END, _MOST_TESTERS)
 """Of this process; those that test beside it have others."""
 _MOST_KEEPERS = 64
 _keepers = deque[socket.socket]()
+_programs: list[asyncio.subprocess.Process] = []
 _next_ports = itertools.cycle(random.sample(_PORTS, len(_PORTS)))
 
 
@@ -71,6 +72,31 @@ def spawn(
             stderr=log,
             start_new_session=True,
         )
+
+
+async def start_program(
+    *command: str,
+    environment: Mapping[str, str],
+    folder: Path | None = None,
+    stdout: int | None = asyncio.subprocess.PIPE,
+    stderr: int | None = asyncio.subprocess.PIPE,
+) -> asyncio.subprocess.Process:
+    """A program as a user starts it. `kill_programs` ends it with its test, however that ends."""
+    process = await asyncio.create_subprocess_exec(
+        "setpriv", "--pdeathsig=KILL", *command, env=environment, cwd=folder,
+        stdout=stdout, stderr=stderr, start_new_session=True,
+    )  # fmt: skip
+    _programs.append(process)
+    return process
+
+
+def kill_programs() -> None:
+    """Those that are still there, with all that they started in their session."""
+    while _programs:
+        process = _programs.pop()
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def run(command: Sequence[str], *, folder: Path, user: str | None = None) -> None:

@@ -21,6 +21,7 @@ from tests.support.fake_gateway import (
     step,
 )
 from tests.support.patience import PATIENCE_S
+from tests.support.processes import start_program
 
 from warren_schemas.check import RunCheck
 from warren_schemas.events import RunOutcome, RunState, StateChanged
@@ -53,11 +54,10 @@ class Cli:
             "WARREN_API_KEY": self.key,
             "WARREN_HOME": str(self.folder),
         }
-        return await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "warren", *arguments,
-            env=environment | mine, cwd=self.folder, stdout=stdout,
-            stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
+        command = [sys.executable, "-m", "warren", *arguments]
+        return await start_program(
+            *command, environment=environment | mine, folder=self.folder, stdout=stdout
+        )
 
     async def __call__(self, *arguments: str) -> Ended:
         return await ended(await self.start(*arguments))

@@ -47,7 +47,14 @@ SAVES = {11: SaveState(name="first"), 20: SaveState(name="second"), N_OPS: SaveS
 def zygote(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
     """A process that has torch already, and forks children on demand; its address."""
     address = tmp_path_factory.mktemp("zygote") / "socket"
-    command = [sys.executable, "-m", "tests.support.zygote", str(address)]
+    command = [
+        "setpriv",
+        "--pdeathsig=KILL",
+        sys.executable,
+        "-m",
+        "tests.support.zygote",
+        str(address),
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == b"ready\n"

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from tests.support.patience import PATIENCE_S, several_waits
-from tests.support.processes import free_port
+from tests.support.processes import free_port, start_program
 from tests.system.test_up import line_with, running, short_run, stop
 
 import warren
@@ -28,11 +28,8 @@ async def do(command: str, home: Path, port: int) -> tuple[str, str]:
     name, *words = shlex.split(command)
     assert name == "warren"
     variables = {k: v for k, v in os.environ.items() if not k.startswith("WARREN_")}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "warren", *words,
-        env={**variables, "WARREN_HOME": str(home), "WARREN_URL": f"http://127.0.0.1:{port}"},
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    variables |= {"WARREN_HOME": str(home), "WARREN_URL": f"http://127.0.0.1:{port}"}
+    process = await start_program(sys.executable, "-m", "warren", *words, environment=variables)
     out, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
     return out.decode(), err.decode()
 

@@ -268,7 +268,7 @@ async def test_a_publish_that_can_t_be_confirmed_fails_at_its_deadline(node: Pri
         await broker.declare(QUEUE)
         node.pause()
         async with asyncio.timeout(PATIENCE_S):
-            with pytest.raises(BrokerUnavailable, match=r"no confirm for \S*work within 3 s"):
+            with pytest.raises(BrokerUnavailable, match=r"no confirm for \S*work within \d"):
                 await broker.publish(QUEUE, b"x", message_id="x", timeout_s=3.0)
         node.resume()
         await broker.publish(QUEUE, b"y", message_id="y", timeout_s=PATIENCE_S)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.support.gateway import Gateway, open_gateway
 from tests.support.patience import PATIENCE_S
+from tests.support.processes import start_program
 from tests.unit.gateway.api.test_files import published, seal
 
 from warren_broker.memory import open_memory
@@ -58,9 +59,9 @@ async def gateway(tmp_path: Path) -> AsyncGenerator[Gateway]:
 async def started(gateway: Gateway, home: Path, *words: str) -> asyncio.subprocess.Process:
     key = gateway.ann.headers["Authorization"].removeprefix("Bearer ")
     named = {"WARREN_URL": gateway.url, "WARREN_API_KEY": key, "WARREN_HOME": str(home)}
-    return await asyncio.create_subprocess_exec(
-        sys.executable, "-c", PROGRAM, *words, cwd=home, env=os.environ | named,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+    return await start_program(
+        sys.executable, "-c", PROGRAM, *words,
+        folder=home, environment=os.environ | named, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.patience import PATIENCE_S, several_waits
-from tests.support.processes import free_port
+from tests.support.processes import free_port, start_program
 from tests.support.tutorial import block_with, page
 
 from warren_schemas.episode import Completed, EpisodePurpose
@@ -81,10 +81,9 @@ async def test_rows_34_36_and_59_from_an_empty_file_to_a_training_run(folder: Pa
 
 
 async def _warren(folder: Path, *arguments: str) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
+    return await start_program(
         sys.executable, "-m", "warren", *arguments,
-        cwd=folder, env=_variables(), stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
+        folder=folder, environment=_variables(), stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.support.crowd import descendants
 from tests.support.patience import PATIENCE_S, STOP_S, several_waits
-from tests.support.processes import free_port
+from tests.support.processes import free_port, start_program
 
 import warren
 from warren_schemas.config import TrainConfig
@@ -34,20 +34,18 @@ async def start(*arguments: str, home: Path | None) -> asyncio.subprocess.Proces
     """In this home, unless the arguments say so themselves."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("WARREN_")}
     where = () if home is None else ("--home", str(home))
-    return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "warren", *arguments, *where,
-        env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    command = [sys.executable, "-m", "warren", *arguments, *where]
+    return await start_program(*command, environment=environment)
 
 
 async def told_by(*arguments: str, home: Path) -> str:
     """What a command says to a person whose gateway is that of this home."""
     port = (home / "port").read_text()
     url, key = f"http://127.0.0.1:{port}", (home / "api-key").read_text()
-    process = await asyncio.create_subprocess_exec(
+    mine = {"WARREN_URL": url, "WARREN_API_KEY": key, "WARREN_HOME": str(home)}
+    process = await start_program(
         sys.executable, "-m", "warren", *arguments,
-        env={**os.environ, "WARREN_URL": url, "WARREN_API_KEY": key, "WARREN_HOME": str(home)},
-        cwd=home, stdout=asyncio.subprocess.PIPE,
+        environment=os.environ | mine, folder=home, stderr=None,
     )  # fmt: skip
     out, _ = await asyncio.wait_for(process.communicate(), PATIENCE_S)
     assert process.returncode == 0, out.decode()
