@@ -12,9 +12,12 @@ from warren_schemas.ids import RunId, WorkerId
 
 __all__ = [
     "CheckpointList",
+    "CheckpointMetricsList",
+    "CheckpointMetricsView",
     "CheckpointView",
     "DeadLetterDetails",
     "DeadLetterView",
+    "EvaluationView",
     "Health",
     "MetricsView",
     "QueueView",
@@ -130,6 +133,40 @@ class CheckpointList(Frozen):
         """The policy in force after this step; None where it is not kept, or the run is not there yet."""
         older = [policy for policy in self.policies if policy.step <= step <= self.step]
         return older[-1] if older else None
+
+
+class EvaluationView(Frozen):
+    """What an evaluation of a run came to."""
+
+    step: NonNegativeInt
+    """The step of training after which it was due."""
+    version: NonNegativeInt
+    """The policy version that was evaluated."""
+    n_episodes: NonNegativeInt
+    reward_mean: float
+
+
+class CheckpointMetricsView(Frozen):
+    """What the run reported around a checkpoint that is kept."""
+
+    name: str
+    version: NonNegativeInt
+    """Policy version: the model's optimizer steps, supervised ones among them."""
+    step: NonNegativeInt
+    """The run's step; 0 in SFT."""
+    reward: float | None = None
+    """Mean reward of up to 16 steps before it."""
+    evaluation_before: EvaluationView | None = None
+    """The newest evaluation of its policy version or an older one."""
+    evaluation_after: EvaluationView | None = None
+    """The first evaluation of its policy version or a newer one."""
+    metrics: dict[str, float]
+    """What its own step reported, by tag; empty where that step reported nothing."""
+
+
+class CheckpointMetricsList(Frozen):
+    checkpoints: tuple[CheckpointMetricsView, ...]
+    """Oldest first."""
 
 
 class RunDeleted(Frozen):

@@ -20,6 +20,7 @@ from warren_schemas.events import RunState
 from warren_schemas.files import FolderView
 from warren_schemas.http import (
     CheckpointList,
+    CheckpointMetricsList,
     QueueList,
     QueueView,
     RunDeleted,
@@ -76,6 +77,12 @@ class Run:
     async def checkpoints(self) -> CheckpointList:
         """The checkpoints that are kept, oldest first, and the newest policy."""
         return await self._transport.get(f"{self._path}/checkpoints", CheckpointList)
+
+    @pending
+    async def checkpoint_metrics(self) -> CheckpointMetricsList:
+        """What the run reported around each checkpoint that is kept: its step's metrics, and the
+        evaluations before and after it."""
+        return await self._transport.get(f"{self._path}/checkpoints/metrics", CheckpointMetricsList)
 
     @pending
     async def download(

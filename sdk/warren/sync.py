@@ -33,6 +33,7 @@ from warren_schemas.events import RunState
 from warren_schemas.files import FolderView
 from warren_schemas.http import (
     CheckpointList,
+    CheckpointMetricsList,
     DeadLetterDetails,
     DeadLetterView,
     Health,
@@ -175,6 +176,10 @@ class Run:
     def checkpoints(self) -> CheckpointList:
         """The checkpoints that are kept, oldest first, and the newest policy."""
         return self._thread.call(self._run.checkpoints())
+
+    def checkpoint_metrics(self) -> CheckpointMetricsList:
+        """What the run reported around each checkpoint that is kept."""
+        return self._thread.call(self._run.checkpoint_metrics())
 
     def download(
         self, to: str | PathLike[str], version: str = "", *, reconnect_s: float = RECONNECT_S

@@ -1,13 +1,17 @@
-"""A run's checkpoints over HTTP."""
+"""A run's checkpoints over HTTP, and what the run reported around them."""
 
 from aiohttp import web
 
 from warren_gateway.api.route import Call, Nothing, Route, reply
-from warren_schemas.http import CheckpointList
+from warren_schemas.http import CheckpointList, CheckpointMetricsList
 
 
 async def run_checkpoints(call: Call[Nothing]) -> web.StreamResponse:
     return reply(await call.parts.runs.checkpoints(call.owner, call.run))
+
+
+async def checkpoint_metrics(call: Call[Nothing]) -> web.StreamResponse:
+    return reply(await call.parts.reports.at_checkpoints(call.owner, call.run))
 
 
 ROUTES = (
@@ -18,6 +22,15 @@ ROUTES = (
         takes=Nothing,
         answers=CheckpointList,
         summary="List the checkpoints of a run, oldest first",
+        errors=(404, 422),
+    ),
+    Route(
+        "GET",
+        "/v1/runs/{run}/checkpoints/metrics",
+        checkpoint_metrics,
+        takes=Nothing,
+        answers=CheckpointMetricsList,
+        summary="List the checkpoints of a run with its metrics and evaluations around each",
         errors=(404, 422),
     ),
 )

@@ -1,11 +1,14 @@
-"""List and download the checkpoints of a run.
+"""List, compare and download the checkpoints of a run.
 
 For example:
     warren checkpoints ls last
+    warren checkpoints metrics last
     warren checkpoints download last --to my-policy
 """
 
 import asyncio
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
@@ -15,11 +18,21 @@ from warren.cli import codes
 from warren.cli.commands.runs import RunName
 from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
 from warren.client import connect
+from warren.display.newest_metrics import figure
 from warren.display.output import Output, make_output, print_json
 from warren.display.words import ago, count, decimal
-from warren_schemas.http import CheckpointList, CheckpointView
+from warren_schemas.http import (
+    CheckpointList,
+    CheckpointMetricsList,
+    CheckpointMetricsView,
+    CheckpointView,
+)
+from warren_schemas.metrics.registry import find
 
-__all__ = ["download", "ls"]
+__all__ = ["download", "ls", "metrics"]
+
+_TAGS = ("policy/kl_k3", "policy/entropy")
+_NONE_YET = "No checkpoints yet; checkpoint.every_steps says when there will be one."
 
 
 def ls(run: RunName, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
@@ -55,6 +68,75 @@ def download(
     return asyncio.run(_download(run, to, gateway))
 
 
+def metrics(
+    run: RunName,
+    /,
+    *,
+    tag: Annotated[
+        tuple[str, ...],
+        Parameter(help="Show metrics that match this pattern, such as 'reward/*'; repeatable."),
+    ] = _TAGS,
+    json: AsJson = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Compare the checkpoints of a run, oldest first: rewards, evaluations and metrics of each.
+
+    `reward` is the mean of sampled episodes of up to 16 steps before a checkpoint; `evaluated before`
+    and `evaluated after` are the nearest evaluations of its policy version or an older and a newer one.
+
+    For example:
+        warren checkpoints metrics last
+        warren checkpoints metrics last --tag 'reward/*'
+    """
+    return asyncio.run(_metrics(run, tag, gateway, as_json=json))
+
+
+async def _metrics(name: str, tags: tuple[str, ...], gateway: Gateway, *, as_json: bool) -> int:
+    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+        run = await client.run(name)
+        found = await run.checkpoint_metrics()
+    if as_json:
+        print_json(found)
+    else:
+        print_checkpoint_metrics(found, tags, make_output())
+    return codes.OK
+
+
+def print_checkpoint_metrics(
+    found: CheckpointMetricsList, tags: Sequence[str], output: Output
+) -> None:
+    if not found.checkpoints:
+        output.line(_NONE_YET)
+        return
+    reported = sorted({tag for view in found.checkpoints for tag in view.metrics})
+    shown = [tag for tag in reported if any(fnmatchcase(tag, pattern) for pattern in tags)]
+    columns = [
+        "checkpoint",
+        "step",
+        "policy version",
+        "reward",
+        "evaluated before",
+        "evaluated after",
+    ]
+    columns += [f"{tag} [{line.unit}]" if (line := find(tag)) else tag for tag in shown]
+    rows = [_metrics_row(view, shown) for view in found.checkpoints]
+    output.table(columns, rows, right=columns[1:])
+    if not shown:
+        output.line(f"These steps reported nothing that matches {' or '.join(tags)}.")
+
+
+def _metrics_row(view: CheckpointMetricsView, tags: Sequence[str]) -> list[str]:
+    evaluations = (view.evaluation_before, view.evaluation_after)
+    return [
+        view.name,
+        str(view.step),
+        str(view.version),
+        decimal(view.reward),
+        *(f"{decimal(e.reward_mean)} at step {e.step}" if e else "-" for e in evaluations),
+        *(figure(view.metrics[tag]) if tag in view.metrics else "-" for tag in tags),
+    ]
+
+
 async def _download(target: str, to: Path, gateway: Gateway) -> int:
     name, _, version = target.partition("@")
     async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
@@ -84,7 +166,7 @@ def print_checkpoints(found: CheckpointList, output: Output) -> None:
             right=["step", "policy version", "reward", "bytes"],
         )
     else:
-        output.line("No checkpoints yet; checkpoint.every_steps says when there will be one.")
+        output.line(_NONE_YET)
     if found.policies:
         first, last = found.policies[0].step, found.step
         steps = f"step {last}" if first == last else f"steps {first} to {last}"
