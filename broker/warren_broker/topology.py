@@ -10,6 +10,7 @@ step           sampler      -> home.<worker>.<environment>  the episode's env wo
                (an owner's own: owned.<owner>.home.<worker>.<environment>, likewise)
 episode_ended  any          -> trajectories.<run>           stream; the run's coordinator
 open_model     gateway      -> trainer.<worker>             one trainer
+close_model    gateway      -> trainer.<worker>             the trainer with the lease
 delete_model   gateway      -> file-cleanup               any trainer
 op             gateway      -> train.<model>.<epoch>        the trainer with the lease
 op_result      trainer      -> results.<model>              the run's coordinator

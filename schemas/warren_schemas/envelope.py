@@ -1,8 +1,8 @@
 """The envelope that every item of every message carries, and the base of all items."""
 
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from warren_schemas.base import Frozen
 from warren_schemas.ids import EpisodeId, MessageId, RunId, new_message_id
@@ -26,10 +26,21 @@ class Envelope(Frozen):
 
 
 class Item(Frozen):
-    """One independent, idempotent unit of work; a message carries 1 to 64 items of one kind."""
+    """One independent, idempotent unit of work; a message carries 1 to 64 items of one kind.
+
+    Every subclass is a kind: one without a wire name or a version of its own fails when it is imported.
+    """
 
     kind: ClassVar[str]
     """Wire name, for example `generate`; together with `schema_version` it names the schema."""
     schema_version: ClassVar[int]
 
     envelope: Envelope
+
+    def __init_subclass__(cls, **options: Unpack[ConfigDict]) -> None:
+        super().__init_subclass__(**options)
+        for name in ("kind", "schema_version"):
+            if name not in vars(cls):
+                raise TypeError(
+                    f"{cls.__name__} is a kind of message and needs a {name} of its own"
+                )

@@ -14,7 +14,7 @@ The {what} of `{kind}` version {version} changed. Messages of the old form may w
 lie in streams for as long as those are kept.
   - Not meant? Take the change back.
   - Meant? Leave the class as it was for the old messages, give the new form `schema_version = {next}`,
-    put both in `warren_schemas.codec.wire.KINDS`, and let whoever reads them take both.
+    and let whoever reads them take both.
   - Was version {version} never in a release? Then it may change.
 Then run `make golden` and commit the files.
 """

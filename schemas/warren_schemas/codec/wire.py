@@ -14,29 +14,33 @@ from typing import cast
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from warren_schemas import control, episode, events, training
 from warren_schemas.codec.columns import ColumnWriter
 from warren_schemas.codec.frame import SPEC, Frame, Kind, WireError, read, write
-from warren_schemas.control import EpisodeCancelled, Heartbeat, PolicyPublished, RunEnded
 from warren_schemas.envelope import Item
-from warren_schemas.episode import EpisodeEnded, EpisodeSpec, Generate, StartEpisode, Step
-from warren_schemas.events import RunEvent
+from warren_schemas.episode import EpisodeSpec
 from warren_schemas.fields.spec_texts import text_of
 from warren_schemas.text.explain import explain
-from warren_schemas.training import CloseModel, DeleteModel, Op, OpenModel, OpResult
 
 MAX_ITEMS = 64
 """Most items of one message."""
 MAX_BATCH_BYTES = 256 * 1024
 """A message is closed when it reaches this; a single larger item travels alone."""
 
-KINDS: dict[Kind, type[Item]] = {
-    (item.kind, item.schema_version): item
-    for item in (
-        StartEpisode, Generate, Step, EpisodeEnded,
-        Op, OpResult, OpenModel, CloseModel, DeleteModel,
-        Heartbeat, PolicyPublished, RunEnded, EpisodeCancelled, RunEvent,
-    )
-}  # fmt: skip
+
+def _kinds() -> dict[Kind, type[Item]]:
+    """Every kind of the modules that define messages."""
+    found: dict[Kind, type[Item]] = {}
+    for module in (control, episode, events, training):
+        for item in vars(module).values():
+            if isinstance(item, type) and issubclass(item, Item) and item is not Item:
+                known = found.setdefault((item.kind, item.schema_version), item)
+                if known is not item:
+                    raise TypeError(f"{known} and {item} have the same kind and version")
+    return found
+
+
+KINDS = _kinds()
 
 _VALIDATORS = {
     key: TypeAdapter(cast("type[list[Item]]", GenericAlias(list, item))).validator
