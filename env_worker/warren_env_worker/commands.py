@@ -4,7 +4,7 @@ Invariant: importing this module loads no broker's client, so that help is quick
 """
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -12,7 +12,6 @@ from warren_env_worker.options import ENV_DEFAULTS, EnvOptions
 from warren_schemas.ids import new_worker_id
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Coroutine
 
     from warren.settings import Settings
@@ -74,45 +73,10 @@ _AT_GATEWAY = "Correct --gateway or the API key (--api-key, WARREN_API_KEY), or 
 
 
 def _run(serve: "Callable[[], Coroutine[object, None, None]]", hint: str) -> None:
-    import asyncio
-    import logging
-
-    from warren.errors import WarrenError
     from warren_broker.errors import BrokerError
-    from warren_broker.worker.lifecycle import until_stopped
+    from warren_broker.worker.program import run_program
 
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-    )
-    try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(until_stopped(serve()))
-    except (BrokerError, ExceptionGroup) as error:
-        if (reason := _broker_error(error)) is None:
-            raise
-        raise WarrenError(str(reason), hint=hint) from error
-
-
-def _loop_factory() -> "Callable[[], asyncio.AbstractEventLoop] | None":
-    """The faster loop comes with the broker's client; without both a worker reaches a gateway."""
-    from importlib.util import find_spec
-
-    if find_spec("uvloop") is None:
-        return None
-    import uvloop
-
-    return uvloop.new_event_loop
-
-
-def _broker_error(error: Exception) -> Exception | None:
-    """The first one among what a group of tasks failed of; None when they failed of other things."""
-    from warren_broker.errors import BrokerError
-
-    if not isinstance(error, ExceptionGroup):
-        return error
-    others = cast("ExceptionGroup[Exception]", error)
-    found = others.subgroup(BrokerError)
-    return _broker_error(found.exceptions[0]) if found else None
+    run_program(serve, {BrokerError: hint})
 
 
 async def _serve(broker_url: str, settings: "EnvWorkerSettings") -> None:

@@ -3,12 +3,13 @@
 Nothing heavy is imported before the command runs, so that `warren --help` stays quick.
 """
 
-import sys
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from warren_gateway.options import GATEWAY_DEFAULTS, OfGateway
+from warren_schemas.errors import ConfigurationError, WarrenError
 
 if TYPE_CHECKING:
     from warren_gateway.settings import GatewaySettings
@@ -35,9 +36,9 @@ def gateway(
         URL of RabbitMQ, for example `amqp://user:password@host:5672/vhost`.
     """
     if broker is None:
-        _fail(
+        raise ConfigurationError(
             "the gateway needs a broker",
-            "Give --broker amqp://host or set WARREN_BROKER_URL; `warren up` runs without one.",
+            hint="Give --broker amqp://host or set WARREN_BROKER_URL; `warren up` runs without one.",
         )
     _run(broker, _settings(options))
 
@@ -54,56 +55,27 @@ def _settings(options: "GatewaySettings") -> "GatewaySettings":
 
 
 def _run(broker_url: str, settings: "GatewaySettings") -> None:
-    import asyncio
-    import logging
-
-    from warren_broker.connect import without_password
-
-    _configure_logs()
-    logging.getLogger(__name__).info(
-        "starting: broker %s, store %s, port %d",
-        without_password(broker_url), without_password(settings.store_url), settings.port,
-    )  # fmt: skip
-
-    import uvloop
-
     from warren_broker.errors import BrokerError
-    from warren_broker.worker.lifecycle import until_stopped
+    from warren_broker.worker.program import Hints, run_program
     from warren_gateway.auth import InvalidKey
     from warren_gateway.service import CannotListen
     from warren_gateway.store.store import StoreUnavailable
 
+    hints: Hints = {
+        BrokerError: "Start RabbitMQ, or correct --broker (WARREN_BROKER_URL).",
+        StoreUnavailable: "Start the database, or correct --store (WARREN_STORE_URL).",
+        InvalidKey: "Correct WARREN_API_KEY, or unset it to have a key made.",
+        CannotListen: None,
+    }
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(until_stopped(_serve(broker_url, settings)))
-    except BrokerError as error:
-        _fail(str(error), "Start RabbitMQ, or correct --broker (WARREN_BROKER_URL).")
-    except StoreUnavailable as error:
-        _fail(str(error), "Start the database, or correct --store (WARREN_STORE_URL).")
-    except InvalidKey as error:
-        _fail(str(error), "Correct WARREN_API_KEY, or unset it to have a key made.")
-    except CannotListen as error:
-        _fail(str(error))
+        run_program(partial(_serve, broker_url, settings), hints)
     except OSError as error:
         if error.filename is None:
             raise
-        _fail(
+        raise WarrenError(
             f"can't use {error.filename}: {error.strerror}",
-            "Give a folder that you may write to, with --home (WARREN_HOME).",
-        )
-    except ExceptionGroup:
-        logging.getLogger(__name__).exception("the gateway broke down")
-        raise
-
-
-def _configure_logs() -> None:
-    """Ours from INFO on, those of libraries from WARNING on."""
-    import logging
-
-    logging.basicConfig(format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
-    for package in ("warren_broker", "warren_gateway"):
-        logging.getLogger(package).setLevel(logging.INFO)
-    logging.getLogger("aiormq").setLevel(logging.CRITICAL)  # its failures are told by our own words
+            hint="Give a folder that you may write to, with --home (WARREN_HOME).",
+        ) from error
 
 
 async def _serve(broker_url: str, settings: "GatewaySettings") -> None:
@@ -114,11 +86,3 @@ async def _serve(broker_url: str, settings: "GatewaySettings") -> None:
     calm_garbage_collector()
     async with open_broker(broker_url, name="gateway") as broker:
         await serve_gateway(broker, settings)
-
-
-def _fail(message: str, hint: str | None = None) -> NoReturn:
-    """End with one line that says what is wrong, and one that says what to do."""
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
-    if hint:
-        print(hint, file=sys.stderr)
-    raise SystemExit(1)

@@ -5,16 +5,16 @@ Invariant: importing this module loads neither torch nor a broker's client, so t
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar, cast
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from warren_gpu_worker.options import GPU_DEFAULTS, Adapters, BaseModels, GpuOptions
+from warren_schemas.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from warren_gpu_worker.settings import GpuWorkerOptions, GpuWorkerSettings
-
-ErrorT = TypeVar("ErrorT", bound=Exception)
 
 
 def gpu_worker(
@@ -40,12 +40,14 @@ def gpu_worker(
         URL of RabbitMQ, for example `amqp://user:password@host:5672/vhost`.
     """
     if broker is None:
-        _fail(
+        raise ConfigurationError(
             "a GPU worker needs a broker",
-            "Give --broker amqp://host or set WARREN_BROKER_URL; `warren up` runs without one.",
+            hint="Give --broker amqp://host or set WARREN_BROKER_URL; `warren up` runs without one.",
         )
     if not base_model:
-        _fail("a GPU worker needs a base model", "Give --base-model, for example warren/tiny.")
+        raise ConfigurationError(
+            "a GPU worker needs a base model", hint="Give --base-model, for example warren/tiny."
+        )
     _run(broker, _settings(base_model, adapter, options))
 
 
@@ -62,7 +64,7 @@ def _settings(
             options, base_models, adapters, models_folder=warren_home() / "models", tell=_tell
         )
     except (UnknownBaseModel, OSError, ValueError) as error:
-        _fail(str(error))
+        raise ConfigurationError(str(error)) from error
 
 
 def _tell(what: str) -> None:
@@ -70,24 +72,15 @@ def _tell(what: str) -> None:
 
 
 def _run(broker_url: str, settings: "GpuWorkerSettings") -> None:
-    import asyncio
-
-    import uvloop
-
     from warren_broker.errors import BrokerError
-    from warren_broker.worker.lifecycle import until_stopped
+    from warren_broker.worker.program import Hints, run_program
     from warren_gpu_worker.sampler.supervisor.child_process import SamplerBroken
 
-    _configure_logs()
-    try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(until_stopped(_serve(broker_url, settings)))
-    except (BrokerError, ExceptionGroup) as error:
-        if broken := _find(error, SamplerBroken):
-            _fail(str(broken), "Correct --base-model, or leave sampling out by --roles trainer.")
-        if away := _find(error, BrokerError):
-            _fail(str(away), "Start RabbitMQ, or correct --broker (WARREN_BROKER_URL).")
-        raise
+    hints: Hints = {
+        SamplerBroken: "Correct --base-model, or leave sampling out by --roles trainer.",
+        BrokerError: "Start RabbitMQ, or correct --broker (WARREN_BROKER_URL).",
+    }
+    run_program(partial(_serve, broker_url, settings), hints)
 
 
 async def _serve(broker_url: str, settings: "GpuWorkerSettings") -> None:
@@ -98,29 +91,3 @@ async def _serve(broker_url: str, settings: "GpuWorkerSettings") -> None:
     calm_garbage_collector()
     async with open_broker(broker_url, name="gpu-worker") as broker:
         await serve_gpu_worker(broker, settings)
-
-
-def _configure_logs() -> None:
-    """Ours from INFO on, those of libraries from WARNING on."""
-    import logging
-
-    logging.basicConfig(format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
-    for package in ("warren_broker", "warren_gpu_worker"):
-        logging.getLogger(package).setLevel(logging.INFO)
-    logging.getLogger("aiormq").setLevel(logging.CRITICAL)  # its failures are told by our own words
-
-
-def _find(error: Exception, kind: type[ErrorT]) -> ErrorT | None:
-    """The first error of this kind in what may be a group of groups."""
-    if isinstance(error, ExceptionGroup):
-        below = cast("ExceptionGroup[Exception]", error).exceptions
-        return next((found for e in below if (found := _find(e, kind))), None)
-    return error if isinstance(error, kind) else None
-
-
-def _fail(problem: str, hint: str | None = None) -> NoReturn:
-    """End with one line that says what is wrong, and one that says what to do."""
-    print(f"error: {' '.join(problem.split())}", file=sys.stderr)
-    if hint:
-        print(hint, file=sys.stderr)
-    raise SystemExit(1)

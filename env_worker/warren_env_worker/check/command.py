@@ -1,7 +1,9 @@
-"""`warren env check`.
+"""Check your own environments.
 
-Invariant: importing this module loads nothing heavy; `warren --help` reads it.
+For example:
+    warren env check my_module:MyEnv
 """
+# `warren env --help` prints this docstring. Importing this module loads nothing heavy.
 
 from typing import TYPE_CHECKING, Annotated
 

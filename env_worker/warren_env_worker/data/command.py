@@ -1,7 +1,9 @@
-"""`warren data prepare`.
+"""Convert data to the layout that environments read.
 
-Invariant: importing this module loads nothing heavy; `warren --help` reads it.
+For example:
+    warren data prepare gsm8k-train.parquet --out data/gsm8k --holdout 0.05
 """
+# `warren data --help` prints this docstring. Importing this module loads nothing heavy.
 
 from pathlib import Path
 from typing import Annotated

@@ -41,18 +41,14 @@ def sandbox(
     memory_mib
         Memory limit of code in MiB.
     """
-    import asyncio
-    import logging
+    from functools import partial
 
-    from warren_broker.worker.lifecycle import until_stopped
+    from warren_broker.worker.program import run_program
 
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-    )
     limits = {"cell_s": cell_s, "memory_mib": memory_mib}
     given: dict[str, object] = {"tier": tier, "libraries": libraries, "limits": limits}
     try:
-        asyncio.run(until_stopped(_serve(host, port, given)))
+        run_program(partial(_serve, host, port, given), {}, logged=("aiohttp.access",))
     except OSError as error:
         raise ConfigurationError(f"Nothing can listen at {host}:{port}: {error}") from error
 

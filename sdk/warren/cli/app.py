@@ -6,12 +6,13 @@ texts are read from the sources (`helptext`), never by importing them.
 
 from collections.abc import Sequence
 from difflib import get_close_matches
+from importlib.metadata import EntryPoint
 from typing import cast
 
 from cyclopts import App, Group, Parameter
 
 from warren.cli.helptext import docstring, exported, module_docstring
-from warren.cli.plugins import plugins
+from warren.cli.plugins import GROUP, RUN_GROUP, plugins
 from warren.errors import ConfigurationError
 
 _RUNS = Group("Runs", sort_key=1)
@@ -28,18 +29,6 @@ For example:
     warren train examples/guess.yaml   submit a run and follow it
 
 Environment: WARREN_URL and WARREN_API_KEY choose the gateway, WARREN_HOME the folder for files.
-"""
-
-_DATA_HELP = """Convert data to the layout that environments read.
-
-For example:
-    warren data prepare gsm8k-train.parquet --out data/gsm8k --holdout 0.05
-"""
-
-_ENVIRONMENTS_HELP = """Check your own environments.
-
-For example:
-    warren env check my_module:MyEnv
 """
 
 
@@ -60,7 +49,6 @@ def build() -> App:
     _add(app, "train", "warren.cli.commands.train:train", _RUNS)
     app.command(_subcommands("runs", "warren.cli.commands.runs", _RUNS))
     app.command(_subcommands("checkpoints", "warren.cli.commands.checkpoints", _RUNS))
-    _add(app, "export", "warren_up.export:export", _RUNS)
     _add(app, "metrics", "warren.cli.commands.metrics:metrics", _RUNS)
     _add(app, "tensorboard", "warren.cli.commands.tensorboard:tensorboard", _RUNS)
     _add(app, "trajectories", "warren.cli.commands.replay:trajectories", _RUNS)
@@ -70,10 +58,9 @@ def build() -> App:
     app.command(_subcommands("dead-letters", "warren.cli.commands.dead_letters", _SYSTEM))
     _add(app, "schema", "warren.cli.commands.schema:schema", _SYSTEM)
     _add(app, "doctor", "warren.cli.commands.doctor:doctor", _SYSTEM)
-    app.command(_environments())
-    app.command(_data())
-    for name, plugin in plugins().items():
-        _add(app, name, plugin.value, _PROGRAMS)
+    for group, panel in ((RUN_GROUP, _RUNS), (GROUP, _PROGRAMS)):
+        for name, plugin in plugins(group).items():
+            _add_plugin(app, name, plugin, panel)
     app.register_install_completion_command(group=_OPTIONS)  # pyright: ignore[reportUnknownMemberType]
     return app
 
@@ -102,19 +89,13 @@ def _subcommands(name: str, module: str, group: Group) -> App:
     return app
 
 
-def _environments() -> App:
-    """Run by the package of the env worker, which a laptop may lack."""
-    environments = App(
-        name="env", help=_ENVIRONMENTS_HELP, help_format="plaintext", group=_PROGRAMS
-    )
-    _add(environments, "check", "warren_env_worker.check.command:check", _PROGRAMS)
-    return environments
-
-
-def _data() -> App:
-    data = App(name="data", help=_DATA_HELP, help_format="plaintext", group=_PROGRAMS)
-    _add(data, "prepare", "warren_env_worker.data.command:prepare", _PROGRAMS)
-    return data
+def _add_plugin(app: App, name: str, plugin: EntryPoint, group: Group) -> None:
+    """A command of another package; above `env check` stands `env`, with the module's docstring."""
+    above, _, name = name.rpartition(" ")
+    if above and above not in app:
+        text = module_docstring(plugin.module)
+        app.command(App(name=above, help=text, help_format="plaintext", group=group))
+    _add(app[above] if above else app, name, plugin.value, group)
 
 
 def _add(app: App, name: str, target: str, group: Group) -> None:

@@ -1,4 +1,4 @@
-"""Commands that other packages add by the entry-point group `warren.commands`.
+"""Commands that other packages add by entry points; one named `env check` stands below `env`.
 
 A command X (or X-worker) of ours needs the extra X; a command without an extra of its own, such as
 `up`, puts several parts together and needs `all`.
@@ -7,15 +7,17 @@ A command X (or X-worker) of ours needs the extra X; a command without an extra 
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, metadata
 
 GROUP = "warren.commands"
+RUN_GROUP = "warren.run_commands"
+"""Of commands that `warren --help` shows beside those for runs."""
 DISTRIBUTION = "warren-rl"
 EXTRAS = {"env": "env", "data": "env", "export": "gpu", "tensorboard": "tensorboard"}
-"""Commands of ours that another part runs, and its extra."""
+"""Of commands that are not named as their extra."""
 
 
-def plugins() -> dict[str, EntryPoint]:
+def plugins(group: str = GROUP) -> dict[str, EntryPoint]:
     """By the name of the command; the first one wins, as on `sys.path`."""
     found: dict[str, EntryPoint] = {}
-    for point in entry_points(group=GROUP):
+    for point in entry_points(group=group):
         found.setdefault(point.name, point)
     return dict(sorted(found.items()))
 
@@ -24,8 +26,8 @@ def install_command(command: str) -> str | None:
     """What installs the packages that a command needs; None where it is not from a plugin."""
     if command in EXTRAS:
         return f"pip install '{DISTRIBUTION}[{EXTRAS[command]}]'"
-    point = plugins().get(command)
-    if point is None:
+    points = {name.partition(" ")[0]: point for name, point in plugins().items()}
+    if (point := points.get(command)) is None:
         return None
     distribution = point.dist.name if point.dist else DISTRIBUTION
     if distribution != DISTRIBUTION:
