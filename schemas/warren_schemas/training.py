@@ -24,7 +24,7 @@ from warren_schemas.config import (
 )
 from warren_schemas.envelope import Item
 from warren_schemas.fields.arrays import Lengths, Logprobs, Mask, TokenIds, Weights
-from warren_schemas.ids import ModelId
+from warren_schemas.ids import MessageId, ModelId
 
 
 class TokenBatch(Frozen):
@@ -231,7 +231,9 @@ class OpFailed(Frozen):
     status: Literal["failed"] = "failed"
     reason: str
     elsewhere: bool = False
-    """Another trainer may well do it: this one has no room for the model."""
+    """Another trainer may well do it: this one has no room for the model, or had a newer lease of it."""
+    ahead_version: NonNegativeInt | None = None
+    """The trainer has applied another op under this number, and its model is at this version now."""
 
 
 OpOutcome = Annotated[OpDone | OpFailed, Field(discriminator="status")]
@@ -245,6 +247,8 @@ class OpResult(Item):
     model: ModelId
     epoch: Annotated[int, Field(ge=1)]
     number: NonNegativeInt
+    op: MessageId | None = None
+    """The id of the op's envelope; None for an opening."""
     outcome: OpOutcome
 
 

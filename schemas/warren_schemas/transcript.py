@@ -94,6 +94,11 @@ class Tokens(Frozen):
     def n_sampled(self) -> int:
         return int(self.mask_T.sum())
 
+    @property
+    def newest_version(self) -> int:
+        """That sampled any of the tokens; -1 where none was sampled."""
+        return int(self.versions_T.max(initial=-1))
+
 
 NO_TOKENS = Tokens(
     ids_T=np.zeros(0, np.int32),

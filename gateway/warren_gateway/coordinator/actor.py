@@ -134,6 +134,8 @@ class RunActor:
             addresses += interact_queues(state.config, state.owner).values()
         await self._declare(*addresses)  # in one go: new queues take their time to settle
         state.now_s = time.time()
+        await self._patiently(lambda session: records.send_unanswered(session, state))
+        self._relay.notify()
         if not self._broker.is_durable:
             episodes.start_all_again(state.rollouts, state.now_s)
         episodes.reprieve(state.rollouts, state.now_s + RESTART_GRACE_S)

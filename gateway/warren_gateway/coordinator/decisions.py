@@ -37,6 +37,9 @@ def absorb_ending(state: CoordinatorState, item: EpisodeEnded, position: Positio
     if state.is_over:
         return
     group = episodes.absorb(state, item, position)
+    if (newest := item.transcript.tokens.newest_version) > state.learning.version_issued:
+        reason = trainer_lease.ahead_reason("a sampler", newest, state.learning.version_issued)
+        return ending.end(state, RunState.FAILED, reason)
     if group is not None:
         _complete(state, group)
 
@@ -53,6 +56,9 @@ def absorb_answer(state: CoordinatorState, result: OpResult) -> None:
         return
     if result.number == 0:
         return _absorb_opening(state, result)
+    outcome = result.outcome
+    if isinstance(outcome, OpFailed) and outcome.ahead_version is not None:
+        return _absorb_going_ahead(state, outcome.ahead_version)
     for answer in op_log.take_answer(state, result):
         steps.note_answer(state, answer)
         checkpointing.note_saved(state, answer)
@@ -120,6 +126,11 @@ def _absorb_opening(state: CoordinatorState, result: OpResult) -> None:
         trainer_lease.declined(state)
     else:
         ending.end(state, RunState.FAILED, f"the model can't be opened: {result.outcome.reason}")
+
+
+def _absorb_going_ahead(state: CoordinatorState, version: int) -> None:
+    if (reason := trainer_lease.gone_ahead(state, version)) is not None:
+        ending.end(state, RunState.FAILED, reason)
 
 
 def _expire(state: CoordinatorState, alive: Alive) -> None:

@@ -6,7 +6,8 @@ from typing import cast
 from sqlmodel import Session, col, select
 
 from warren_broker.port import FromTime
-from warren_broker.topology import train
+from warren_broker.topology import train, trainer
+from warren_gateway.coordinator import trainer_lease
 from warren_gateway.coordinator.restoring import restore
 from warren_gateway.coordinator.rollouts.recording import Recording, Terms
 from warren_gateway.coordinator.rollouts.source import Live, Recorded
@@ -32,7 +33,12 @@ def load(session: Session, run_id: RunId, now_s: float) -> CoordinatorState:
     model = session.exec(select(Model).where(col(Model.run_id) == run_id)).one()
     is_open = (col(GroupRow.run_id) == run_id) & col(GroupRow.is_open)
     groups = session.exec(select(GroupRow).where(is_open).order_by(col(GroupRow.number)))
-    return restore(run, model, groups, _source(session, run, now_s), now_s)
+    state = restore(run, model, groups, _source(session, run, now_s), now_s)
+    ids = select(OpRow.number, OpRow.item_id).where(col(OpRow.model_id) == model.id)
+    state.learning.op_ids = dict(
+        session.exec(ids.where(col(OpRow.number) > model.checkpoint_op)).all()
+    )
+    return state
 
 
 def end_of_recording(session: Session, run_id: RunId) -> int | None:
@@ -106,10 +112,26 @@ def save_grant(session: Session, state: CoordinatorState, change: Change) -> Non
     if not fence(session, state.run, epoch=state.epoch, revision=change.revision):
         return
     change.apply(session, state.run, state.model)
+    _send_after(session, state, state.learning.checkpoint_op)
+
+
+def send_unanswered(session: Session, state: CoordinatorState) -> None:
+    """Send the holder again what the store has no answer to.
+
+    A store that lost its newest changes may have lost the answers, which nobody gives by themselves
+    twice; a trainer that has opened the model, or applied the op, answers again.
+    """
+    if state.lease.holder is None or state.is_over:
+        return
+    if not state.lease.is_opened:
+        post(session, trainer(state.lease.holder), trainer_lease.opening(state))
+    _send_after(session, state, state.learning.done_op)
+
+
+def _send_after(session: Session, state: CoordinatorState, number: int) -> None:
+    """Send the holder of the lease every op after this one."""
     epoch = state.lease.epoch
-    newer = (col(OpRow.model_id) == state.model) & (
-        col(OpRow.number) > state.learning.checkpoint_op
-    )
+    newer = (col(OpRow.model_id) == state.model) & (col(OpRow.number) > number)
     for row in session.exec(select(OpRow).where(newer).order_by(col(OpRow.number))):
         op = cast("Op", decode(row.body).items[0])
         post(session, train(state.model, epoch), op.model_copy(update={"epoch": epoch}))

@@ -3,8 +3,12 @@
 Invariants: one holder per epoch; the epoch rises with every grant; a holder that is gone, says that
 it no longer has the model, or does not open it in time loses the lease, and the next one gets the
 newest checkpoint and every op after it. Whatever an old holder still says carries an old epoch.
+A trainer that is ahead of the store, which then lost its newest changes, loses the lease too, and the
+epoch goes beyond what it has; where samplers may have weights that the log no longer leads to, the run
+ends, for their versions would come again with other weights.
 """
 
+import logging
 import math
 from collections.abc import Sequence
 
@@ -16,6 +20,8 @@ from warren_schemas.control import Heartbeat, HeldModel
 from warren_schemas.envelope import Envelope
 from warren_schemas.ids import WorkerId
 from warren_schemas.training import CloseModel, OpenModel, is_full
+
+log = logging.getLogger(__name__)
 
 SILENCE_S = 10.0
 """A holder that nobody has heard of for this long has lost the lease."""
@@ -33,6 +39,10 @@ open. One that does not has never seen the grant."""
 def watch(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> bool:
     """Take the lease back from a holder that lost it; True when somebody needs it now."""
     lease = state.lease
+    if (newest := _newest_epoch(state, trainers)) > lease.epoch:
+        log.warning("%s: a trainer has epoch %d, the store %d", state.run, newest, lease.epoch)
+        lease.epoch = newest
+        return revoke(state)
     if lease.holder is None:
         return True
     beat = next((t for t in trainers if t.worker == lease.holder), None)
@@ -49,6 +59,31 @@ def watch(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> bool:
         state.lease.n_grants_in_vain -= 1
         state.lease.n_losses_in_vain += 1
     return revoke(state)
+
+
+def _newest_epoch(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> int:
+    """Of the leases of this model that trainers hold."""
+    held = (held for beat in trainers for held in beat.models if held.model == state.model)
+    return max((one.epoch for one in held), default=0)
+
+
+def gone_ahead(state: CoordinatorState, version: int) -> str | None:
+    """The holder has applied ops that the log doesn't have; the reason to end the run, if that can't be
+    mended: it goes back to the checkpoint unless it has published what it made of them."""
+    if version > state.learning.version_issued:
+        return ahead_reason("the trainer", version, state.learning.version_issued)
+    log.warning("%s: the trainer is ahead of the op log and goes back", state.run)
+    revoke(state)
+    return None
+
+
+def ahead_reason(who: str, version: int, version_issued: int) -> str:
+    """Why a run can't go on."""
+    return (
+        f"{who} has policy version {version}, and the store knows of none after {version_issued}: it has"
+        " lost its newest changes (a power cut, or an old copy put back). Go on from a checkpoint in a new"
+        " run, with resume_from"
+    )
 
 
 def revoke(state: CoordinatorState) -> bool:
@@ -93,16 +128,20 @@ def grant(state: CoordinatorState, worker: WorkerId) -> None:
         "is_opened": False,
         "done_op": learning.done_op,
     }
-    item = OpenModel(
+    state.change.send(trainer(worker), opening(state))
+
+
+def opening(state: CoordinatorState) -> OpenModel:
+    """The order that grants the lease in force."""
+    return OpenModel(
         envelope=Envelope(run=state.run),
         model=state.model,
-        epoch=lease.epoch,
+        epoch=state.lease.epoch,
         spec=state.spec,
-        checkpoint_url=learning.checkpoint_url,
-        next_op=learning.checkpoint_op + 1,
+        checkpoint_url=state.learning.checkpoint_url,
+        next_op=state.learning.checkpoint_op + 1,
         owner=state.owner,
     )
-    state.change.send(trainer(worker), item)
 
 
 def declined(state: CoordinatorState) -> None:

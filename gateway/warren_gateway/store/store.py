@@ -139,12 +139,14 @@ def _postgres(url: str) -> Engine:
 
 
 def _sqlite(url: str) -> Engine:
+    """A commit is on the disk before it is told of: what workers and samplers have heard outlives a
+    power cut, or they would be ahead of the store that comes back."""
     engine = create_engine(url, connect_args={"check_same_thread": False})
 
     def configure(connection: Any, _record: object) -> None:
         cursor = connection.cursor()
         cursor.execute("PRAGMA journal_mode=WAL")
-        cursor.execute("PRAGMA synchronous=NORMAL")
+        cursor.execute("PRAGMA synchronous=FULL")
         cursor.execute("PRAGMA foreign_keys=ON")
         cursor.close()
 

@@ -117,6 +117,8 @@ class OpRow(SQLModel, table=True):
     model_id: str = Field(primary_key=True, foreign_key="model.id")
     number: int = Field(primary_key=True)
     kind: str
+    item_id: str = ""
+    """Of the op's envelope: no other op has it, whatever its number."""
     body: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
     """The op as a wire message of one item."""
     outcome: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON))

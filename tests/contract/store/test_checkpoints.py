@@ -44,7 +44,9 @@ async def saved(gateway: Gateway, run: str, *names: str) -> str:
                 )
             )
         model.checkpoint_url = f"file:///c/{names[-1]}"
-        session.add(OpRow(model_id=model.id, number=1, kind="optim_step", body=b""))
+        session.add(
+            OpRow(model_id=model.id, number=1, kind="optim_step", item_id="msg_1", body=b"")
+        )
         return model.id
 
     return await gateway.store.transact(write)

@@ -43,6 +43,7 @@ from warren_schemas.training import (
     Op,
     OpDone,
     OpenModel,
+    OpFailed,
     OpResult,
     OptimStep,
     Policy,
@@ -77,6 +78,8 @@ class Trainer:
     next_op: int
     version: int
     waiting: dict[int, Op] = field(default_factory=dict[int, Op])
+    answered: dict[int, tuple[str, OpDone]] = field(default_factory=dict[int, tuple[str, OpDone]])
+    """Id of the op's envelope, and the answer."""
 
 
 @dataclass
@@ -195,6 +198,8 @@ class World:
         match item:
             case StartEpisode():
                 self.episodes.append(item)
+            case OpenModel() if self.trainer and self.trainer.epoch == item.epoch:
+                self._answer(0, OpDone(version=0))  # it is open, and the same order came again
             case OpenModel():
                 op, version = 0, 0
                 if item.checkpoint_url is not None:
@@ -206,7 +211,7 @@ class World:
                 self._answer(0, OpDone(version=version, note=note))
             case Op():
                 if self.trainer is not None and item.epoch == self.trainer.epoch:
-                    self.trainer.waiting[item.number] = item
+                    self._take_op(self.trainer, item)
             case RunEvent():
                 assert address_kind == "stream"
                 _check_tags(item)
@@ -218,13 +223,25 @@ class World:
             case _:
                 raise AssertionError(f"unexpected {item.kind}")
 
-    def _answer(self, number: int, outcome: OpDone) -> None:
+    def _take_op(self, trainer: Trainer, op: Op) -> None:
+        """One that was applied is answered again; another one under its number shows how far we are."""
+        if op.number >= trainer.next_op:
+            trainer.waiting[op.number] = op
+        elif (known := trainer.answered.get(op.number)) is None or known[0] != op.envelope.id:
+            self.applied.clear()  # the log goes another way than we did
+            reason = "another op was applied under this number"
+            self._answer(op.number, OpFailed(reason=reason, ahead_version=trainer.version), op)
+        else:
+            self._answer(op.number, known[1], op)
+
+    def _answer(self, number: int, outcome: OpDone | OpFailed, op: Op | None = None) -> None:
         assert self.trainer is not None
         result = OpResult(
             envelope=Envelope(run=self.run),
             model=self.model,
             epoch=self.trainer.epoch,
             number=number,
+            op=op.envelope.id if op else None,
             outcome=outcome,
         )
         self.answers += [result] * self.rng.choice((1, 1, 2))
@@ -238,7 +255,9 @@ class World:
         if op.number in self.applied:
             assert self.applied[op.number].body.model_dump_json() == op.body.model_dump_json()
         self.applied[op.number] = op
-        self._answer(op.number, self._apply(trainer, op))
+        outcome = self._apply(trainer, op)
+        trainer.answered[op.number] = (op.envelope.id, outcome)
+        self._answer(op.number, outcome, op)
 
     def _apply(self, trainer: Trainer, op: Op) -> OpDone:
         match op.body:
@@ -272,6 +291,12 @@ class World:
             return {row.url for row in session.exec(select(Checkpoint))}
 
     @property
+    def error(self) -> str:
+        """Why the run failed."""
+        with Session(self.engine) as session:
+            return session.get_one(Run, self.run).error or ""
+
+    @property
     def step_shown(self) -> tuple[int, int]:
         """What people are told: so many steps of so many."""
         with Session(self.engine) as session:
@@ -292,7 +317,9 @@ class World:
         if not self.episodes:
             return
         item = self.episodes.pop(self.rng.randrange(len(self.episodes)))
-        ended = _end(item, self._outcome(item.spec.purpose), self.rng)
+        ended = _end(
+            item, self._outcome(item.spec.purpose), self.rng, max(self.published, default=0)
+        )
         self.stream += [ended] * self.rng.choice((1, 1, 1, 2))
 
     def lose_episode(self) -> None:
@@ -392,14 +419,17 @@ class ReplayWorld(World):
 _marks = iter(range(1, 1_000_000_000))
 
 
-def _end(item: StartEpisode, outcome: Completed | Failed, rng: random.Random) -> EpisodeEnded:
+def _end(
+    item: StartEpisode, outcome: Completed | Failed, rng: random.Random, newest_version: int
+) -> EpisodeEnded:
     demonstrated = item.spec.purpose is EpisodePurpose.DEMONSTRATE
     version = item.spec.policy.min_version
+    newer = min(version + rng.choice((0, 0, 1)), max(version, newest_version))
     tokens = Tokens(
         ids_T=np.array([next(_marks), 7, 8], np.int32),
         mask_T=np.array([0, 1, 1], np.uint8),
         logprobs_T=np.array([0.0, -0.5, 0.0 if demonstrated else -0.25], np.float32),
-        versions_T=np.array([-1, version, version + rng.choice((0, 0, 1))], np.int32),
+        versions_T=np.array([-1, version, newer], np.int32),
     )
     transcript = Transcript(
         messages=(

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from warren_broker.inbox import Claim
 from warren_gpu_worker.trainer.supervisor.op_order import KEPT_ANSWERS, MAX_EARLY, OpSequence
 from warren_schemas.envelope import Envelope
-from warren_schemas.ids import ModelId
-from warren_schemas.training import Op, OpDone, OpResult, PublishPolicy
+from warren_schemas.ids import MessageId, ModelId
+from warren_schemas.training import Op, OpDone, OpFailed, OpResult, PublishPolicy
 
 MODEL = ModelId("model_test")
 
@@ -33,14 +33,31 @@ class NotedClaim:
         self.settled.append(reason)
 
 
-def claim(number: int, *, epoch: int = 1, model: ModelId = MODEL) -> NotedClaim:
-    op = Op(envelope=Envelope(), model=model, epoch=epoch, number=number, body=PublishPolicy())
+def envelope(number: int, name: str = "op") -> Envelope:
+    return Envelope(id=MessageId(f"{name}-{number}"))
+
+
+def claim(number: int, *, epoch: int = 1, model: ModelId = MODEL, name: str = "op") -> NotedClaim:
+    op = Op(
+        envelope=envelope(number, name),
+        model=model,
+        epoch=epoch,
+        number=number,
+        body=PublishPolicy(),
+    )
     return NotedClaim(op)
 
 
 def result(number: int) -> OpResult:
     outcome = OpDone(version=number)
-    return OpResult(envelope=Envelope(), model=MODEL, epoch=1, number=number, outcome=outcome)
+    return OpResult(
+        envelope=Envelope(),
+        model=MODEL,
+        epoch=1,
+        number=number,
+        op=envelope(number).id,
+        outcome=outcome,
+    )
 
 
 def settle(claims: list[Claim[Op]]) -> None:
@@ -117,3 +134,18 @@ def test_ops_of_another_lease_are_dead_letters() -> None:
     assert sequence.take(strangers) == []
     assert sequence.ready() == []
     assert all("not of model model_test, epoch 1" in one.settled[0] for one in strangers)
+
+
+def test_another_op_under_a_number_that_is_taken_is_told_how_far_the_model_is() -> None:
+    """As when a store that lost its newest changes gives the number again."""
+    sequence = OpSequence(MODEL, 1, next_op=5)
+    sequence.take([claim(5), claim(6)])
+    sequence.ready()
+    settle(sequence.answered(result(5)))
+    other = [claim(number, name="other") for number in (5, 6)]
+    for given_claim, answer in sequence.take(other):
+        assert answer.op == given_claim.item.envelope.id
+        assert isinstance(answer.outcome, OpFailed) and answer.outcome.ahead_version == 5
+    assert sequence.next_op == 7 and not sequence.has_gap
+    [(_, again)] = sequence.take([claim(5)])
+    assert again == result(5).model_copy(update={"envelope": again.envelope})

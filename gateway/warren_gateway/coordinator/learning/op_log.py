@@ -1,8 +1,12 @@
 """The op log of the run's model: append, send, take answers.
 
 Invariants: numbers run without a gap; an op is stored before it is sent; an answer counts once and
-only from the lease in force; answers are taken in the order of their numbers.
+only from the lease in force; answers are taken in the order of their numbers. An answer is bound to its
+op by the op's id: a store that lost its newest changes gives a number to another op, and what a trainer
+answered to the first one says nothing of that.
 """
+
+import logging
 
 from warren_broker.topology import train
 from warren_gateway.coordinator.state.change import op_row
@@ -10,6 +14,8 @@ from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.learning import LearningState
 from warren_schemas.envelope import Envelope
 from warren_schemas.training import Op, OpBody, OpDone, OpFailed, OpResult
+
+log = logging.getLogger(__name__)
 
 
 def append(state: CoordinatorState, body: OpBody) -> int:
@@ -23,6 +29,7 @@ def append(state: CoordinatorState, body: OpBody) -> int:
         number=state.learning.last_op,
         body=body,
     )
+    state.learning.op_ids[op.number] = op.envelope.id
     state.change.ops.append(op_row(state.model, op.number, body.kind, op))
     if state.lease.holder is not None:
         state.change.send(train(state.model, state.lease.epoch), op)
@@ -32,6 +39,9 @@ def append(state: CoordinatorState, body: OpBody) -> int:
 def take_answer(state: CoordinatorState, result: OpResult) -> list[OpResult]:
     """Note an answer; all answers that are now in order, oldest first."""
     if result.epoch != state.lease.epoch or result.number <= state.learning.done_op:
+        return []
+    if result.op != state.learning.op_ids.get(result.number, ""):
+        log.warning("%s: an answer to another op %d is dropped", state.run, result.number)
         return []
     state.learning.early_answers[result.number] = result
     in_order: list[OpResult] = []
@@ -71,6 +81,8 @@ def _record(state: CoordinatorState, result: OpResult) -> None:
             "checkpoint_url": outcome.checkpoint_url,
         }
         state.change.prune_ops_to = result.number
+        for number in [n for n in state.learning.op_ids if n <= result.number]:
+            del state.learning.op_ids[number]
 
 
 def _record_policy(state: CoordinatorState, outcome: OpDone) -> None:

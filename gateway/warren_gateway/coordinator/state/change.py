@@ -182,6 +182,7 @@ def op_row(model_id: str, number: int, kind: str, item: Item) -> dict[str, Any]:
         "model_id": model_id,
         "number": number,
         "kind": kind,
+        "item_id": item.envelope.id,
         "body": encode([item]),
         "outcome": None,
     }

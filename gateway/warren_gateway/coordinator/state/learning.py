@@ -58,6 +58,8 @@ class LearningState(BaseModel):
     """Every op up to this one was answered in this lease, or lies under the checkpoint."""
     answered_op: int = Field(default=0, exclude=True)
     """The newest op that was answered in any lease."""
+    op_ids: dict[int, str] = Field(default_factory=dict[int, str], exclude=True)
+    """Of the ops after the checkpoint: the id of each one's envelope, by number."""
     early_answers: dict[int, InstanceOf[OpResult]] = Field(
         default_factory=dict[int, OpResult], exclude=True
     )

@@ -170,7 +170,8 @@ class Lease:
             await self._reply([self._note(answer) for answer in answers])
 
     def _note(self, answer: Answer) -> _Reply:
-        result = self._result(answer, self._order.envelope)
+        op = self._sequence.id_of(answer.number)
+        result = self._result(answer, self._order.envelope).model_copy(update={"op": op})
         return result, [*self._sequence.answered(result)]
 
     def _result(self, answer: Answer, cause: Envelope) -> OpResult:

@@ -2,6 +2,8 @@
 
 Invariants:
 - An op is handed out once, by number, without a gap; early ones wait, a gap simply waits.
+- An op is its id: another one under a number that is taken shows that the log has gone another way (a
+  store that lost its newest changes). It is told apart and never taken for the first one.
 - An op that comes again while it is under way is settled with the first; one that was answered is
   answered again with the same answer, as long as that is kept; an older one is only settled.
 - At most `MAX_EARLY` ops wait for a gap to close; those furthest ahead are handed back, so that the
@@ -13,8 +15,9 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from warren_broker.inbox import Claim
-from warren_schemas.ids import ModelId
-from warren_schemas.training import Op, OpResult
+from warren_schemas.envelope import Envelope
+from warren_schemas.ids import MessageId, ModelId
+from warren_schemas.training import Op, OpDone, OpFailed, OpResult
 
 KEPT_ANSWERS = 512
 MAX_EARLY = 48
@@ -33,6 +36,8 @@ class OpSequence:
         self._early: dict[int, Claims] = {}
         self._under_way: dict[int, Claims] = {}
         self._answers: OrderedDict[int, OpResult] = OrderedDict()
+        self._version = 0
+        """Of the model, after the newest op that was answered."""
 
     @property
     def next_op(self) -> int:
@@ -45,11 +50,14 @@ class OpSequence:
         return bool(self._early)
 
     def take(self, claims: Iterable[Claim[Op]]) -> list[tuple[Claim[Op], OpResult]]:
-        """Note ops that came in; those among them that were answered before, with the answer."""
+        """Note ops that came in; those among them that need an answer now, with the answer: they were
+        answered before, or another op was applied in their place."""
         again: list[tuple[Claim[Op], OpResult]] = []
         for claim in claims:
             if (claim.item.model, claim.item.epoch) != (self._model, self._epoch):
                 claim.dead_letter(f"not of model {self._model}, epoch {self._epoch}")
+            elif self._is_another(claim.item):
+                again.append((claim, self._ahead(claim.item)))
             elif claim.item.number >= self._next:
                 self._early.setdefault(claim.item.number, []).append(claim)
             elif claim.item.number in self._under_way:
@@ -60,6 +68,26 @@ class OpSequence:
                 log.info("op %d of %s came again long after", claim.item.number, self._model)
                 claim.done()
         return again
+
+    def _is_another(self, op: Op) -> bool:
+        """Whether a different op has its number."""
+        if (claims := self._early.get(op.number) or self._under_way.get(op.number)) is not None:
+            return claims[0].item.envelope.id != op.envelope.id
+        answer = self._answers.get(op.number)
+        return answer is not None and answer.op != op.envelope.id
+
+    def _ahead(self, op: Op) -> OpResult:
+        log.error("op %d of %s is another one than was applied", op.number, self._model)
+        return OpResult(
+            envelope=Envelope(run=op.envelope.run),
+            model=self._model,
+            epoch=self._epoch,
+            number=op.number,
+            op=op.envelope.id,
+            outcome=OpFailed(
+                reason="another op was applied under this number", ahead_version=self._version
+            ),
+        )
 
     def ready(self) -> list[Op]:
         """The ops whose turn it is; from now on they are under way."""
@@ -74,9 +102,15 @@ class OpSequence:
     def answered(self, answer: OpResult) -> Claims:
         """Keep the answer; the claims to settle once it is confirmed."""
         self._answers[answer.number] = answer
+        if isinstance(answer.outcome, OpDone):
+            self._version = answer.outcome.version
         if len(self._answers) > KEPT_ANSWERS:
             self._answers.popitem(last=False)
         return self._under_way.pop(answer.number)
+
+    def id_of(self, number: int) -> MessageId:
+        """Of an op that is under way."""
+        return self._under_way[number][0].item.envelope.id
 
     def _make_room(self) -> None:
         while sum(map(len, self._early.values())) > MAX_EARLY:

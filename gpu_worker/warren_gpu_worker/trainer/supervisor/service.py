@@ -188,13 +188,14 @@ class _Trainer:
             await holding.lease.open_again(claim)
         elif order.epoch <= fence:
             log.info("late grant of %s, epoch %d: %d was here", order.model, order.epoch, fence)
-            claim.done()
+            await self._decline(claim, order, f"{self._worker} had epoch {fence} of the model")
         else:
             await self._release(order.model, holding)
             if self._has_room(order):
                 self._grant(claim, order)
             else:
-                await self._decline(claim, order)
+                log.info("no room for %s, epoch %d", order.model, order.epoch)
+                await self._decline(claim, order, f"{self._worker} has no room for the model")
 
     async def _close(self, order: CloseModel, holding: _Holding | None) -> None:
         if holding is not None and holding.epoch <= order.epoch:
@@ -210,15 +211,17 @@ class _Trainer:
         self._changed.set()
         log.info("holding %s, epoch %d", order.model, order.epoch)
 
-    async def _decline(self, claim: Claim[OpenModel | CloseModel], order: OpenModel) -> None:
-        """Two owners had the same worker in mind, and the other one was first."""
-        log.info("no room for %s, epoch %d", order.model, order.epoch)
+    async def _decline(
+        self, claim: Claim[OpenModel | CloseModel], order: OpenModel, reason: str
+    ) -> None:
+        """Two owners had the same worker in mind, and the other one was first; or the grant is an old
+        one, come late (then nobody heeds the answer) or made by who has lost the newer ones."""
         refusal = OpResult(
             envelope=Envelope(run=order.envelope.run),
             model=order.model,
             epoch=order.epoch,
             number=0,
-            outcome=OpFailed(reason=f"{self._worker} has no room for the model", elsewhere=True),
+            outcome=OpFailed(reason=reason, elsewhere=True),
         )
         try:
             await self._broker.declare(results(order.model))
@@ -227,7 +230,7 @@ class _Trainer:
             return claim.hand_back(delay_s=_DECLINE_AGAIN_S)
         except Unroutable:
             log.info("nobody wants the answers of %s any more", order.model)
-        self._fences[order.model] = order.epoch
+        self._fences[order.model] = max(order.epoch, self._fences.get(order.model, 0))
         claim.done()
 
     async def _hold(self, lease: Lease) -> None:
