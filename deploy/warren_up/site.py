@@ -17,11 +17,13 @@ from warren.settings import warren_home
 from warren_broker.memory import MemoryHub, open_hub
 from warren_broker.port import Broker
 from warren_env_worker.options import ENV_DEFAULTS
+from warren_env_worker.reach.policy_file import policy_of
 from warren_env_worker.settings import EnvWorkerSettings
 from warren_gateway.options import SITE_DEFAULTS
 from warren_gateway.settings import GatewayOptions, GatewaySettings
 from warren_gpu_worker.options import GPU_DEFAULTS, chosen
 from warren_gpu_worker.settings import GpuWorkerOptions, GpuWorkerSettings
+from warren_schemas.operator_policy import TRUSTING
 from warren_up.advice import StartAgain
 from warren_up.failures import told
 from warren_up.folder import claimed
@@ -164,10 +166,12 @@ class _Start:
 
     async def _env_worker(self, broker: Broker) -> None:
         self._listener.doing("environment", "loading environments")
+        settings = self._site.env_worker()
+        policy = policy_of(settings.operator_policy, otherwise=TRUSTING)
         await asyncio.to_thread(import_module, "warren_env_worker.service")
         from warren_env_worker.service import serve_env_worker
 
-        await serve_env_worker(broker, self._site.env_worker())
+        await serve_env_worker(broker, settings, policy=policy)
 
     async def _workers(self) -> None:
         settings = await self._gpu_settings

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from warren.settings import Settings
     from warren_env_worker.settings import EnvWorkerSettings
+    from warren_schemas.operator_policy import OperatorPolicy
 
 
 def env_worker(
@@ -51,6 +52,8 @@ def env_worker(
     """
     from warren.errors import ConfigurationError
     from warren.settings import warren_home
+    from warren_env_worker.reach.policy_file import policy_of
+    from warren_schemas.operator_policy import TRUSTING, OperatorPolicy
 
     if broker is None and gateway is None:
         raise ConfigurationError(
@@ -63,9 +66,12 @@ def env_worker(
     if gateway is not None:
         from warren.settings import find_settings
 
-        _run(partial(_serve_remotely, find_settings(gateway, api_key), settings), _AT_GATEWAY)
+        policy = policy_of(settings.operator_policy, otherwise=TRUSTING)  # its owner plays alone
+        where = find_settings(gateway, api_key)
+        _run(partial(_serve_remotely, where, settings, policy), _AT_GATEWAY)
     elif broker is not None:
-        _run(partial(_serve, broker, settings), _AT_BROKER)
+        policy = policy_of(settings.operator_policy, otherwise=OperatorPolicy())
+        _run(partial(_serve, broker, settings, policy), _AT_BROKER)
 
 
 _AT_BROKER = "Start RabbitMQ, or correct --broker (WARREN_BROKER_URL)."
@@ -79,17 +85,19 @@ def _run(serve: "Callable[[], Coroutine[object, None, None]]", hint: str) -> Non
     run_program(serve, {BrokerError: hint})
 
 
-async def _serve(broker_url: str, settings: "EnvWorkerSettings") -> None:
+async def _serve(broker_url: str, settings: "EnvWorkerSettings", policy: "OperatorPolicy") -> None:
     from warren_broker.connect import open_broker
     from warren_broker.worker.lifecycle import calm_garbage_collector
     from warren_env_worker.service import serve_env_worker
 
     calm_garbage_collector()
     async with open_broker(broker_url, name=settings.worker) as broker:
-        await serve_env_worker(broker, settings)
+        await serve_env_worker(broker, settings, policy=policy)
 
 
-async def _serve_remotely(where: "Settings", settings: "EnvWorkerSettings") -> None:
+async def _serve_remotely(
+    where: "Settings", settings: "EnvWorkerSettings", policy: "OperatorPolicy"
+) -> None:
     from warren.errors import AuthenticationError
     from warren_broker.remote import open_remote
     from warren_broker.worker.lifecycle import calm_garbage_collector
@@ -102,4 +110,4 @@ async def _serve_remotely(where: "Settings", settings: "EnvWorkerSettings") -> N
         )
     calm_garbage_collector()
     async with open_remote(where.url, api_key=where.api_key, worker=settings.worker) as broker:
-        await serve_env_worker(broker, settings, owner=broker.owner)
+        await serve_env_worker(broker, settings, policy=policy, owner=broker.owner)

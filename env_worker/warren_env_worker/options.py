@@ -16,6 +16,9 @@ name_options(
         "environments": Parameter(name="--env", negative=()),
         "only_named": Parameter(name="--only"),
         "n_processes": Parameter(name="--processes"),
+        "operator_policy": Parameter(
+            name="--operator-policy", env_var="WARREN_OPERATOR_POLICY", show_default=False
+        ),
         "log_dir": UNLISTED,
         "worker": UNLISTED,
     },

@@ -11,13 +11,14 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from pathlib import Path
 
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.startup import EnvironmentUnusable
 from warren_env_worker.settings import EnvWorkerSettings
 from warren_env_worker.shape import shape_of
+from warren_schemas.config.numbers import RESERVED, is_reserved
 from warren_schemas.control import EnvironmentShape
+from warren_schemas.operator_policy import OperatorPolicy
 
 GROUP = "warren.environments"
 HINT = "Name one, as in --env my_module:MyEnv"
@@ -33,11 +34,11 @@ class Hosted:
 
 
 @asynccontextmanager
-async def hosted(settings: EnvWorkerSettings) -> AsyncGenerator["Hosted"]:
+async def hosted(settings: EnvWorkerSettings, policy: OperatorPolicy) -> AsyncGenerator["Hosted"]:
     """What is hosted, running until the context is left. Raises `EnvironmentUnusable`."""
     unusable: EnvironmentUnusable | None = None
     async with asyncio.TaskGroup() as group:
-        hosts = _Hosts(group, settings.n_processes, settings.log_dir)
+        hosts = _Hosts(group, settings, policy)
         try:
             await _assemble(hosts, settings)
             yield Hosted(hosts.hosts, await asyncio.to_thread(hosts.shapes))
@@ -60,12 +61,14 @@ async def _assemble(hosts: "_Hosts", settings: EnvWorkerSettings) -> None:
 
 
 class _Hosts:
-    def __init__(self, group: asyncio.TaskGroup, n_processes: int, log_dir: Path | None) -> None:
+    def __init__(
+        self, group: asyncio.TaskGroup, settings: EnvWorkerSettings, policy: OperatorPolicy
+    ) -> None:
         self.hosts: dict[str, Host] = {}
         self._references: dict[str, str] = {}
         self._group = group
-        self._n_processes = n_processes
-        self._log_dir = log_dir
+        self._settings = settings
+        self._policy = policy
         self._running: list[asyncio.Task[None]] = []
 
     def add(self, name: str, reference: str) -> None:
@@ -95,11 +98,22 @@ class _Hosts:
             task.cancel()
 
     def _run(self, reference: str) -> Host:
-        host = Host(reference, n_processes=self._n_processes, log_dir=self._log_dir)
+        settings = self._settings
+        host = Host(
+            reference,
+            policy=self._policy,
+            n_processes=settings.n_processes,
+            log_dir=settings.log_dir,
+        )
         self._running.append(self._group.create_task(host.run(), name=f"host {reference}"))
         return host
 
     def _name(self, name: str, reference: str, host: Host) -> None:
+        if is_reserved(name):
+            raise EnvironmentUnusable(
+                f"no environment may be called {name}: names that begin with {RESERVED} are Warren's",
+                hint=f"Give it another name, as in --env other={reference}",
+            )
         if name in self.hosts:
             raise EnvironmentUnusable(
                 f"two environments are called {name}: {self._references[name]} and {reference}",

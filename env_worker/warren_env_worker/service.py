@@ -27,6 +27,7 @@ from warren_broker.port import WorkBroker
 from warren_broker.successors import open_successor_publisher
 from warren_broker.topology import CANCELLATIONS, RUNS, Home, WorkQueue, home, interact
 from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
+from warren_env_worker.host.host import NOTHING_LISTED
 from warren_env_worker.interactions import Interactions
 from warren_env_worker.output.log import log_folder
 from warren_env_worker.registry import hosted
@@ -41,6 +42,7 @@ from warren_schemas.control import (
 )
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import StartEpisode, Step
+from warren_schemas.operator_policy import OperatorPolicy
 
 START_PREFETCH = 1
 """Messages of new episodes held at most: what waits here can't be taken by a worker with room."""
@@ -58,15 +60,17 @@ async def serve_env_worker(
     broker: WorkBroker,
     settings: EnvWorkerSettings,
     *,
+    policy: OperatorPolicy = NOTHING_LISTED,
     owner: str | None = None,
     full_s: float = FULL_S,
 ) -> None:
-    """Serve until cancelled: this owner's episodes alone, or those that are meant for all.
+    """Serve until cancelled: this owner's episodes alone, or those that are meant for all. Their configs
+    reach what `policy` says.
 
     Raises `EnvironmentUnusable` if what was asked for can't be hosted, and `NotAllowed` when a
     gateway in between refuses.
     """
-    async with hosted(settings) as found, AsyncExitStack() as stack:
+    async with hosted(settings, policy) as found, AsyncExitStack() as stack:
         hosts = found.hosts
         shared = [interact(name, owner) for name in hosts]
         homes = [home(settings.worker, name, owner) for name in hosts]

@@ -22,6 +22,9 @@ class EnvWorkerSettings(Frozen):
     """Child processes per environment."""
     capacity: PositiveInt = 1024
     """Maximum number of live episodes per environment; at the limit, no new ones are taken."""
+    operator_policy: Path | None = None
+    """YAML file that says what runs' configs may reach on this worker: secrets, services, functions, files
+    (docs/trust.md)."""
     log_dir: Path | None = None
     """What environments print goes to files in this folder; None: to this process's own output."""
     worker: WorkerId = Field(default_factory=_new_id)

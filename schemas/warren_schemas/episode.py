@@ -70,6 +70,8 @@ class EpisodeSpec(Frozen):
     member: int = Field(ge=0)
     purpose: EpisodePurpose = EpisodePurpose.TRAIN
     environment: str
+    run_owner: str = ""
+    """Whose run it is: env workers let its config reach what this owner may. Empty: nobody's."""
     owner: str | None = None
     """Whose own env workers play it; None: those of the deployment."""
     environment_config: dict[str, JsonValue] = Field(default_factory=dict)

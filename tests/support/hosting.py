@@ -13,6 +13,7 @@ from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Answer, Observed, Refused
 from warren_env_worker.host.request import Request
 from warren_schemas.episode import EpisodeSpec
+from warren_schemas.operator_policy import TRUSTING, OperatorPolicy
 from warren_schemas.transcript import ChatMessage, Transcript, Turn
 
 _CHILD = "warren_env_worker.host.child_main"
@@ -66,11 +67,15 @@ def child_pids() -> list[int]:
 
 @asynccontextmanager
 async def hosting(
-    class_name: str, *, n_processes: int = 1, log_dir: Path | None = None
+    class_name: str,
+    *,
+    policy: OperatorPolicy = TRUSTING,
+    n_processes: int = 1,
+    log_dir: Path | None = None,
 ) -> AsyncGenerator[Host]:
     """A running host of a class of `tests.support.environments`."""
     reference = f"tests.support.environments:{class_name}"
-    host = Host(reference, n_processes=n_processes, log_dir=log_dir)
+    host = Host(reference, policy=policy, n_processes=n_processes, log_dir=log_dir)
     running = asyncio.create_task(host.run(), name="host")
     try:
         yield host

@@ -22,6 +22,7 @@ from warren_gpu_worker.base_models import resolve_base_models
 from warren_gpu_worker.service import serve_gpu_worker
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.supervisor.service import serve_trainer
+from warren_schemas.operator_policy import TRUSTING
 
 Program = Callable[[Broker], Coroutine[Any, Any, None]]
 OpenPlace = Callable[[], AbstractAsyncContextManager[Callable[[str], Awaitable[Broker]]]]
@@ -35,11 +36,14 @@ class Site:
     home: Path
     open_place: OpenPlace
     gpu: GpuWorkerSettings
+    url: str = ""
+    """Of the gateway, once it runs."""
 
     @asynccontextmanager
     async def running(self, *programs: Program) -> AsyncGenerator[warren.Client]:
         """A client of the gateway while it and these programs run."""
         settings = GatewaySettings(home=self.home, port=free_port())
+        self.url = f"http://127.0.0.1:{settings.port}"
         listening = asyncio.Event()
         async with self.open_place() as client_named, asyncio.TaskGroup() as tasks:
             gateway = serve_gateway(await client_named("gateway"), settings, ready=listening)
@@ -48,7 +52,7 @@ class Site:
             for number, program in enumerate(programs):
                 running.append(tasks.create_task(program(await client_named(f"part {number}"))))
             key = settings.key_file.read_text().strip()
-            async with warren.connect(f"http://127.0.0.1:{settings.port}", key) as client:
+            async with warren.connect(self.url, key) as client:
                 yield client
             for task in running:
                 task.cancel()
@@ -60,7 +64,7 @@ class Site:
         await serve_trainer(broker, self.gpu)
 
     async def env_worker(self, broker: Broker) -> None:
-        await serve_env_worker(broker, EnvWorkerSettings())
+        await serve_env_worker(broker, EnvWorkerSettings(), policy=TRUSTING)
 
 
 def tiny_site(folder: Path, open_place: OpenPlace) -> Site:

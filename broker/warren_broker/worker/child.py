@@ -26,6 +26,8 @@ from pathlib import Path
 from warren_broker.worker.process import Process
 
 _LENGTH = struct.Struct("<I")
+CREDENTIALS = ("WARREN_BROKER_URL", "WARREN_STORE_URL", "WARREN_API_KEY", "WARREN_SECRET_")
+"""Variables that begin like this stay with the supervisor."""
 _FD_VARIABLE = "WARREN_CHILD_FD"
 _PARENT_VARIABLE = "WARREN_PARENT_PID"
 _PR_SET_PDEATHSIG = 1
@@ -68,6 +70,7 @@ class Child:
         arguments: Sequence[str] = (),
         *,
         n_threads: int = 1,
+        inherited: Mapping[str, str] | None = None,
         environment: Mapping[str, str] | None = None,
         log_path: Path | None = None,
         output: int | None = None,
@@ -77,10 +80,13 @@ class Child:
 
         `n_threads` bounds OpenMP and friends: spinning threads cost 5 to 25 times on few cores.
         The child's output goes to `log_path`, or to the descriptor `output`, or where ours goes.
-        It gets these open `descriptors`, besides.
+        It gets these open `descriptors`, besides. Of our variables it inherits `inherited`, or else
+        all but `CREDENTIALS`, which no child needs.
         """
+        if inherited is None:
+            inherited = {n: v for n, v in os.environ.items() if not n.startswith(CREDENTIALS)}
         variables = {
-            **os.environ,
+            **inherited,
             "OMP_NUM_THREADS": str(n_threads),
             "MKL_NUM_THREADS": str(n_threads),
             "TOKENIZERS_PARALLELISM": "false",

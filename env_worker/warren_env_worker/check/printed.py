@@ -2,7 +2,7 @@
 
 from warren_env_worker.output.lines import MAX_LINE_BYTES
 from warren_env_worker.output.log import OutputLog, stamped
-from warren_env_worker.secrets import bytes_without_secrets
+from warren_env_worker.reach.secrets import Cleaner
 
 MAX_SHOWN_BYTES = 256 * 1024
 
@@ -18,8 +18,12 @@ class Printed:
         self._mark = f"\0{mark} ".encode()
         self._tag = b"import"
         self._begun = b""
+        self._cleaner = Cleaner()
 
     def keep(self, printed: bytes) -> None:
+        self._add(self._cleaner.clean(printed))
+
+    def _add(self, printed: bytes) -> None:
         *whole, self._begun = (self._begun + printed).split(b"\n")
         if len(self._begun) > MAX_LINE_BYTES and self._mark not in self._begun:
             whole.append(self._begun)
@@ -28,8 +32,9 @@ class Printed:
 
     def end(self) -> None:
         """What is left is a line, too."""
+        self._add(self._cleaner.rest())
         if self._begun:
-            self.keep(b"\n")
+            self._add(b"\n")
 
     @property
     def shown(self) -> str:
@@ -47,10 +52,9 @@ class Printed:
     def _write(self, lines: bytes) -> None:
         if not lines:
             return
-        clean = bytes_without_secrets(lines)
-        self.n_lines += clean.count(b"\n")
+        self.n_lines += lines.count(b"\n")
         if len(self._shown) < MAX_SHOWN_BYTES:
-            self._shown += clean[: MAX_SHOWN_BYTES - len(self._shown)]
+            self._shown += lines[: MAX_SHOWN_BYTES - len(self._shown)]
             if len(self._shown) == MAX_SHOWN_BYTES:
                 self._shown += f"\n... the rest stands in {self.log.path}".encode()
-        self.log.append(stamped(clean, "check"))
+        self.log.append(stamped(lines, "check"))

@@ -17,6 +17,7 @@ from warren_env_worker.host.child.task_cache import TaskCache
 from warren_env_worker.host.protocol import Config, Message, Start
 from warren_env_worker.host.refusal import Refusal, blame, error_refusal
 from warren_env_worker.output.stack import own_root
+from warren_env_worker.reach.reach import TRUSTED
 
 MAX_TURNS = 64
 Policy = Callable[[Env[Any], int], str]
@@ -67,7 +68,7 @@ class Probe:
         return Start(
             config=self._config, seed=11, member=member, max_turns=MAX_TURNS, split=self._split,
             index=index, order_seed=0, shuffle=True, num_samples=None, demonstrates=False,
-            tool_format=None, secrets=(), tag="",
+            tool_format=None, secrets={}, reach=TRUSTED, tag="",
         )  # fmt: skip
 
     def play(
@@ -107,7 +108,7 @@ class Probe:
             with calls.limited("tasks()", limits.load_s):
                 self._task_cache.load(start)
         with calls.limited("the constructor", limits.reset_s):
-            environment = self._task_cache.make(start.config)
+            environment = self._task_cache.make(start)
         ctx = Context.derive(start.seed, start.split, start.index, start.member)
         environment.context = ctx
         with calls.limited("reset()", limits.reset_s):

@@ -68,7 +68,12 @@ async def _started(
             sink, pump = theirs.enter_context(pumped(reference, printed.keep))
             job = json.dumps(asdict(Job(reference, config, split, printed.mark, watch)))
             child = await Child.spawn(
-                reference, CHILD_MODULE, (job,), output=sink, descriptors=(watch,)
+                reference,
+                CHILD_MODULE,
+                (job,),
+                inherited=os.environ,  # it runs for whoever started this, with all that is theirs
+                output=sink,
+                descriptors=(watch,),
             )
         try:
             yield child, stacks

@@ -12,9 +12,10 @@ import random
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 from warren.environment import ConfigError, Context, Env, StepResult
+from warren_env_worker.reach.reach import current
 
 COLUMNS = ("question", "answer")
 PARTIAL_REWARD = 0.2
@@ -34,24 +35,36 @@ class Arithmetic(Env[Problem]):
 
     def __init__(
         self,
-        path: str = SHIPPED,
+        path: str | None = None,
         demonstrations: Literal["right", "random"] = "right",
         max_answer: int | None = None,
     ) -> None:
-        """`path` of a parquet file; `{split}` in it stands for the split.
+        """`path` of a parquet file below the env worker's data root; `{split}` in it stands for the split.
 
         Demonstrations give the right answer, or a random number of as many digits. Questions with
         an answer above `max_answer` are left out.
         """
         self.path = path
+        self.reach = current()
         self.demonstrations = demonstrations
         self.max_answer = max_answer
 
     def tasks(self, split: str) -> Sequence[Problem]:
-        problems = read_problems(Path(self.path.replace("{split}", split)))
+        problems = self._shipped(split) if self.path is None else self._own(self.path, split)
         if self.max_answer is None:
             return problems
         return [problem for problem in problems if int(problem.answer) <= self.max_answer]
+
+    def _shipped(self, split: str) -> list[Problem]:
+        if split not in self.splits:
+            raise ConfigError(f"there is no split {split!r}; there are {', '.join(self.splits)}")
+        with open(SHIPPED.replace("{split}", split), "rb") as file:
+            return read_problems(file, split)
+
+    def _own(self, path: str, split: str) -> list[Problem]:
+        name = path.replace("{split}", split)
+        with self.reach.open_file(name) as file:
+            return read_problems(file, name)
 
     def reset(self, task: Problem, ctx: Context) -> str:
         self.answer = task.answer
@@ -68,17 +81,18 @@ class Arithmetic(Env[Problem]):
         return "".join(rng.choices("0123456789", k=len(self.answer)))
 
 
-def read_problems(path: Path) -> list[Problem]:
-    """Raises `ConfigError` for a file that is missing or has other columns."""
+def read_problems(source: BinaryIO, name: str) -> list[Problem]:
+    """Raises `ConfigError` for a file that is broken or has other columns."""
     parquet: Any = import_module("pyarrow.parquet")  # untyped, and heavy: only who needs it
     try:
-        there = [name for name in COLUMNS if name in parquet.read_schema(path).names]
-        columns = parquet.read_table(path, columns=there).to_pydict()
+        file = parquet.ParquetFile(source)
+        there = [column for column in COLUMNS if column in file.schema_arrow.names]
+        columns = file.read(columns=there).to_pydict()
     except (OSError, ValueError) as error:  # a broken file is a ValueError of pyarrow's
-        raise ConfigError(f"{path} can't be read: {error}") from error
+        raise ConfigError(f"{name} can't be read: it is no whole parquet file") from error
     if len(there) < len(COLUMNS):
-        raise ConfigError(f"{path} lacks the columns question and answer")
-    rows = zip(*(columns[name] for name in COLUMNS), strict=True)
+        raise ConfigError(f"{name} lacks the columns question and answer")
+    rows = zip(*(columns[column] for column in COLUMNS), strict=True)
     return [Problem(str(question), str(answer)) for question, answer in rows]
 
 

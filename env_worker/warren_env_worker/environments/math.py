@@ -13,6 +13,7 @@ from pathlib import Path
 
 from warren.environment import ChatMessage, Context, Env, Limits, StepResult
 from warren_env_worker.environments.questions import Question, read_questions
+from warren_env_worker.reach.reach import current
 from warren_env_worker.rewards.composition import Composition
 from warren_env_worker.rewards.scored import Scored
 from warren_env_worker.rewards.settings import Reward
@@ -42,13 +43,14 @@ class Math(Env[Question]):
         system_prompt: str | None = None,
         rewards: tuple[Reward, ...] = (),
     ) -> None:
-        """`path` of a file; `{split}` in it stands for the split.
+        """`path` of a file below the env worker's data root; `{split}` in it stands for the split.
 
         `instruction` goes after the question. By default it asks for the answer's form, unless the
         file has prompts of whole messages; an empty text leaves it out. `system_prompt` goes before
         the question, and before the system message of the file if it has one. `rewards` are
         the parts of the reward; none means the verifier's alone.
         """
+        self.reach = current()
         self.path = path
         self.answer_form = answer_form
         self.instruction = instruction
@@ -57,7 +59,7 @@ class Math(Env[Question]):
         self.said: list[ChatMessage] = []
 
     def tasks(self, split: str) -> Sequence[Question]:
-        return read_questions(Path(self.path.replace("{split}", split)))
+        return read_questions(Path(self.path.replace("{split}", split)), self.reach)
 
     async def reset(self, task: Question, ctx: Context) -> Sequence[ChatMessage]:
         self.question = task

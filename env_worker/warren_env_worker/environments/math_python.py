@@ -17,6 +17,7 @@ from warren.environment import ChatMessage, ConfigError, Context, Limits, StepRe
 from warren_env_worker.background_loop import background_loop
 from warren_env_worker.environments.math import Math
 from warren_env_worker.environments.questions import Question
+from warren_env_worker.reach.reach import Reach
 from warren_env_worker.rewards.settings import Reward
 from warren_env_worker.sandbox.opening import Sandboxes
 from warren_env_worker.sandbox.port import CellResult, CellStatus, Sandbox
@@ -73,6 +74,7 @@ class MathPython(Math):
         self.form = tool_format
         self.n_calls_left = max_calls
         self.settings = sandbox or SandboxSettings()
+        self.sandboxes = sandboxes_of(os.getpid(), self.settings.model_dump_json(), self.reach)
         self.sandbox: Sandbox | None = None
         self.is_closed = False
         self.counts = {"calls": 0.0, "misformed_calls": 0.0, "failed_calls": 0.0}
@@ -107,7 +109,7 @@ class MathPython(Math):
             await background_loop().call(self.sandbox.close())
 
     async def _output(self, code: str) -> str:
-        sandboxes = sandboxes_of(os.getpid(), self.settings.model_dump_json())
+        sandboxes = self.sandboxes
         try:
             if self.sandbox is None:
                 self.sandbox = await background_loop().call(sandboxes.open())
@@ -149,6 +151,6 @@ def _code_in(words: str, form: ToolFormat) -> str | NotACall | None:
 
 
 @cache
-def sandboxes_of(process: int, settings: str) -> Sandboxes:
-    """Shared by the episodes of this process; one that was forked makes its own."""
-    return Sandboxes(SandboxSettings.model_validate_json(settings))
+def sandboxes_of(process: int, settings: str, reach: Reach) -> Sandboxes:
+    """Shared by the episodes of this process with this reach; one that was forked makes its own."""
+    return Sandboxes(SandboxSettings.model_validate_json(settings), reach)

@@ -13,14 +13,16 @@ Precedence matters: a verl row may hold a worked solution besides, in `extra_inf
 never looked at. Rows that say the same come once: DAPO's files repeat theirs a hundred times.
 """
 
+import io
 import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from warren.environment import ChatMessage, ConfigError
+from warren_env_worker.reach.reach import TRUSTED, Reach
 from warren_env_worker.verifier.extraction import AnswerForm, extract, last_boxed
 
 COLUMNS = (
@@ -41,11 +43,12 @@ class Question(NamedTuple):
     """The file gives whole messages, with their own instructions."""
 
 
-def read_questions(path: Path) -> list[Question]:
-    """Raises `ConfigError`, naming the row, for a file that is missing or has another layout."""
+def read_questions(path: Path, reach: Reach = TRUSTED) -> list[Question]:
+    """Raises `ConfigError`, naming the row, for a file that may not be read, is missing or has another
+    layout; of what stands in it, nothing is told."""
     seen: dict[tuple[object, str], Question] = {}
     n_rows = 0
-    for n_rows, row in enumerate(_rows(path), 1):
+    for n_rows, row in enumerate(_rows(path, reach), 1):
         try:
             question = _question(row)
         except ConfigError as error:
@@ -56,30 +59,31 @@ def read_questions(path: Path) -> list[Question]:
     return list(seen.values())
 
 
-def _rows(path: Path) -> Iterator[Mapping[str, object]]:
+def _rows(path: Path, reach: Reach) -> Iterator[Mapping[str, object]]:
     readers = {".parquet": _parquet_rows, ".jsonl": _json_rows, ".json": _json_rows}
     reader = readers.get(path.suffix)
     if reader is None:
         raise ConfigError(f"{path}: the name must end in .parquet, .jsonl or .json")
-    try:
-        yield from reader(path)
-    except (OSError, ValueError) as error:  # a broken parquet file is a ValueError of pyarrow's
-        if isinstance(error, ConfigError):
-            raise
-        raise ConfigError(f"{path} can't be read: {error}") from error
+    with reach.open_file(str(path)) as file:
+        try:
+            yield from reader(file)
+        except (OSError, ValueError) as error:  # a broken parquet file is a ValueError of pyarrow's
+            if isinstance(error, ConfigError):
+                raise
+            raise ConfigError(f"{path} can't be read: it is no whole {path.suffix} file") from error
 
 
-def _parquet_rows(path: Path) -> Iterator[Mapping[str, object]]:
+def _parquet_rows(source: BinaryIO) -> Iterator[Mapping[str, object]]:
     parquet: Any = import_module("pyarrow.parquet")  # untyped, and heavy: only who needs it
-    with parquet.ParquetFile(path) as file:
+    with parquet.ParquetFile(source) as file:
         there = [name for name in COLUMNS if name in file.schema_arrow.names]
         for batch in file.iter_batches(_BATCH_ROWS, columns=there):
             yield from batch.to_pylist()
 
 
-def _json_rows(path: Path) -> Iterator[Mapping[str, object]]:
+def _json_rows(source: BinaryIO) -> Iterator[Mapping[str, object]]:
     """A list, or one object in each line."""
-    with path.open(encoding="utf-8") as file:
+    with io.TextIOWrapper(source, encoding="utf-8") as file:
         is_list = file.read(1) == "["
         file.seek(0)
         rows: Iterable[object] = (
@@ -87,7 +91,7 @@ def _json_rows(path: Path) -> Iterator[Mapping[str, object]]:
         )
         for row in rows:
             if not isinstance(row, dict):
-                raise ConfigError(f"a row must be an object, not {row!s:.40}")
+                raise ConfigError(f"a row must be an object, not {type(row).__name__}")
             yield cast("dict[str, object]", row)
 
 
@@ -119,9 +123,7 @@ def _prompt(shown: object) -> tuple[ChatMessage, ...]:
 def _message(each: object) -> ChatMessage:
     role, content = _field(each, "role"), _field(each, "content")
     if role not in ("system", "user") or not isinstance(content, str):
-        raise ConfigError(
-            f"a message of prompt must have the role system or user and a text, not {each!s:.60}"
-        )
+        raise ConfigError("a message of prompt must have the role system or user, and a text")
     return ChatMessage(role=role, content=content)
 
 
@@ -153,4 +155,4 @@ def _text(value: object) -> str:
         value = listed[0] if len(listed) == 1 else None
     if isinstance(value, str | int | float) and str(value).strip():
         return str(value).strip()
-    raise ConfigError(f"its answer must be a text or a number, not {value!s:.40}")
+    raise ConfigError("its answer must be a text or a number, and one alone")

@@ -22,7 +22,8 @@ from warren_env_worker.host.forked.fork_server import ForkServer
 from warren_env_worker.host.importing import ImportFailed, import_environment
 from warren_env_worker.host.protocol import Description, Unusable, pack_greeting
 from warren_env_worker.output.stack import answer_signals, own_root
-from warren_env_worker.secrets import WithoutSecrets
+from warren_env_worker.reach.reach import confine
+from warren_env_worker.reach.secrets import WithoutSecrets
 
 _STDOUT, _STDERR = 1, 2
 
@@ -34,6 +35,7 @@ def main() -> None:
     answer_signals(_STDERR)  # what is forked from here answers, too
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     reference, status = sys.argv[1:]
+    confine()
     with contextlib.suppress(ConnectionError):  # the supervisor has gone, maybe while we imported
         _live(channel, reference, status)
 

@@ -13,13 +13,17 @@ from warren_env_worker.host.session import Death
 from warren_env_worker.host.startup import EnvironmentUnusable, opened
 from warren_env_worker.output.log import OutputLog
 from warren_schemas.episode import FailureKind
+from warren_schemas.operator_policy import OperatorPolicy
 
 log = logging.getLogger(__name__)
 
 
 class EnvironmentProcess:
-    def __init__(self, reference: str, output: OutputLog | None = None) -> None:
+    def __init__(
+        self, reference: str, policy: OperatorPolicy, output: OutputLog | None = None
+    ) -> None:
         self._reference = reference
+        self._policy = policy
         self._output = output
         self._backlog = Backlog()
         self._wanted = asyncio.Event()
@@ -43,7 +47,7 @@ class EnvironmentProcess:
             await self._wanted.wait()
             self._wanted.clear()
             try:
-                async with opened(self._reference, self._output) as session:
+                async with opened(self._reference, self._policy, self._output) as session:
                     self._greet(session.description)
                     death = await session.run(self._backlog)
             except EnvironmentUnusable as error:

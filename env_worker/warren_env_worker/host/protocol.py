@@ -4,13 +4,15 @@ A frame to the child is a list of `Call`, a frame back a list of `Observed` and 
 order in which they finish. Every call is answered exactly once, unless the child dies.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import orjson
 
 from warren_env_worker.host.order import Order
+from warren_env_worker.reach.reach import Reach
+from warren_env_worker.reach.secrets import PREFIX
 from warren_schemas.episode import FailureKind
 from warren_schemas.transcript import MediaType
 
@@ -43,10 +45,18 @@ class Start:
     """Each observation comes with a demonstrated action."""
     tool_format: str | None
     """None: the environment's own."""
-    secrets: Sequence[str]
-    """Names only."""
+    secrets: Mapping[str, str]
+    """What the environment's code gets, by name."""
+    reach: Reach
+    """What its config may reach."""
     tag: str
     """Stands before what the episode prints."""
+
+    @property
+    def values_of_secrets(self) -> Mapping[str, str]:
+        """All that are in here, by name."""
+        keys = {key.variable.removeprefix(PREFIX): key.value for key in self.reach.keys}
+        return keys | dict(self.secrets)
 
     @property
     def order(self) -> Order:
@@ -153,6 +163,8 @@ def unpack_greeting(frame: bytes) -> Description | Unusable:
 
 def _call(fields: dict[str, Any]) -> Call:
     start = fields["start"]
+    if start:
+        start["reach"] = Reach.unpacked(start["reach"])
     fields["start"] = Start(**start) if start else None
     return Call(**fields)
 

@@ -4,7 +4,7 @@ import traceback
 from types import FrameType
 
 from warren.environment import ConfigError, NoDemonstrations
-from warren_env_worker.secrets import without_secrets
+from warren_env_worker.reach.secrets import shortened, without_secrets
 from warren_schemas.episode import FailureKind
 
 MAX_REASON_CHARS = 300
@@ -39,10 +39,10 @@ def blame(error: BaseException, package: str) -> Refusal:
 
 def one_line(error: BaseException) -> str:
     """`ValueError: no such move`, cut to a readable length."""
-    text = without_secrets(" ".join(str(error).split())).encode(errors="replace").decode()
+    text = " ".join(without_secrets(str(error)).split()).encode(errors="replace").decode()
     name = type(error).__name__
     line = text if isinstance(error, ConfigError | NoDemonstrations) else f"{name}: {text}"
-    return line if len(line) <= MAX_REASON_CHARS else line[:MAX_REASON_CHARS] + "…"
+    return shortened(line, MAX_REASON_CHARS)
 
 
 def place(error: BaseException, package: str) -> str:

@@ -4,8 +4,12 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 
+from warren.environment import ConfigError
 from warren_env_worker.host.protocol import Answer, Call, Start
+from warren_env_worker.host.refusal import config_refusal, one_line
+from warren_env_worker.reach.granting import Granted, granted
 from warren_schemas.episode import EpisodePurpose, EpisodeSpec
+from warren_schemas.operator_policy import OperatorPolicy
 from warren_schemas.transcript import Transcript
 
 
@@ -30,15 +34,20 @@ class Request:
         assert self.transcript is not None
         return Call(call, self.slot, actions=(self.transcript.messages[-1].content,))
 
-    def whole_call(self, call: int) -> Call:
-        """For a process that does not: from the start, by replay."""
+    def whole_call(self, call: int, policy: OperatorPolicy) -> Call:
+        """For a process that does not: from the start, by replay. Raises `Refusal` for what it may not
+        have."""
+        try:
+            start = start_of(self.spec, granted(policy, self.spec))
+        except ConfigError as error:
+            raise config_refusal(one_line(error)) from error
         if self.transcript is None:
-            return Call(call, self.slot, start_of(self.spec))
+            return Call(call, self.slot, start)
         digests = (self.transcript.reset_digest, *(turn.digest for turn in self.transcript.turns))
-        return Call(call, self.slot, start_of(self.spec), self.transcript.actions, digests)
+        return Call(call, self.slot, start, self.transcript.actions, digests)
 
 
-def start_of(spec: EpisodeSpec) -> Start:
+def start_of(spec: EpisodeSpec, has: Granted) -> Start:
     return Start(
         config=dict(deepcopy(spec.environment_config)),  # the spec is everybody's
         seed=spec.seed,
@@ -51,6 +60,7 @@ def start_of(spec: EpisodeSpec) -> Start:
         num_samples=spec.task.num_samples,
         demonstrates=spec.purpose is EpisodePurpose.DEMONSTRATE,
         tool_format=spec.tool_format,
-        secrets=spec.secrets,
+        secrets=has.secrets,
+        reach=has.reach,
         tag=f"{spec.group} member {spec.member}, {spec.task.split} {spec.task.index}",
     )

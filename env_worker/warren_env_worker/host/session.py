@@ -21,9 +21,11 @@ from warren_env_worker.host.protocol import (
     pack,
     unpack_answers,
 )
+from warren_env_worker.host.refusal import Refusal
 from warren_env_worker.host.request import Request
 from warren_env_worker.output.kept import KeptOutput
 from warren_schemas.episode import FailureKind
+from warren_schemas.operator_policy import OperatorPolicy
 
 STUCK_S = 5.0
 """How long after its longest limit a silent child counts as stuck."""
@@ -52,9 +54,11 @@ class Session:
         child: Child,
         status: SharedCallStatus,
         description: Description,
+        policy: OperatorPolicy,
         printed: KeptOutput | None = None,
     ) -> None:
         self.description = description
+        self._policy = policy
         self._printed = printed
         self._child = child
         self._status = status
@@ -110,10 +114,15 @@ class Session:
         if not (is_held or entry.transcript is None or self.description.is_replayable):
             entry.answer(_not_replayable(number))
             return None
+        try:
+            call = entry.live_call(number) if is_held else entry.whole_call(number, self._policy)
+        except Refusal as refusal:
+            entry.answer(Refused(number, refusal.kind, refusal.reason, refusal.is_retryable))
+            return None
         self._held.add(entry.slot)
         self._in_flight[number] = entry
         self._is_free.clear()
-        return entry.live_call(number) if is_held else entry.whole_call(number)
+        return call
 
     async def _receive(self) -> None:
         while True:

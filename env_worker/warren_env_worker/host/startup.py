@@ -1,7 +1,7 @@
 """From nothing to a session: a child is started, imports its environment and greets."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
 from warren.errors import ConfigurationError
@@ -12,6 +12,8 @@ from warren_env_worker.host.session import Session
 from warren_env_worker.output.kept import KeptOutput
 from warren_env_worker.output.log import OutputLog
 from warren_env_worker.output.pump import Pump, pumped
+from warren_env_worker.reach.variables import child_variables
+from warren_schemas.operator_policy import OperatorPolicy
 
 CHILD_MODULE = "warren_env_worker.host.child_main"
 IMPORT_LIMIT_S = 120.0
@@ -25,17 +27,20 @@ class EnvironmentUnusable(ConfigurationError):
 
 
 @asynccontextmanager
-async def opened(reference: str, log: OutputLog | None = None) -> AsyncGenerator[Session]:
+async def opened(
+    reference: str, policy: OperatorPolicy, log: OutputLog | None = None
+) -> AsyncGenerator[Session]:
     """A child that has imported its environment. Raises `EnvironmentUnusable`.
 
     What it prints goes to the log, or where our output goes.
     """
+    variables = child_variables(policy)
     status = SharedCallStatus()
     try:
         kept = KeptOutput(log) if log is not None else None
-        child, pump = await _printing(reference, status, kept)
+        child, pump = await _printing(reference, variables, status, kept)
         try:
-            yield Session(child, status, await _greeted(child), kept)
+            yield Session(child, status, await _greeted(child), policy, kept)
         finally:
             await child.close(grace_s=CLOSE_GRACE_S)
             if kept is not None and pump is not None:
@@ -46,17 +51,25 @@ async def opened(reference: str, log: OutputLog | None = None) -> AsyncGenerator
 
 
 async def _printing(
-    reference: str, status: SharedCallStatus, kept: KeptOutput | None
+    reference: str,
+    variables: Mapping[str, str],
+    status: SharedCallStatus,
+    kept: KeptOutput | None,
 ) -> tuple[Child, Pump | None]:
     if kept is None:
-        return await _spawned(reference, status, None), None
+        return await _spawned(reference, variables, status, None), None
     with pumped(reference, kept.keep) as (sink, pump):
-        return await _spawned(reference, status, sink), pump
+        return await _spawned(reference, variables, status, sink), pump
 
 
-async def _spawned(reference: str, status: SharedCallStatus, output: int | None) -> Child:
+async def _spawned(
+    reference: str, variables: Mapping[str, str], status: SharedCallStatus, output: int | None
+) -> Child:
+    arguments = (reference, status.path)
     try:
-        return await Child.spawn(reference, CHILD_MODULE, (reference, status.path), output=output)
+        return await Child.spawn(
+            reference, CHILD_MODULE, arguments, inherited=variables, output=output
+        )
     except OSError as error:
         raise EnvironmentUnusable(f"no process can be started for {reference}: {error}") from error
 

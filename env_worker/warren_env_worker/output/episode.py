@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from warren_env_worker.output.lines import Lines
 from warren_env_worker.output.stack import asked, own_place, places
-from warren_env_worker.secrets import bytes_without_secrets
+from warren_env_worker.reach.secrets import Cleaner
 
 MAX_BYTES = 65_536
 _READ_BYTES = 1024 * 1024
@@ -22,6 +22,7 @@ class EpisodeOutput:
         os.set_blocking(source, False)
         self._source = source
         self._lines = Lines(tag)
+        self._cleaner = Cleaner()
         self._room = MAX_BYTES
 
     def pass_on(self) -> bool:
@@ -45,6 +46,7 @@ class EpisodeOutput:
         """What is left, once the process is dead or done with the episode."""
         for printed in self._rest():
             self._tell(printed)
+        self._keep(self._cleaner.rest())
         self._write(self._lines.end())
 
     def _rest(self) -> Iterator[bytes]:
@@ -56,7 +58,11 @@ class EpisodeOutput:
             return
 
     def _tell(self, printed: bytes) -> None:
-        if not self._room or not printed:
+        if self._room and printed:
+            self._keep(self._cleaner.clean(printed))
+
+    def _keep(self, printed: bytes) -> None:
+        if not self._room:
             return
         kept = printed[: self._room]
         self._room -= len(kept)
@@ -66,4 +72,4 @@ class EpisodeOutput:
 
     def _write(self, lines: bytes) -> None:
         if lines:
-            os.write(_STDERR, bytes_without_secrets(lines))
+            os.write(_STDERR, lines)

@@ -10,7 +10,7 @@ import time
 from warren_env_worker.output.lines import MAX_LINE_BYTES
 from warren_env_worker.output.log import OutputLog, stamped
 from warren_env_worker.output.stack import PATIENCE_S, ask, is_whole, own_place, places
-from warren_env_worker.secrets import bytes_without_secrets
+from warren_env_worker.reach.secrets import Cleaner
 
 MAX_DUMP_BYTES = 65_536
 
@@ -20,6 +20,7 @@ class KeptOutput:
         self.log = log
         self._who = f"worker {os.getpid()}"
         self._begun = b""
+        self._cleaner = Cleaner()
         self._recent: bytearray | None = None
         """What was printed since somebody asked where the child is."""
         self._printed = threading.Condition()
@@ -30,17 +31,21 @@ class KeptOutput:
             if self._recent is not None and len(self._recent) < MAX_DUMP_BYTES:
                 self._recent += printed
                 self._printed.notify_all()
+        self._add(self._cleaner.clean(printed))
+
+    def _add(self, printed: bytes) -> None:
         *whole, self._begun = (self._begun + printed).split(b"\n")
         if len(self._begun) > MAX_LINE_BYTES:
             whole.append(self._begun)
             self._begun = b""
         if whole:
-            self.log.append(stamped(bytes_without_secrets(b"\n".join(whole)), self._who))
+            self.log.append(stamped(b"\n".join(whole), self._who))
 
     def end(self) -> None:
         """What is left is a line, too, once nothing more comes."""
+        self._add(self._cleaner.rest())
         if self._begun:
-            self.keep(b"\n")
+            self._add(b"\n")
 
     def where(self, pid: int, root: str) -> str:
         """Where the child waits, as the end of a sentence; blocks for a moment."""

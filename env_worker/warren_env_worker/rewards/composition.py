@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 
 from warren_env_worker.background_loop import background_loop
+from warren_env_worker.reach.reach import Reach, current
+from warren_env_worker.reach.service import Service
 from warren_env_worker.rewards.function import RewardFunction
 from warren_env_worker.rewards.scored import Scored
 from warren_env_worker.rewards.service import RewardService
@@ -19,9 +21,10 @@ Score = Callable[[Scored], Awaitable[float]]
 
 class Composition:
     def __init__(self, parts: Sequence[Reward]) -> None:
-        """Raises `ConfigError` for functions that are not there."""
+        """Raises `ConfigError` for functions that are not there, and for what may not be reached."""
+        reach = current()
         self._parts = [
-            (_name(part, n), part.weight, _score_of(part)) for n, part in enumerate(parts)
+            (_name(part, n), part.weight, _score_of(part, reach)) for n, part in enumerate(parts)
         ]
 
     async def score(self, scored: Scored) -> tuple[float, dict[str, float]]:
@@ -40,19 +43,19 @@ def _name(part: Reward, number: int) -> str:
     if isinstance(part, OwnReward):
         return "own"
     return (
-        part.function.partition(":")[2] if isinstance(part, FunctionReward) else f"service{number}"
+        part.function.rpartition(":")[2] if isinstance(part, FunctionReward) else f"service{number}"
     )
 
 
-def _score_of(part: Reward) -> Score:
+def _score_of(part: Reward, reach: Reach) -> Score:
     if isinstance(part, OwnReward):
         return _own
     if isinstance(part, FunctionReward):
-        return _function(part.function)
-    settings = part.model_dump_json()
+        return _function(*reach.function(part.function))
+    service, settings = reach.service(part.url, part.key_variable), part.model_dump_json()
 
     async def ask(scored: Scored) -> float:
-        return await background_loop().call(_asked(os.getpid(), settings, scored))
+        return await background_loop().call(_asked(os.getpid(), service, settings, scored))
 
     return ask
 
@@ -62,15 +65,15 @@ async def _own(scored: Scored) -> float:
 
 
 @cache
-def _function(path: str) -> RewardFunction:
-    return RewardFunction(path)
+def _function(path: str, is_own: bool) -> RewardFunction:
+    return RewardFunction(path, is_own=is_own)
 
 
-async def _asked(process: int, settings: str, scored: Scored) -> float:
-    return await _service(process, settings).score(scored)
+async def _asked(process: int, service: Service, settings: str, scored: Scored) -> float:
+    return await _client(process, service, settings).score(scored)
 
 
 @cache
-def _service(process: int, settings: str) -> RewardService:
-    """Shared by the episodes of this process, so that their requests go together."""
-    return RewardService(ServiceReward.model_validate_json(settings))
+def _client(process: int, service: Service, settings: str) -> RewardService:
+    """Shared by the episodes of this process that may ask in the same way: their requests go together."""
+    return RewardService(service, ServiceReward.model_validate_json(settings))

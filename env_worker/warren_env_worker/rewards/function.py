@@ -14,16 +14,22 @@ from collections.abc import Callable, Mapping
 from numbers import Real
 
 from warren.environment import ConfigError
+from warren_env_worker.reach.secrets import shortened
 from warren_env_worker.rewards.scored import RewardFailed, Scored
 
 MAX_REASON_CHARS = 300
 
 
 class RewardFunction:
-    def __init__(self, path: str) -> None:
-        """Raises `ConfigError` for a function that is not there, or asks for what there is not."""
+    def __init__(self, path: str, *, is_own: bool = False) -> None:
+        """With `is_own`, only one that its module defines.
+
+        Raises `ConfigError` for a function that is not there, or asks for what there is not.
+        """
         self._path = path
         self._function = _found(path)
+        if is_own and getattr(self._function, "__module__", None) != path.partition(":")[0]:
+            raise ConfigError(f"{path} is not defined in that module, so it is not allowed")
         parameters = inspect.signature(self._function).parameters.values()
         self._takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
         self._names = {
@@ -59,7 +65,9 @@ def finite(value: object, where: str) -> float:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise RewardFailed(f"{where} gave {str(value)[:100]!r}; expected a finite number")
+        raise RewardFailed(
+            f"{where} gave a value of type {type(value).__name__} that is no finite number"
+        )
     return number
 
 
@@ -70,7 +78,7 @@ def _found(path: str) -> Callable[..., object]:
         for name in names.split("."):
             found = getattr(found, name)
     except (ImportError, AttributeError) as error:
-        raise ConfigError(f"there is no reward function {path}: {error}") from error
+        raise ConfigError(f"there is no reward function {path} that can be imported") from error
     if not callable(found) or inspect.isbuiltin(found):  # such as `os:fork`, which takes nothing
         raise ConfigError(f"{path} is no function written in Python")
     return found
@@ -92,5 +100,5 @@ def _offered(scored: Scored) -> Mapping[str, object]:
 
 def _in_a_line(error: Exception) -> str:
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    text = " ".join(str(error).split())[:MAX_REASON_CHARS]
+    text = shortened(" ".join(str(error).split()), MAX_REASON_CHARS)
     return f"{type(error).__name__}: {text} ({frame.filename}:{frame.lineno})"

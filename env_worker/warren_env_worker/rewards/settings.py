@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from warren_env_worker.secrets import SecretVariable
+from warren_env_worker.reach.secrets import SecretVariable
 from warren_schemas.base import Frozen
 from warren_schemas.config.numbers import PositiveFloat, PositiveInt
 
@@ -24,8 +24,9 @@ class OwnReward(_Part):
 
 class FunctionReward(_Part):
     kind: Literal["function"] = "function"
-    function: Annotated[str, Field(pattern=r"^[\w.]+:[\w.]+$")]
-    """`module:function`; the module must be importable where the env worker runs."""
+    function: Annotated[str, Field(pattern=r"^[\w.-]+(:[\w.]+)?$")]
+    """The name of an entry point of `warren.rewards`, or `module:function` of a module that can be imported
+    where the env worker runs, if its operator allows it."""
 
 
 class ServiceReward(_Part):

@@ -10,11 +10,12 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from warren_env_worker.reach.reach import TRUSTED, Reach
 from warren_env_worker.sandbox import bubblewrap, landlock
 from warren_env_worker.sandbox.interpreter import MontySandbox
 from warren_env_worker.sandbox.port import CellResult, CellStatus, Sandbox, SandboxFailed
 from warren_env_worker.sandbox.process import ProcessSandbox
-from warren_env_worker.sandbox.remote import RemoteSandbox
+from warren_env_worker.sandbox.remote import RemoteSandbox, run_code_url
 from warren_env_worker.sandbox.settings import SandboxSettings
 
 AUTOMATIC = ("bubblewrap", "landlock", "monty")
@@ -45,19 +46,40 @@ class Startable(Sandbox, Protocol):
         ...
 
 
+def _maker(settings: SandboxSettings, reach: Reach) -> Callable[[str], Startable]:
+    """From a tier to a sandbox that was not started; what the settings name is checked before."""
+    if settings.python is not None:
+        reach.require_python(settings.python)
+    if settings.libraries is not None:
+        reach.require_libraries(settings.libraries)
+    service = settings.url and reach.service(run_code_url(settings.url), settings.key_variable)
+
+    def make(tier: str) -> Startable:
+        if service:
+            return RemoteSandbox(service, settings.limits)
+        return MAKERS[tier](settings)
+
+    return make
+
+
 MAKERS: Mapping[str, Callable[[SandboxSettings], Startable]] = {
     "bubblewrap": lambda settings: ProcessSandbox("bubblewrap", lambda: bubblewrap.plan(settings)),
     "landlock": lambda settings: ProcessSandbox("landlock", lambda: landlock.plan(settings)),
     "monty": MontySandbox,
-    "http": RemoteSandbox,
 }
+"""Of the tiers on this machine."""
 
 
 class Sandboxes:
     """Opens sandboxes of one kind, for one event loop; the tier is chosen once."""
 
-    def __init__(self, settings: SandboxSettings) -> None:
+    def __init__(self, settings: SandboxSettings, reach: Reach = TRUSTED) -> None:
+        """`reach` is that of the config from which the settings come.
+
+        Raises `ConfigError` for settings that name what may not be reached.
+        """
         self._settings = settings
+        self._make = _maker(settings, reach)
         self._choosing = asyncio.Lock()
         self._starting = asyncio.Semaphore(MAX_STARTS)
         self._running = asyncio.Semaphore(MAX_REMOTE if settings.url else os.cpu_count() or 1)
@@ -68,7 +90,7 @@ class Sandboxes:
         async with self._choosing:
             if self._tier is None:
                 self._tier = await self._chosen()
-        sandbox = MAKERS[self._tier](self._settings)
+        sandbox = self._make(self._tier)
         async with self._starting:
             await sandbox.start()
         return sandbox
@@ -86,7 +108,7 @@ class Sandboxes:
         lacks: list[str] = []
         for tier in AUTOMATIC if asked == "auto" else (asked,):
             try:
-                await _probe(MAKERS[tier](self._settings))
+                await _probe(self._make(tier))
             except SandboxFailed as error:
                 lacks.append(f"{tier}: {error}")
             else:

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from warren_env_worker.secrets import SecretVariable
+from warren_env_worker.reach.secrets import SecretVariable
 from warren_schemas.base import Frozen
 from warren_schemas.config.numbers import PositiveFloat, PositiveInt
 

@@ -10,6 +10,7 @@ import orjson
 from aiohttp import web
 
 from warren_gateway.api.bearer import bearer_key
+from warren_gateway.api.http_server import Runner
 from warren_gateway.api.openai.errors import told
 from warren_gateway.api.openapi import document
 from warren_gateway.api.parts import Parts
@@ -38,7 +39,7 @@ def build_app(parts: Parts) -> web.Application:
 
 def build_runner(parts: Parts, *, shutdown_s: float) -> web.AppRunner:
     """A handler is cancelled when its caller is gone; `_serve` says what that means."""
-    return web.AppRunner(
+    return Runner(
         build_app(parts),
         access_log=None,
         shutdown_timeout=shutdown_s,

@@ -33,6 +33,7 @@ from warren_gateway.remote.issued import Issued, OfEpisode, of_episode
 from warren_gateway.store.store import StoreUnavailable
 from warren_schemas.codec.frame import WireError
 from warren_schemas.codec.wire import MAX_BATCH_BYTES, Decoded, decode, encode
+from warren_schemas.config.numbers import RESERVED, is_reserved
 from warren_schemas.control import EpisodeCancelled, Heartbeat, RunEnded, WorkerRole
 from warren_schemas.envelope import Item
 from warren_schemas.episode import EpisodeEnded, Generate
@@ -115,10 +116,11 @@ class OwnerGrants:
         mark = owned(self._owner)
         if isinstance(address, WorkQueue):
             environment = address.name.removeprefix(f"{mark}interact.")
-            return address == interact(environment, self._owner)
+            return address == interact(environment, self._owner) and not is_reserved(environment)
         if isinstance(address, Home):
             environment = address.name.removeprefix(f"{mark}home.{self._worker}.")
-            return address == home(self._worker, environment, self._owner)
+            mine = home(self._worker, environment, self._owner)
+            return address == mine and not is_reserved(environment)
         return False
 
     async def _valid(self, body: bytes) -> list[Item]:
@@ -166,6 +168,8 @@ class OwnerGrants:
                 f"a heartbeat comes every {MAX_INTERVAL_S:g} s at least and names {MAX_OFFERS}"
                 " environments at most"
             )
+        if any(is_reserved(name) for name in beat.offers):
+            raise NotAllowed(f"environments whose names begin with {RESERVED} are Warren's own")
 
     async def _own_news(self, items: list[Item]) -> Collection[bytes]:
         """Nobody learns of others' runs. A store that is away only means that nobody hears of this."""

@@ -6,7 +6,12 @@ from pydantic import Field, JsonValue, model_validator
 
 from warren_schemas.base import Listed
 from warren_schemas.config.groups import GroupSize
-from warren_schemas.config.numbers import Name, NonNegativeInt, PositiveFloat, PositiveInt
+from warren_schemas.config.numbers import (
+    EnvironmentName,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+)
 from warren_schemas.config.rewards import RewardReduction, RewardRules
 from warren_schemas.config.sampling import SamplingChanges
 from warren_schemas.config.tools import ToolFormat
@@ -27,7 +32,7 @@ class SplitConfig(Config):
 class EnvironmentConfig(Config):
     """Where episodes happen."""
 
-    name: Name
+    name: EnvironmentName
     """Name of an environment that an env worker offers."""
     workers: Literal["shared", "own"] = "shared"
     """Which env workers host it: `shared`, those of the deployment; `own`, only those that the run's owner

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 LARGEST_INT = 2**63 - 1
 """What databases and other languages can hold as well."""
@@ -12,3 +12,21 @@ NonNegativeInt = Annotated[int, Field(ge=0, le=LARGEST_INT)]
 PositiveFloat = Annotated[float, Field(gt=0)]
 NonNegativeFloat = Annotated[float, Field(ge=0)]
 Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")]
+
+RESERVED = "warren/"
+"""Environments whose names begin like this are Warren's own: gateways take their answers by such queues."""
+
+
+def is_reserved(environment: str) -> bool:
+    return environment.lower().startswith(RESERVED)
+
+
+def _unreserved(environment: str) -> str:
+    if is_reserved(environment):
+        raise ValueError(
+            f"names that begin with {RESERVED} are Warren's own; no env worker hosts one"
+        )
+    return environment
+
+
+EnvironmentName = Annotated[Name, AfterValidator(_unreserved)]

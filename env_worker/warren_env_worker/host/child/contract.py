@@ -127,7 +127,8 @@ def _name(key: object) -> str:
 def _number(key: object, value: object) -> float:
     number = _float(value) if isinstance(value, Real) else math.nan
     if not math.isfinite(number):
-        raise error_refusal(f"step() returned the metric {key} = {value!r:.80}; expected a number")
+        what = f"= {number}" if isinstance(value, Real) else f"of type {type(value).__name__}"
+        raise error_refusal(f"step() returned the metric {key} {what}; expected a number")
     return number
 
 
@@ -142,7 +143,7 @@ def _sendable(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise error_refusal(f"{text!r:.80} can't be sent: {error.reason}") from error
+        raise error_refusal(f"a text can't be sent: {error.reason}") from error
     return text
 
 

@@ -8,7 +8,6 @@ from warren_env_worker.host.child import contract
 from warren_env_worker.host.child.caller import Caller
 from warren_env_worker.host.protocol import Observed, Start
 from warren_env_worker.host.refusal import error_refusal
-from warren_env_worker.secrets import secrets_named
 
 
 class LiveEpisode:
@@ -20,7 +19,7 @@ class LiveEpisode:
         self._context = replace(
             Context.derive(start.seed, start.split, start.index, start.member),
             tool_format=start.tool_format,
-            secrets=secrets_named(start.secrets),
+            secrets=start.secrets,
         )
         self._demonstrates = start.demonstrates
         self._caller = caller

@@ -70,7 +70,7 @@ class LiveEpisodes:
             await caller.call(call.id, self._limits.load_s, task_cache.load, start)
         if self._prepare is not None:
             self._prepare(start)
-        made = await caller.call(call.id, self._limits.reset_s, task_cache.make, start.config)
+        made = await caller.call(call.id, self._limits.reset_s, task_cache.make, start)
         episode = self._episodes[call.slot] = LiveEpisode(made, start, caller)
         return await episode.reset(call.id, task_cache.task(start))
 

@@ -9,12 +9,16 @@ from warren.environment import Env
 from warren_env_worker.host.config import ConfigSchema
 from warren_env_worker.host.protocol import Config, Start
 from warren_env_worker.host.refusal import config_refusal, one_line
+from warren_env_worker.reach.reach import Reach, acting
+from warren_env_worker.reach.secrets import remember
 
 MAX_KEPT = 64
 """Configs and task lists that are kept; the oldest goes first."""
 
 _MISFITS = (TypeError, ValueError, LookupError, FileNotFoundError, PermissionError)
 """What a constructor or `tasks` raises for a config that won't work the next time either."""
+
+_Load = tuple[bytes, str, Reach]
 
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
@@ -27,47 +31,55 @@ class TaskCache:
         self._environment = environment
         self._schema = ConfigSchema(environment)
         self._arguments: dict[bytes, Config] = {}
-        self._tasks: dict[tuple[bytes, str], Sequence[Any] | None] = {}
-        self._loaded_at: dict[tuple[bytes, str], int] = {}
+        self._tasks: dict[_Load, Sequence[Any] | None] = {}
+        self._loaded_at: dict[_Load, int] = {}
         self.n_loads = 0
 
-    def make(self, config: Config) -> Env[Any]:
-        """A fresh instance."""
-        key = _key(config)
+    def make(self, start: Start) -> Env[Any]:
+        """A fresh instance, which may reach what this episode may."""
+        remember(start.values_of_secrets)
+        key = _key(start.config)
         if key not in self._arguments:
-            _keep(self._arguments, key, self._schema.check(config))
+            _keep(self._arguments, key, self._schema.check(start.config))
         try:
-            return self._environment(**self._arguments[key])
+            with acting(start.reach):
+                return self._environment(**self._arguments[key])
         except _MISFITS as error:
             raise config_refusal(f"the constructor refused: {one_line(error)}") from error
 
     def has_loaded(self, start: Start) -> bool:
-        return (_key(start.config), start.split) in self._tasks
+        return _load(start) in self._tasks
 
     def load(self, start: Start) -> None:
         """Load the tasks of a split; may take long."""
-        loader = self.make(start.config)
+        loader = self.make(start)
         try:
-            tasks: Sequence[Any] | None = loader.tasks(start.split)
+            with acting(start.reach):
+                tasks: Sequence[Any] | None = loader.tasks(start.split)
         except _MISFITS as error:
             raise config_refusal(f"no tasks for {start.split!r}: {one_line(error)}") from error
         if tasks is not None and len(tasks) == 0:
             raise config_refusal(f"the split {start.split!r} has no tasks")
-        key = _key(start.config), start.split
+        key = _load(start)
         self.n_loads += 1
         self._loaded_at[key] = self.n_loads
         _keep(self._tasks, key, tasks)
 
     def loaded_at(self, start: Start) -> int:
         """A process that was forked after so many loads has the tasks of this episode."""
-        return self._loaded_at[_key(start.config), start.split]
+        return self._loaded_at[_load(start)]
 
     def task(self, start: Start) -> object:
         """The task of this episode; None where the environment makes its own."""
-        tasks = self._tasks[_key(start.config), start.split]
+        tasks = self._tasks[_load(start)]
         if tasks is None:
             return None
         return tasks[start.order.position(start.index, len(tasks))]
+
+
+def _load(start: Start) -> _Load:
+    """Tasks are shared by those who may reach the same."""
+    return _key(start.config), start.split, start.reach
 
 
 def _key(config: Config) -> bytes:

@@ -10,6 +10,7 @@ import time
 from warren_env_worker.host.call_status import CallStatus
 from warren_env_worker.host.protocol import IDLE, Call, pack
 from warren_env_worker.output.episode import EpisodeOutput
+from warren_env_worker.reach.secrets import remember
 
 SEND_S = 5
 """How long a process that waits for its next call may take to read it."""
@@ -48,6 +49,7 @@ class EpisodeProcess:
         """Give it an episode, which `call` starts. Raises `OSError` if it does not read."""
         assert call.start is not None
         self.slot = call.slot
+        remember(call.start.values_of_secrets)  # what it prints passes through here
         self._printed = EpisodeOutput(self.output, call.start.tag)
         self.ask(call)
 

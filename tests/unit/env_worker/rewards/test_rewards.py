@@ -17,6 +17,7 @@ from warren.environment import ChatMessage, ConfigError
 from warren.testing import play
 from warren_env_worker.environments.math import Math
 from warren_env_worker.host.config import ConfigSchema
+from warren_env_worker.reach.reach import TRUSTED
 from warren_env_worker.rewards import service
 from warren_env_worker.rewards.composition import Composition
 from warren_env_worker.rewards.function import RewardFunction
@@ -24,6 +25,7 @@ from warren_env_worker.rewards.scored import RewardFailed, Scored
 from warren_env_worker.rewards.service import RewardService
 from warren_env_worker.rewards.settings import FunctionReward, OwnReward, ServiceReward
 
+FAILED = "it can't be had, or it failed"
 HERE = "tests.unit.env_worker.rewards.functions"
 SCORED = Scored((ChatMessage(role="user", content="?"),), "four words of mine", "42", 1.0, "gsm8k")
 
@@ -46,9 +48,9 @@ async def test_functions_take_what_they_name(name: str, reward: float) -> None:
     ("name", "reason"),
     [
         ("raises", r"ZeroDivisionError: .*functions\.py:\d+"),
-        ("gives_nan", "expected a finite number"),
-        ("gives_text", "expected a finite number"),
-        ("gives_none", "expected a finite number"),
+        ("gives_nan", "of type float that is no finite number"),
+        ("gives_text", "of type str that is no finite number"),
+        ("gives_none", "of type NoneType that is no finite number"),
     ],
 )
 async def test_functions_that_fail_give_no_reward(name: str, reason: str) -> None:
@@ -136,6 +138,10 @@ def saying(text: str) -> Callable[[int], web.Response]:
     return lambda _: web.Response(text=text)
 
 
+def asking(settings: ServiceReward) -> RewardService:
+    return RewardService(TRUSTED.service(settings.url, settings.key_variable), settings)
+
+
 def served(judge: Judge) -> TestServer:
     app = web.Application()
     app.router.add_post("/", judge.answer)
@@ -149,7 +155,7 @@ async def test_row_26_a_service_gives_the_rewards_of_episodes_that_end_together(
     judge = Judge()
     async with served(judge) as server:
         url = str(server.make_url("/"))
-        client = RewardService(ServiceReward(url=url, batch=64, key_variable="WARREN_SECRET_JUDGE"))
+        client = asking(ServiceReward(url=url, batch=64, key_variable="WARREN_SECRET_JUDGE"))
         rewards = await asyncio.gather(*(client.score(SCORED) for _ in range(100)))
     assert rewards == [0.5] * 100
     assert sorted(judge.sizes) == [36, 64]
@@ -160,10 +166,10 @@ async def test_row_55_busy_services_are_asked_again(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(service, "FIRST_PAUSE_S", 0.01)
     judge = Judge(status(429), status(503), good)
     async with served(judge) as server:
-        client = RewardService(ServiceReward(url=str(server.make_url("/")), tries=3))
+        client = asking(ServiceReward(url=str(server.make_url("/")), tries=3))
         assert await client.score(SCORED) == 0.5
         judge.answers = [status(500)] * 3
-        with pytest.raises(RewardFailed, match="failed 3 times: status 500"):
+        with pytest.raises(RewardFailed, match=FAILED):
             await client.score(SCORED)
         assert await client.score(SCORED) == 0.5
 
@@ -171,14 +177,14 @@ async def test_row_55_busy_services_are_asked_again(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (status(404), "answered with status 404"),
-        (saying("hello"), "did not answer"),
+        (status(404), FAILED),
+        (saying("hello"), FAILED),
         (saying("[1]"), "did not answer"),
-        (saying('{"rewards": 1}'), "did not answer with 1 rewards"),
+        (saying('{"rewards": 1}'), "did not answer"),
         (saying('{"rewards": []}'), "did not answer with 1 rewards"),
-        (saying('{"rewards": [null]}'), "expected a finite number"),
-        (saying('{"rewards": [NaN]}'), "expected a finite number"),
-        (saying(f'{{"rewards": [1{"0" * 400}]}}'), "expected a finite number"),
+        (saying('{"rewards": [null]}'), "no finite number"),
+        (saying('{"rewards": [NaN]}'), FAILED),
+        (saying(f'{{"rewards": [1{"0" * 400}]}}'), FAILED),
     ],
 )
 async def test_wrong_answers_are_failures(
@@ -186,13 +192,13 @@ async def test_wrong_answers_are_failures(
 ) -> None:
     async with served(Judge(answer)) as server:
         with pytest.raises(RewardFailed, match=reason):
-            await RewardService(ServiceReward(url=str(server.make_url("/")))).score(SCORED)
+            await asking(ServiceReward(url=str(server.make_url("/")))).score(SCORED)
 
 
 async def test_one_that_cannot_be_scored_does_not_hurt_the_others() -> None:
     judge = Judge(saying('{"rewards": [1.0, null]}'))
     async with served(judge) as server:
-        client = RewardService(ServiceReward(url=str(server.make_url("/"))))
+        client = asking(ServiceReward(url=str(server.make_url("/"))))
         first, second = await asyncio.gather(
             client.score(SCORED), client.score(SCORED), return_exceptions=True
         )
@@ -202,11 +208,8 @@ async def test_one_that_cannot_be_scored_does_not_hurt_the_others() -> None:
 
 async def test_a_key_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WARREN_SECRET_JUDGE", raising=False)
-    client = RewardService(
-        ServiceReward(url="http://localhost:1", key_variable="WARREN_SECRET_JUDGE")
-    )
-    with pytest.raises(RewardFailed, match="WARREN_SECRET_JUDGE is not set"):
-        await client.score(SCORED)
+    with pytest.raises(ConfigError, match="WARREN_SECRET_JUDGE is not set"):
+        asking(ServiceReward(url="http://localhost:1", key_variable="WARREN_SECRET_JUDGE"))
 
 
 async def test_who_waits_hears_also_of_what_nobody_thought_of(
@@ -215,5 +218,5 @@ async def test_who_waits_hears_also_of_what_nobody_thought_of(
     monkeypatch.setenv("WARREN_SECRET_JUDGE", "no\nkey")
     async with served(Judge()) as server:
         settings = ServiceReward(url=str(server.make_url("/")), key_variable="WARREN_SECRET_JUDGE")
-        with pytest.raises(RewardFailed, match="could not be asked: ValueError"):
-            await RewardService(settings).score(SCORED)
+        with pytest.raises(RewardFailed, match=FAILED):
+            await asking(settings).score(SCORED)

@@ -1,0 +1,15 @@
+"""What a run's config may make this worker do: the one place that decides it.
+
+A config names secrets, services, functions, files, programs and variables; whoever acts on one of them
+asks here first. The supervisor knows the operator's policy and the run's owner, and hands each
+episode what it may reach (`granting`); the child that acts is held to it (`reach`).
+
+secrets    values of secrets, and texts without them
+granting   from the policy and an episode's owner to what it may reach
+reach      what an episode may reach: asked by the code that acts
+urls       which URLs a prefix covers
+addresses  no private address, unless the operator allowed it
+service    requests to a service: no redirects, fixed words for failures
+files      files below a root, and no way out of it
+variables  what processes that run environments inherit
+"""

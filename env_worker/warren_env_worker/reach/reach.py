@@ -1,0 +1,184 @@
+"""What an episode may reach, for the code that acts on its config: ask here before acting.
+
+Code that a config tells to open a file, call a function, ask a service or start a program takes
+`current()` while it is made from that config, keeps it, and asks it. All methods raise `ConfigError`
+for what is not allowed, in words that don't tell what there is besides.
+
+Invariant: a process that plays episodes of a deployment may do nothing outside of an episode's own
+reach; only a process that a person started for themselves (a test, `warren env check`) trusts itself.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from warren.environment import ConfigError
+from warren_env_worker.reach.files import open_below
+from warren_env_worker.reach.secrets import PREFIX, value_of
+
+if TYPE_CHECKING:  # an HTTP client is heavy: only for who asks a service
+    from warren_env_worker.reach.service import Service
+
+FUNCTIONS = "warren.rewards"
+"""Entry points by which installed packages declare reward functions."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceGrant:
+    url: str
+    """The beginning of its URL."""
+    may_be_private: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeyGrant:
+    """A secret that may be sent to services as a key."""
+
+    variable: str
+    value: str = field(repr=False)
+    urls: tuple[str, ...] | None
+    """The beginnings of their URLs; None: to all that the run may ask."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """It travels to the child with the episode's start, values of secrets included."""
+
+    is_trusted: bool = False
+    """Whatever this process can reach."""
+    services: tuple[ServiceGrant, ...] = ()
+    keys: tuple[KeyGrant, ...] = ()
+    functions: tuple[str, ...] = ()
+    """`module:function`, or `module:*`."""
+    data_root: str | None = None
+    pythons: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+
+    @classmethod
+    def unpacked(cls, fields: dict[str, Any]) -> "Reach":
+        """From JSON."""
+        return cls(
+            is_trusted=fields["is_trusted"],
+            services=tuple(ServiceGrant(**grant) for grant in fields["services"]),
+            keys=tuple(_key_grant(**grant) for grant in fields["keys"]),
+            functions=tuple(fields["functions"]),
+            data_root=fields["data_root"],
+            pythons=tuple(fields["pythons"]),
+            libraries=tuple(fields["libraries"]),
+        )
+
+    def open_file(self, path: str) -> BinaryIO:
+        """A file that the config names, to be closed by the caller."""
+        if self.is_trusted:
+            try:
+                return open(path, "rb")
+            except (OSError, ValueError) as error:
+                raise ConfigError(f"{path} can't be read: {error}") from error
+        if self.data_root is None:
+            raise ConfigError(
+                f"{path}: this env worker has no data root, so a config names no files"
+            )
+        found = open_below(self.data_root, path)
+        if found is None:
+            raise ConfigError(f"{path}: there is no such file below the env worker's data root")
+        return found
+
+    def function(self, named: str) -> tuple[str, bool]:
+        """`module:function` of a reward function, given so or by the name of an entry point; and whether
+        it must be defined in that very module, for it was not allowed by its own name."""
+        points = {point.name: point.value for point in entry_points(group=FUNCTIONS)}
+        if named in points:
+            return points[named], False
+        if ":" not in named:
+            raise ConfigError(f"no installed package declares the reward function {named}")
+        if self.is_trusted or named in points.values() or named in self.functions:
+            return named, False
+        module, _, name = named.partition(":")
+        if f"{module}:*" in self.functions and "." not in name:
+            return named, True
+        raise ConfigError(
+            f"{named} is no reward function that this env worker's operator allows"
+            f" (functions of the policy, or entry points of {FUNCTIONS})"
+        )
+
+    def service(self, url: str, key_variable: str | None) -> "Service":
+        from warren_env_worker.reach.service import Service
+        from warren_env_worker.reach.urls import covers, parsed
+
+        try:
+            found = parsed(url)
+        except ValueError as error:
+            raise ConfigError(f"url: {error}") from error
+        grants = [grant for grant in self.services if covers(grant.url, found)]
+        if not (self.is_trusted or grants):
+            raise ConfigError(
+                f"{found} is no service that this env worker's operator allows this run"
+            )
+        key = None
+        if key_variable is not None:
+            key, urls = self._key(key_variable)
+            if not (urls is None or any(covers(prefix, found) for prefix in urls)):
+                raise _not_for_this_run(key_variable)
+        may_be_private = self.is_trusted or any(grant.may_be_private for grant in grants)
+        return Service(found, key, may_be_private)
+
+    def require_python(self, path: str) -> None:
+        if not (self.is_trusted or path in self.pythons):
+            raise ConfigError(f"python: {path} is not one that this env worker's operator allows")
+
+    def require_libraries(self, path: str) -> None:
+        if not (self.is_trusted or path in self.libraries):
+            raise ConfigError(
+                f"libraries: {path} is not one that this env worker's operator allows"
+            )
+
+    def _key(self, variable: str) -> tuple[str, tuple[str, ...] | None]:
+        """Its value, and the URLs that it may be sent to."""
+        grant = next((key for key in self.keys if key.variable == variable), None)
+        if grant is not None:
+            return grant.value, grant.urls
+        if not self.is_trusted:
+            raise _not_for_this_run(variable)
+        own = (value_of(variable.removeprefix(PREFIX)) or "").strip()
+        if not own:
+            raise ConfigError(f"the env worker lacks a secret: {variable} is not set")
+        return own, None
+
+
+def _not_for_this_run(variable: str) -> ConfigError:
+    return ConfigError(
+        f"{variable} is no secret that this env worker's operator lets this run send there"
+    )
+
+
+def _key_grant(variable: str, value: str, urls: list[str] | None) -> KeyGrant:
+    return KeyGrant(variable, value, None if urls is None else tuple(urls))
+
+
+TRUSTED = Reach(is_trusted=True)
+_current: ContextVar[Reach | None] = ContextVar("reach", default=None)
+_otherwise = TRUSTED
+
+
+def current() -> Reach:
+    """Of the episode whose environment is being made."""
+    return _current.get() or _otherwise
+
+
+@contextmanager
+def acting(reach: Reach) -> Generator[None]:
+    """What is made meanwhile has this reach."""
+    token = _current.set(reach)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def confine() -> None:
+    """From now on, this process reaches nothing but what is granted to an episode."""
+    global _otherwise
+    _otherwise = Reach()

@@ -1,0 +1,101 @@
+"""Requests to a service that a config named.
+
+Invariants: a redirect is not followed; addresses are checked as they are connected to; the key goes to
+no other URL than the one that was checked; how a request failed is told in fixed words, since anything
+else would tell what listens where. What did happen stands in the worker's log.
+"""
+
+import ipaddress
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import aiohttp
+import orjson
+from yarl import URL
+
+from warren_env_worker.reach.addresses import PublicResolver, is_public
+
+MAX_ANSWER_BYTES = 16 * 1024 * 1024
+FAILED = "it can't be had, or it failed"
+"""All that is told of a request without a good answer."""
+_TRY_AGAIN = (429, 500, 502, 503, 504)
+
+log = logging.getLogger(__name__)
+
+
+class ServiceFailed(Exception):
+    """No good answer. `is_passing`: it may work the next time, after `pause_s` if it said when."""
+
+    def __init__(self, *, is_passing: bool, pause_s: float = 0.0) -> None:
+        super().__init__(FAILED)
+        self.is_passing = is_passing
+        self.pause_s = pause_s
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    url: URL
+    key: str | None = field(repr=False)
+    may_be_private: bool
+
+    @asynccontextmanager
+    async def session(self, timeout_s: float) -> AsyncGenerator["ServiceSession"]:
+        resolver = None if self.may_be_private else PublicResolver()
+        headers = {"Authorization": f"Bearer {self.key}"} if self.key is not None else {}
+        async with aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers=headers,
+            timeout=aiohttp.ClientTimeout(total=timeout_s),
+        ) as session:
+            yield ServiceSession(self, session)
+
+
+class ServiceSession:
+    def __init__(self, service: Service, session: aiohttp.ClientSession) -> None:
+        self._service = service
+        self._session = session
+
+    async def post(self, body: object) -> object:
+        """The JSON of a good answer. Raises `ServiceFailed`."""
+        url = self._service.url
+        self._require_address()
+        try:
+            async with self._session.post(url, json=body, allow_redirects=False) as response:
+                if response.status != 200:
+                    log.warning("%s answered with status %d", url, response.status)
+                    after = response.headers.get("Retry-After", "")
+                    pause_s = float(after) if after.isascii() and after.isdigit() else 0.0
+                    raise ServiceFailed(is_passing=response.status in _TRY_AGAIN, pause_s=pause_s)
+                return orjson.loads(await _content(response))
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            log.warning("%s can't be had: %s", url, type(error).__name__)
+            raise ServiceFailed(is_passing=True) from error
+        except ValueError as error:
+            log.warning("%s answered with something else than JSON", url)
+            raise ServiceFailed(is_passing=False) from error
+
+    def _require_address(self) -> None:
+        """An address in place of a name is looked up by nobody."""
+        if self._service.may_be_private:
+            return
+        host = self._service.url.host or ""
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            return
+        if not is_public(host):
+            log.warning("%s has no public address", self._service.url)
+            raise ServiceFailed(is_passing=False)
+
+
+async def _content(response: aiohttp.ClientResponse) -> bytes:
+    """Raises `ValueError` for too much of it."""
+    content = bytearray()
+    async for chunk in response.content.iter_chunked(65_536):
+        content += chunk
+        if len(content) > MAX_ANSWER_BYTES:
+            raise ValueError("the answer is too long")
+    return bytes(content)

@@ -1,0 +1,121 @@
+"""What the operator of env workers lets runs' configs reach: a file that the worker reads at its start.
+
+A config is written by whoever holds an API key, and the env worker acts on it with its own rights: it
+sends requests, imports modules, opens files, starts programs. So a worker that plays the episodes of
+several owners does only what this policy lists. Without a file nothing is listed.
+"""
+
+import re
+from pathlib import PurePosixPath
+from typing import Annotated, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, model_validator
+
+from warren_schemas.base import Frozen, Listed
+from warren_schemas.config.environment import SecretName
+
+EVERYBODY = "*"
+"""As an owner: all of them. As an environment: all of them."""
+
+_FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:(\*|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)")
+
+
+def _url_prefix(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+        raise ValueError("expected http(s)://host[:port][/path]")
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise ValueError("a URL prefix has no user, password, query or fragment")
+    return url
+
+
+def _function_pattern(pattern: str) -> str:
+    if not _FUNCTION.fullmatch(pattern):
+        raise ValueError("expected module:function, or module:* for all functions of a module")
+    return pattern
+
+
+def _absolute(path: str) -> str:
+    if not PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
+        raise ValueError("expected an absolute path without ..")
+    return path
+
+
+UrlPrefix = Annotated[str, AfterValidator(_url_prefix)]
+AbsolutePath = Annotated[str, AfterValidator(_absolute)]
+FunctionPattern = Annotated[str, AfterValidator(_function_pattern)]
+Owners = Annotated[Listed[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
+VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class SecretRule(Frozen):
+    """Who may use a secret, and where its value may go."""
+
+    owners: Owners
+    """Owners of runs; `*` is everybody."""
+    urls: Listed[UrlPrefix] = ()
+    """Services that may be sent its value, as a key, by the beginning of their URLs."""
+    environments: Listed[str] = ()
+    """Environments whose code may have its value, by name; `*` is all of them."""
+
+    @model_validator(mode="after")
+    def _is_of_use(self) -> Self:
+        if not self.urls and not self.environments:
+            raise ValueError("give urls, environments, or both: this secret may go nowhere")
+        return self
+
+
+class ServiceRule(Frozen):
+    """A service that configs may name: for rewards, or as a sandbox."""
+
+    url: UrlPrefix
+    """The beginning of its URL: scheme, host and port must be the same, the path may go on."""
+    owners: Owners = (EVERYBODY,)
+    """Owners of runs that may use it; `*` is everybody."""
+    private: bool = False
+    """Its address may be a private, loopback or link-local one."""
+
+
+class SandboxRules(Frozen):
+    """What configs may name for sandboxes."""
+
+    python: Listed[AbsolutePath] = ()
+    """Interpreters, besides the one that a sandbox takes by itself."""
+    libraries: Listed[AbsolutePath] = ()
+    """Folders made by `pip install --target`."""
+
+
+class OperatorPolicy(Frozen):
+    """What configs may reach on an env worker. What is not listed is refused."""
+
+    trusts_configs: bool = False
+    """Configs may reach whatever the worker itself can: for a deployment with one tenant. Then nothing else
+    may be given."""
+    secrets: dict[SecretName, SecretRule] = Field(default_factory=dict)
+    """By name: `JUDGE` is the environment variable `WARREN_SECRET_JUDGE` of the worker."""
+    services: Listed[ServiceRule] = ()
+    """Services that configs may have asked."""
+    functions: Listed[FunctionPattern] = ()
+    """Reward functions, besides those that installed packages declare: `module:function`, or `module:*` for
+    those that are defined in a module."""
+    data_root: AbsolutePath | None = None
+    """The folder below which configs may name files; null: none."""
+    sandbox: SandboxRules = Field(default_factory=SandboxRules)
+    variables: Listed[VariableName] = ()
+    """Environment variables that processes of environments get, besides the usual harmless ones. Names that
+    begin with `WARREN_` are never passed on."""
+
+    @model_validator(mode="after")
+    def _is_one_or_the_other(self) -> Self:
+        others = sorted(self.model_fields_set - {"trusts_configs"})
+        if self.trusts_configs and others:
+            raise ValueError(f"with trusts_configs, {', '.join(others)} would have no effect")
+        hidden = [name for name in self.variables if name.upper().startswith("WARREN_")]
+        if hidden:
+            raise ValueError(f"variables: {', '.join(hidden)} can't be passed on")
+        return self
+
+
+TRUSTING = OperatorPolicy(trusts_configs=True)
+"""For a worker whose only tenant is whoever started it."""

@@ -1,0 +1,166 @@
+"""For each field that takes a text: what a hostile tenant writes there, and how it is refused.
+
+A field that names nothing has a word on why in `HARMLESS`. Every field is in exactly one of the two.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Config = dict[str, Any]
+KEY = "WARREN_SECRET_JUDGE"
+SECRET = "sk-of-the-victim-0123456789"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What there is to be attacked."""
+
+    run: str
+    """The other tenant's."""
+    judge: str
+    """The other tenant's service, which gets his key."""
+    listener: str
+    """A service on the attacker's own, on loopback."""
+    outside: str
+    """A file that exists, outside of the data root."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    config: Callable[[Target], Config]
+    refusal: str
+    """Found in what the tenant is told."""
+    is_submitted: bool = True
+    """False: the gateway refuses the config itself."""
+
+
+def base(**changes: Any) -> Config:
+    """The least config, which fails at its first failed episode."""
+    return {
+        "name": "attack",
+        "model": {"base": "warren/tiny"},
+        "environments": [{"name": "echo"}],
+        "sampling": {"max_tokens": 2},
+        "algorithm": {"group_size": 2, "groups_per_step": 1},
+        "limits": {"steps": 1, "episode_attempts": 1, "failed_groups": 1},
+        **changes,
+    }
+
+
+def environment(**changes: Any) -> Config:
+    return base(environments=[{"name": "echo", **changes}])
+
+
+def at_gateway(refusal: str, **changes: Any) -> Attack:
+    return Attack(lambda _: base(**changes), refusal, is_submitted=False)
+
+
+def math(name: str, **config: Any) -> Config:
+    return environment(name=name, config={"path": "in.jsonl", **config})
+
+
+def rewarded(name: str, **reward: Any) -> Config:
+    return math(name, rewards=[reward])
+
+
+def boxed(**sandbox: Any) -> Config:
+    return math("math_python", sandbox=sandbox)
+
+
+NO_FILE = "there is no such file below the env worker's data root"
+NO_SERVICE = "no service that this env worker's operator allows this run"
+NO_FUNCTION = "no reward function that this env worker's operator allows"
+
+
+def _attacks_on(name: str) -> dict[str, Attack]:
+    """On what `math` and `math_python` have in common."""
+    at = f"environments.config.{name}"
+    service = {"kind": "service", "key_variable": KEY}
+    return {
+        f"{at}.path": Attack(lambda target: math(name, path=target.outside), NO_FILE),
+        f"{at}.rewards.function": Attack(
+            lambda _: rewarded(name, kind="function", function="os:environ.copy"), NO_FUNCTION
+        ),
+        f"{at}.rewards.url": Attack(
+            lambda target: rewarded(name, kind="service", url=target.listener), NO_SERVICE
+        ),
+        f"{at}.rewards.key_variable": Attack(
+            lambda target: rewarded(name, **service, url=target.judge), NO_SERVICE
+        ),
+    }
+
+
+ATTACKS: Mapping[str, Attack] = {
+    "model.base": at_gateway("model.base", model={"base": "../../etc/passwd"}),
+    "model.update.start_adapter": at_gateway(
+        "start_adapter",
+        model={"base": "warren/tiny", "update": {"kind": "lora", "start_adapter": "../../x"}},
+    ),
+    "environments.name": at_gateway("Warren's own", environments=[{"name": "warren/chat"}]),
+    "environments.split": Attack(
+        lambda _: environment(
+            name="math", config={"path": "{split}.jsonl"}, split="../outside", workers="shared"
+        ),
+        NO_FILE,
+    ),
+    "environments.evaluation_split": Attack(
+        lambda _: {
+            **environment(
+                name="math", config={"path": "{split}.jsonl"}, evaluation_split="../outside"
+            ),
+            "evaluation": {"episodes": 2, "before": True, "after": False},
+        },
+        NO_FILE,
+    ),
+    "environments.secrets": Attack(lambda _: environment(secrets=["JUDGE"]), "none of this name"),
+    "secrets": Attack(lambda _: base(secrets=["JUDGE"]), "none of this name"),
+    "resume_from.run": Attack(
+        lambda target: base(resume_from={"run": target.run}), "no run", is_submitted=False
+    ),
+    "resume_from.checkpoint": at_gateway(
+        "checkpoint", resume_from={"run": "run_1", "checkpoint": "../../x"}
+    ),
+    "source.run": Attack(
+        lambda target: base(source={"kind": "recorded", "run": target.run}),
+        "no run",
+        is_submitted=False,
+    ),
+    **_attacks_on("math"),
+    **_attacks_on("math_python"),
+    "environments.config.math_python.sandbox.url": Attack(
+        lambda target: boxed(tier="http", url=target.listener), NO_SERVICE
+    ),
+    "environments.config.math_python.sandbox.key_variable": Attack(
+        lambda target: boxed(tier="http", url=target.judge, key_variable=KEY), NO_SERVICE
+    ),
+    "environments.config.math_python.sandbox.python": Attack(
+        lambda _: boxed(tier="landlock", python="/bin/sh"), "python: /bin/sh is not one"
+    ),
+    "environments.config.math_python.sandbox.libraries": Attack(
+        lambda _: boxed(libraries="/etc"), "libraries: /etc is not one"
+    ),
+    "environments.config.arithmetic.path": Attack(
+        lambda target: environment(name="arithmetic", config={"path": target.outside}), NO_FILE
+    ),
+}
+
+SHOWN = "shown to the policy or to its owner, and to nobody else"
+HARMLESS: Mapping[str, str] = {
+    "name": SHOWN,
+    "sampling.stop": "held against what the policy said",
+    "environments.sampling.stop": "held against what the policy said",
+    "environments.splits": "its keys are names of splits that only `split` brings into use",
+    "environments.config": "the environment's own keys: see those of each",
+    "model.update.targets": "names of layers of the model, compared with those that it has",
+    "model.update.exclude": "names of layers of the model, compared with those that it has",
+    "environments.config.math.instruction": SHOWN,
+    "environments.config.math.system_prompt": SHOWN,
+    "environments.config.math.rewards.name": "the name of a metric",
+    "environments.config.math_python.instruction": SHOWN,
+    "environments.config.math_python.system_prompt": SHOWN,
+    "environments.config.math_python.rewards.name": "the name of a metric",
+    "environments.config.echo.letters": SHOWN,
+    "environments.config.reasoning_gym.dataset": "a generator by its name in the package's registry",
+    "environments.config.reasoning_gym.options": "numbers and choices of a generator",
+}

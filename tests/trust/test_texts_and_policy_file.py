@@ -1,0 +1,86 @@
+"""What is told without secrets, and the file that says what configs may reach."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from tests.trust.reaching import JUDGE, KEY, VALUE, policy
+
+from warren.errors import ConfigurationError
+from warren_env_worker.reach.policy_file import policy_of
+from warren_env_worker.reach.secrets import Cleaner, remember, shortened
+from warren_schemas.operator_policy import TRUSTING, OperatorPolicy
+
+
+@pytest.fixture(autouse=True)
+def _a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY, VALUE)
+
+
+def test_secrets_are_cut_out_before_a_text_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY, "s" * 168)
+    assert shortened("x" * 250 + "s" * 168, 300) == "x" * 250 + "<JUDGE>"
+
+
+def test_a_secret_that_comes_in_pieces_is_cut_out() -> None:
+    for cut in range(1, len(VALUE)):
+        cleaner = Cleaner()
+        told = cleaner.clean(b"a " + VALUE[:cut].encode()) + cleaner.clean(VALUE[cut:].encode())
+        assert told + cleaner.rest() == b"a <JUDGE>"
+    cleaner = Cleaner()
+    assert cleaner.clean(b"a sk-0") + cleaner.rest() == b"a sk-0"
+
+
+def test_each_line_of_a_secret_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY, "-----BEGIN KEY-----\nabcdefgh\nijklmnop")
+    assert Cleaner().clean(b"[tag] abcdefgh\n[tag] ijklmnop\n") == b"[tag] <JUDGE>\n[tag] <JUDGE>\n"
+
+
+def test_secrets_that_a_child_was_told_are_known_there() -> None:
+    remember({"TOLD": "told-0123"})
+    assert shortened("x told-0123", 300) == "x <TOLD>"
+
+
+def test_a_policy_file(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(f"secrets:\n  JUDGE: {{owners: [ann], urls: ['{JUDGE}']}}\ndata_root: /srv\n")
+    found = policy_of(path, otherwise=TRUSTING)
+    assert not found.trusts_configs
+    assert found.secrets["JUDGE"].owners == ("ann",)
+    assert policy_of(None, otherwise=TRUSTING) is TRUSTING
+    path.write_text("")
+    assert policy_of(path, otherwise=TRUSTING) == OperatorPolicy()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["secret: {}", "[1", "trusts_configs: true\ndata_root: /", "data_root: data", "1"],
+)
+def test_a_policy_file_that_will_not_do(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError):
+        policy_of(path, otherwise=TRUSTING)
+    with pytest.raises(ConfigurationError, match="can't be read"):
+        policy_of(tmp_path / "none.yaml", otherwise=TRUSTING)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"secrets": {"A": {"owners": ["ann"]}}},
+        {"secrets": {"A": {"owners": [], "urls": [JUDGE]}}},
+        {"services": [{"url": "judge"}]},
+        {"services": [{"url": "https://user:pw@judge/"}]},
+        {"services": [{"url": "https://judge/?a=b"}]},
+        {"functions": ["os"]},
+        {"functions": ["*:*"]},
+        {"data_root": "/data/../etc"},
+        {"sandbox": {"python": ["python3"]}},
+        {"variables": ["WARREN_BROKER_URL"]},
+    ],
+)
+def test_rules_that_will_not_do(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        policy(**fields)
