@@ -7,9 +7,9 @@ with another policy than it was told.
 from pathlib import Path
 
 from pydantic import ValidationError
-from warren_schemas.text.yaml_text import YamlError, parse_yaml
 
 from warren.errors import ConfigurationError
+from warren_schemas.config_files.yaml_text import YamlError, parse_yaml
 from warren_schemas.operator_policy import OperatorPolicy
 from warren_schemas.text.explain import explain
 
