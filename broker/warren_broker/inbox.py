@@ -72,14 +72,20 @@ async def receive(
 
 @asynccontextmanager
 async def follow(
-    broker: Broker, stream: Stream, kind: type[ItemT], *, start: StreamStart, prefetch: int = 200
+    broker: Broker,
+    stream: Stream,
+    kind: type[ItemT],
+    *,
+    start: StreamStart,
+    prefetch: int = 200,
+    aside: bool = False,
 ) -> AsyncGenerator[Inbox[ItemT]]:
     """The items of a stream; what doesn't validate is skipped with a log line (it stays there).
 
     All items of one message have the same offset. `hand_back` is a `TypeError` here.
     """
     async with (
-        broker.read(stream, start=start, prefetch=prefetch) as consumer,
+        broker.read(stream, start=start, prefetch=prefetch, aside=aside) as consumer,
         _opened(consumer, StreamSettler(stream.name), kind) as inbox,
     ):
         yield inbox

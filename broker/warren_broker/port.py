@@ -173,8 +173,10 @@ class Broker(WorkBroker, Protocol):
         ...
 
     def read(
-        self, stream: Stream, *, start: StreamStart, prefetch: int = 200
-    ) -> AbstractAsyncContextManager[Consumer]: ...
+        self, stream: Stream, *, start: StreamStart, prefetch: int = 200, aside: bool = False
+    ) -> AbstractAsyncContextManager[Consumer]:
+        """`aside`: for readers of whom there may be many; what they use up, nobody else lacks."""
+        ...
 
     async def depth(self, queue: WorkQueue | Home) -> int | None:
         """Messages that wait for a consumer; None when there is no such queue."""

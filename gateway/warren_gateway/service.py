@@ -21,8 +21,10 @@ from warren_gateway.api.app import build_runner
 from warren_gateway.api.parts import Parts
 from warren_gateway.archive.service import Archive
 from warren_gateway.auth import ApiKeys
+from warren_gateway.budgets.pool import Budgets
 from warren_gateway.coordinator.service import Coordinators
 from warren_gateway.first_key import ensure_key
+from warren_gateway.following.followers import Followers
 from warren_gateway.inference.questions import Questions
 from warren_gateway.inference.served import Served
 from warren_gateway.metrics.consumer import Metrics
@@ -108,6 +110,7 @@ async def _serve(
     followers = (coordinators, metrics, archive)
     runs = Runs(store, broker, relay, runs_dir=settings.runs_dir, followers=followers)
     questions = Questions(broker)
+    budgets = Budgets(settings)
     parts = Parts(
         broker=broker,
         registry=registry,
@@ -118,6 +121,8 @@ async def _serve(
         rooms=RemoteSessions(broker, runs),
         served=Served(store, registry, advice),
         questions=questions,
+        budgets=budgets,
+        followers=Followers(broker),
         store_probe=Probe(partial(answers_store, store)),
         broker_probe=Probe(partial(answers_broker, broker)),
     )

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
+from warren_gateway.budgets.options import BudgetOptions
 from warren_gateway.defaults import HOST, LEASE_S, PORT, warren_home
 from warren_schemas.base import Frozen
 
@@ -63,7 +64,7 @@ class GatewayOptions(Frozen):
         return self.home / "api-key"
 
 
-class GatewaySettings(GatewayOptions):
+class GatewaySettings(BudgetOptions, GatewayOptions):
     store_url: StoreUrl = _in_home("warren.db", "sqlite:///")
     """URL of SQLite or PostgreSQL (default: a SQLite file in the home folder)."""
     run_lease_s: Annotated[float, Field(ge=1.0, le=3600.0)] = LEASE_S

@@ -19,6 +19,8 @@ from warren.run import Run
 from warren.settings import Settings, find_settings
 from warren_schemas.check import RunCheck
 from warren_schemas.http import (
+    BudgetList,
+    BudgetView,
     DeadLetterDetails,
     DeadLetterList,
     DeadLetterView,
@@ -124,6 +126,11 @@ class Client:
     @pending
     async def queues(self) -> tuple[QueueView, ...]:
         return (await self._transport.get("/v1/queues", QueueList)).queues
+
+    @pending
+    async def budgets(self) -> tuple[BudgetView, ...]:
+        """How much of what users share you have in use, and your limits."""
+        return (await self._transport.get("/v1/budgets", BudgetList)).budgets
 
     @pending
     async def dead_letters(self, *, limit: int = 100) -> tuple[DeadLetterView, ...]:

@@ -32,6 +32,7 @@ from warren_schemas.check import RunCheck
 from warren_schemas.events import RunState
 from warren_schemas.files import FolderView
 from warren_schemas.http import (
+    BudgetView,
     CheckpointList,
     CheckpointMetricsList,
     DeadLetterDetails,
@@ -114,6 +115,10 @@ class Client:
     def queues(self) -> tuple[QueueView, ...]:
         """The work queues, and how many messages wait in each."""
         return self._call(self._client.queues())
+
+    def budgets(self) -> tuple[BudgetView, ...]:
+        """The work budgets, and how many messages wait in each."""
+        return self._call(self._client.budgets())
 
     def dead_letters(self, *, limit: int = 100) -> tuple[DeadLetterView, ...]:
         """Messages that were given up, oldest first: those of your runs."""

@@ -45,6 +45,18 @@ async def test_a_stream_is_read_in_order_from_the_first(place: Place, broker: Br
     assert [offset for offset, _ in found] == list(range(50))
 
 
+async def test_a_stream_is_read_aside_like_any_other(place: Place, broker: Broker) -> None:
+    stream = place.stream()
+    await broker.declare(stream)
+    await append(broker, stream, range(9))
+    async with (
+        broker.read(stream, start="first", aside=True) as one,
+        broker.read(stream, start=8, aside=True) as other,
+    ):
+        assert [(await take(one)).body for _ in range(9)] == [b"%d" % i for i in range(9)]
+        assert (await take(other)).body == b"8"
+
+
 async def test_a_stream_is_read_again_from_any_offset(place: Place, broker: Broker) -> None:
     stream = place.stream()
     await broker.declare(stream)

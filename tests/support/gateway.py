@@ -16,6 +16,9 @@ from warren_gateway.api.app import build_runner
 from warren_gateway.api.parts import Parts
 from warren_gateway.api.table import ROUTES
 from warren_gateway.auth import ApiKeys, Key
+from warren_gateway.budgets.options import BudgetOptions
+from warren_gateway.budgets.pool import Budgets
+from warren_gateway.following.followers import Followers
 from warren_gateway.inference.questions import Questions
 from warren_gateway.inference.served import Served
 from warren_gateway.metrics.reports import Reports
@@ -80,6 +83,7 @@ async def open_gateway(
     runs_dir: Path,
     *,
     sessions: SessionLimits = SESSION_LIMITS,
+    budgets: BudgetOptions | None = None,
     **replacing: Any,
 ) -> AsyncGenerator[Gateway]:
     """`replacing` are `Parts` that stand in for the usual ones."""
@@ -96,6 +100,8 @@ async def open_gateway(
         rooms=RemoteSessions(broker, runs, sessions),
         served=Served(store, registry),
         questions=Questions(broker),
+        budgets=Budgets(budgets or BudgetOptions()),
+        followers=Followers(broker),
         store_probe=Probe(partial(answers_store, store)),
         broker_probe=Probe(partial(answers_broker, broker)),
     )

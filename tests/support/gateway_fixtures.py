@@ -9,6 +9,7 @@ from tests.support.gateway import Gateway, open_gateway
 
 from warren_broker.memory import open_memory
 from warren_broker.port import Broker
+from warren_gateway.budgets.options import BudgetOptions
 from warren_gateway.store.store import Store
 
 
@@ -26,6 +27,14 @@ async def broker() -> AsyncGenerator[Broker]:
 
 
 @pytest.fixture
-async def gateway(store: Store, broker: Broker, tmp_path: Path) -> AsyncGenerator[Gateway]:
-    async with open_gateway(store, broker, tmp_path / "runs") as gateway:
+def budgets() -> BudgetOptions:
+    """Of the gateway; a test parametrizes it."""
+    return BudgetOptions()
+
+
+@pytest.fixture
+async def gateway(
+    store: Store, broker: Broker, tmp_path: Path, budgets: BudgetOptions
+) -> AsyncGenerator[Gateway]:
+    async with open_gateway(store, broker, tmp_path / "runs", budgets=budgets) as gateway:
         yield gateway

@@ -15,6 +15,8 @@ class ObservedBroker:
         self._broker = broker
         self.declared = asyncio.Event()
         self.has_left = asyncio.Event()
+        self.n_readers = 0
+        """Of streams, since the start."""
 
     @property
     def description(self) -> str:
@@ -52,10 +54,12 @@ class ObservedBroker:
 
     @asynccontextmanager
     async def read(
-        self, stream: Stream, *, start: StreamStart, prefetch: int = 200
+        self, stream: Stream, *, start: StreamStart, prefetch: int = 200, aside: bool = False
     ) -> AsyncGenerator[Consumer]:
+        self.n_readers += 1
         try:
-            async with self._broker.read(stream, start=start, prefetch=prefetch) as consumer:
+            reading = self._broker.read(stream, start=start, prefetch=prefetch, aside=aside)
+            async with reading as consumer:
                 yield consumer
         finally:
             self.has_left.set()

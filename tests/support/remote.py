@@ -106,9 +106,9 @@ class RemotePart:
         self._direct.forget(*addresses)
 
     def read(
-        self, stream: Stream, *, start: StreamStart, prefetch: int = 200
+        self, stream: Stream, *, start: StreamStart, prefetch: int = 200, aside: bool = False
     ) -> AbstractAsyncContextManager[Consumer]:
-        return self._direct.read(stream, start=start, prefetch=prefetch)
+        return self._direct.read(stream, start=start, prefetch=prefetch, aside=aside)
 
     async def depth(self, queue: WorkQueue | Home) -> int | None:
         return await self._direct.depth(queue)

@@ -105,7 +105,7 @@ class MemoryBroker:
 
     @asynccontextmanager
     async def read(
-        self, stream: Stream, *, start: StreamStart, prefetch: int = 200
+        self, stream: Stream, *, start: StreamStart, prefetch: int = 200, aside: bool = False
     ) -> AsyncGenerator[Reader]:
         self._check_open()
         log = await self._streams.declare(stream)

@@ -1,7 +1,8 @@
 """The broker port on RabbitMQ.
 
 Two connections: the server blocks whoever publishes, by connection, when memory or disk run low, and
-everything else must go on then, or the queues would never empty.
+everything else must go on then, or the queues would never empty. A third, made when it is first needed, is
+for readers of whom there may be many: a connection has 2,047 channels, and breaks when more are asked for.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from warren_broker.errors import (
 )
 from warren_broker.port import DeadLetter, StreamStart
 from warren_broker.rabbitmq.connection.connection import Link
+from warren_broker.rabbitmq.connection.lazy import LazyLink
 from warren_broker.rabbitmq.connection.url import checked, named
 from warren_broker.rabbitmq.consuming.home_consumer import HomeConsumer
 from warren_broker.rabbitmq.consuming.queue_consumer import Place, QueueConsumer
@@ -85,11 +87,10 @@ class RabbitBroker:
         self.description = f"RabbitMQ at {url.host}:{url.port}"
         self._name = name
         self._entities = Entities(prefix)
-        self._sending = Link(
-            named(url, f"{name} publishes"),
-            description=self.description,
-        )
+        self._sending = Link(named(url, f"{name} publishes"), description=self.description)
         self._receiving = Link(named(url, f"{name} consumes"), description=self.description)
+        following = Link(named(url, f"{name} follows"), description=self.description)
+        self._aside = LazyLink(following, timeout_s=ATTACH_S)
         self._topology = Topology(self._receiving, self._entities, settle_s=settle_s)
         self._publishers = Publishers(self._sending, confirm_s=confirm_s)
         exchanges = self._publishers.for_exchanges
@@ -166,11 +167,12 @@ class RabbitBroker:
 
     @asynccontextmanager
     async def read(
-        self, stream: Stream, *, start: StreamStart, prefetch: int = 200
+        self, stream: Stream, *, start: StreamStart, prefetch: int = 200, aside: bool = False
     ) -> AsyncGenerator[StreamReader]:
         entity = self._entities.stream(stream)
         await self._settle_in([entity])
-        async with self._attached(StreamReader(self._receiving, entity, start, prefetch)) as reader:
+        link = await self._aside.started() if aside else self._receiving
+        async with self._attached(StreamReader(link, entity, start, prefetch)) as reader:
             yield reader
 
     @asynccontextmanager
@@ -217,7 +219,7 @@ class RabbitBroker:
             consumer.end(self._closed())
         if self._keeping_topology is not None:
             self._keeping_topology.cancel()
-        await asyncio.gather(self._sending.close(), self._receiving.close())
+        await asyncio.gather(self._sending.close(), self._receiving.close(), self._aside.close())
         await self._publishers.close()
 
     @asynccontextmanager

@@ -1,7 +1,7 @@
 """Where remote env workers connect: a WebSocket, see `warren_broker.remote.frames`.
 
-Invariants: whoever has no good key, or is no WebSocket, is answered like everybody else and gets no
-socket; what goes wrong later ends the socket with a code and a sentence, and never the gateway.
+Invariants: whoever has no good key, is no WebSocket, or would be one too many, is answered like
+everybody else and gets no socket: its place is held before the socket is accepted; what goes wrong later ends the socket with a code and a sentence, and never the gateway.
 """
 
 import logging
@@ -11,10 +11,9 @@ from aiohttp import WSCloseCode, web
 from warren_broker.remote.frames import HEARTBEAT_S, MAX_FRAME_BYTES, PATH, Welcome
 from warren_gateway.api.bearer import bearer_key
 from warren_gateway.api.events import until_first
-from warren_gateway.api.problems import RETRY_AFTER_S, Refusal
+from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Nothing, Route
 from warren_gateway.remote.session import Misconduct
-from warren_gateway.remote.sessions import Full
 from warren_schemas.http import Problem
 
 GOODBYE_S = 2.0
@@ -29,10 +28,10 @@ async def connect_env_worker(call: Call[Nothing]) -> web.StreamResponse:
         timeout=GOODBYE_S, heartbeat=HEARTBEAT_S, max_msg_size=MAX_FRAME_BYTES, compress=False
     )
     _require_websocket(socket, call.request)
-    _require_place(call)
-    await socket.prepare(call.request)
-    code, reason = await _converse(call, socket)
-    await socket.close(code=code, message=reason.encode()[:MAX_REASON_BYTES])
+    with call.parts.budgets.env_workers.hold(call.owner):
+        await socket.prepare(call.request)
+        code, reason = await _converse(call, socket)
+        await socket.close(code=code, message=reason.encode()[:MAX_REASON_BYTES])
     return socket
 
 
@@ -66,18 +65,6 @@ def _require_websocket(socket: web.WebSocketResponse, request: web.Request) -> N
         raise Refusal(426, problem, {"Upgrade": "websocket", "Connection": "Upgrade"})
 
 
-def _require_place(call: Call[Nothing]) -> None:
-    try:
-        call.parts.rooms.require_place(call.owner)
-    except Full as error:
-        problem = Problem(
-            code="no_place",
-            message=f"Too many env workers: {error}.",
-            hint="Stop one, or start another gateway replica.",
-        )
-        raise Refusal(503, problem, {"Retry-After": str(RETRY_AFTER_S)}) from error
-
-
 ROUTES = (
     Route(
         "GET",
@@ -87,7 +74,7 @@ ROUTES = (
         answers=Welcome,
         summary="Connect a remote env worker by WebSocket; the schema is that of the first frame",
         status=101,
-        errors=(422, 426),
+        errors=(422, 426, 429),
         media_type="application/octet-stream",
     ),
 )

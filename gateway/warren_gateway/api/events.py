@@ -4,8 +4,9 @@ Invariants
 - Each event comes once and in order; `Last-Event-ID` goes on exactly behind it. What the stream holds
   twice comes once also across connections: a reader that goes on looks at the `TWINS` messages before its
   place first, for a duplicate stands no further behind the first one.
-- The broker is only asked for more once the client has taken what it was sent: a slow client costs
-  no memory here, and one that takes nothing for `send_s` is let go.
+- All who follow a run here share one reader (`following`). A slow client costs no memory here, and one
+  that takes nothing for `send_s` is let go.
+- An owner has no more streams open than the gateway's budget allows; the next one is answered 429.
 - The stream ends after the run's last event. For a run that ended long ago, whose events are no
   longer kept, it ends when nothing came for `quiet_s`; never before all of them have left the outbox,
   where those of a gateway that died lie until another one sends them.
@@ -13,27 +14,26 @@ Invariants
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 from aiohttp import web
 from aiohttp_sse import EventSourceResponse, sse_response
 
 from warren_broker.errors import BrokerError
-from warren_broker.inbox import Inbox, follow
 from warren_broker.topology import run_events
 from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Nothing, Route
+from warren_gateway.following.told import Told, ToldEvent
 from warren_gateway.position import Position
 from warren_gateway.recent import Recent
 from warren_gateway.runs.service import Runs
 from warren_gateway.store.outbox import PAGE
 from warren_gateway.store.store import StoreUnavailable
 from warren_gateway.timings import EventTimings
-from warren_schemas.events import RunEvent, StateChanged
+from warren_schemas.events import RunEvent
 from warren_schemas.http import Problem
 
-PREFETCH = 32
 TWINS = 2 * PAGE
 """A relay sends again no more than a page, and two may do so side by side."""
 
@@ -43,17 +43,17 @@ log = logging.getLogger(__name__)
 async def run_events_live(call: Call[Nothing]) -> web.StreamResponse:
     run = await call.parts.runs.show(call.owner, call.run)
     after = _last_event(call.request)
-    start = max(0, after.offset - TWINS) if after else "first"
-    stream, timings = run_events(run.id), call.parts.timings.events
-    async with (
-        follow(call.parts.broker, stream, RunEvent, start=start, prefetch=PREFETCH) as inbox,
-        sse_response(
-            call.request, ping_interval=timings.ping_s, send_timeout=timings.send_s
-        ) as response,
-    ):
-        feed = _Feed(inbox, response, after)
-        over = [_watch_end(call, run.id, feed, timings)] if run.state.is_final else []
-        await until_first(feed.pump(), response.wait(), call.parts.closing.wait(), *over)
+    start, timings = max(0, after.offset - TWINS) if after else 0, call.parts.timings.events
+    with call.parts.budgets.streams.hold(call.owner):
+        async with (
+            call.parts.followers.follow(run_events(run.id), start) as told,
+            sse_response(
+                call.request, ping_interval=timings.ping_s, send_timeout=timings.send_s
+            ) as response,
+        ):
+            feed = _Feed(told, response, after)
+            over = [_watch_end(call, run.id, feed, timings)] if run.state.is_final else []
+            await until_first(feed.pump(), response.wait(), call.parts.closing.wait(), *over)
     return response
 
 
@@ -92,11 +92,11 @@ class _Feed:
 
     def __init__(
         self,
-        inbox: Inbox[RunEvent],
+        told: AsyncIterator[Told],
         response: EventSourceResponse,
         after: Position | None,
     ) -> None:
-        self._inbox = inbox
+        self._told = told
         self._response = response
         self._after = after
         self._n_taken = 0
@@ -106,7 +106,9 @@ class _Feed:
         """Send until the last event, or until either side is gone."""
         try:
             await self._pump()
-        except (TimeoutError, ConnectionResetError) as error:
+        except TimeoutError:
+            log.info("a stream of events was cut off: its client took nothing for too long")
+        except ConnectionResetError as error:
             log.debug("a stream of events ended early: %s", error)
         except BrokerError as error:
             log.warning("a stream of events was cut off: %s", error)
@@ -119,23 +121,18 @@ class _Feed:
             await asyncio.sleep(quiet_s)
 
     async def _pump(self) -> None:
-        async for claims in self._inbox:
-            for place, claim in enumerate(claims):
-                await self._send(Position(claim.offset or 0, place), claim.item)
-                claim.done()
+        async for message in self._told:
+            for place, event in enumerate(message.events):
+                await self._send(Position(message.offset, place), event)
                 self._n_taken += 1
-                if is_last(claim.item):
+                if event.is_last:
                     return
 
-    async def _send(self, position: Position, event: RunEvent) -> None:
-        is_new = self._sent.add(event.envelope.id)
+    async def _send(self, position: Position, event: ToldEvent) -> None:
+        is_new = self._sent.add(event.id)
         if not is_new or (self._after is not None and position <= self._after):
             return
-        await self._response.send(event.model_dump_json(), id=str(position), event=event.body.kind)
-
-
-def is_last(event: RunEvent) -> bool:
-    return isinstance(event.body, StateChanged) and event.body.state.is_final
+        await self._response.send(event.json, id=str(position), event=event.kind)
 
 
 def _last_event(request: web.Request) -> Position | None:
@@ -172,7 +169,7 @@ ROUTES = (
         takes=Nothing,
         answers=RunEvent,
         summary="Stream a run's events from the first, or after Last-Event-ID",
-        errors=(404, 422),
+        errors=(404, 422, 429),
         media_type="text/event-stream",
     ),
 )

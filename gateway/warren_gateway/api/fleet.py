@@ -1,4 +1,4 @@
-"""Workers and queues over HTTP."""
+"""Workers, queues and budgets over HTTP."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from warren_gateway.registry import Registry
 from warren_gateway.runs.service import LiveModel
 from warren_gateway.runs.views import worker_view
 from warren_schemas.control import WorkerRole
-from warren_schemas.http import QueueList, QueueView, WorkerList
+from warren_schemas.http import BudgetList, QueueList, QueueView, WorkerList
 
 DEPTHS_S = 5.0
 """How long the broker has to tell the depths."""
@@ -30,6 +30,10 @@ async def list_queues(call: Call[Nothing]) -> web.StreamResponse:
     asking = asyncio.gather(*(_view(call.parts.broker, queue) for queue in queues))
     views = await within(DEPTHS_S, asking)
     return reply(QueueList(queues=tuple(view for view in views if view)))
+
+
+async def list_budgets(call: Call[Nothing]) -> web.StreamResponse:
+    return reply(BudgetList(budgets=call.parts.budgets.views(call.owner)))
 
 
 def _offered(registry: Registry, owner: str) -> list[WorkQueue]:
@@ -73,6 +77,15 @@ ROUTES = (
         takes=Nothing,
         answers=QueueList,
         summary="List queues with the number of messages in each",
+        errors=(422,),
+    ),
+    Route(
+        "GET",
+        "/v1/budgets",
+        list_budgets,
+        takes=Nothing,
+        answers=BudgetList,
+        summary="List how much of what users share you have in use, and your limits",
         errors=(422,),
     ),
 )

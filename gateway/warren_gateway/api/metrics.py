@@ -48,8 +48,9 @@ async def run_metrics(call: Call[ReadMetrics]) -> web.StreamResponse:
         await feed.pump(None)
         return feed.response
     stream = run_events(call.run)
-    async with follow(call.parts.broker, stream, RunEvent, start="next") as news:
-        await until_first(feed.pump(news), call.parts.closing.wait())
+    with call.parts.budgets.streams.hold(call.owner):
+        async with follow(call.parts.broker, stream, RunEvent, start="next", aside=True) as news:
+            await until_first(feed.pump(news), call.parts.closing.wait())
     if call.parts.closing.is_set() and not feed.is_whole:
         feed.cut_off("the gateway stops")
     return feed.response
@@ -127,7 +128,7 @@ ROUTES = (
         takes=ReadMetrics,
         answers=MetricsView,
         summary="Read a run's metrics of each step and evaluation, one JSON object per line",
-        errors=(404, 422),
+        errors=(404, 422, 429),
         media_type="application/x-ndjson",
     ),
 )

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from warren_broker.port import Broker
 from warren_gateway.auth import ApiKeys
+from warren_gateway.budgets.pool import Budgets
+from warren_gateway.following.followers import Followers
 from warren_gateway.inference.questions import Questions
 from warren_gateway.inference.served import Served
 from warren_gateway.metrics.reports import Reports
@@ -27,6 +29,8 @@ class Parts:
     rooms: RemoteSessions
     served: Served
     questions: Questions
+    budgets: Budgets
+    followers: Followers
     store_probe: Probe
     broker_probe: Probe
     timings: StreamTimings = field(default_factory=StreamTimings)

@@ -13,6 +13,7 @@ from aiohttp.typedefs import Middleware
 from pydantic import BaseModel
 
 from warren_broker.errors import BrokerError
+from warren_gateway.budgets.budget import OverBudget
 from warren_gateway.runs.checkpoints import UnusableCheckpoint
 from warren_gateway.runs.deleting import RunInUse
 from warren_gateway.runs.service import KeyReused, NoSuchRun, RunHasEnded
@@ -30,7 +31,7 @@ Told = Callable[[str, int, Problem], tuple[int, BaseModel]]
 """(path, status, problem) -> status and body, as the clients of that path read errors."""
 
 _OURS = (
-    BrokerError, KeyReused, NoSuchRun, RunHasEnded, RunInUse, StoreUnavailable,
+    BrokerError, KeyReused, NoSuchRun, OverBudget, RunHasEnded, RunInUse, StoreUnavailable,
     UnusableCheckpoint, UnusableSource,
 )  # fmt: skip
 
@@ -87,6 +88,8 @@ def _of_ours(error: Exception) -> Refusal:
             hint="GET /v1/runs lists yours.",
         )
         return Refusal(404, problem)
+    if isinstance(error, OverBudget):
+        return _over_budget(error)
     if isinstance(error, RunHasEnded):
         message = f"Run {error.run} has ended already: it is {error.state}."
         return Refusal(409, Problem(code="run_has_ended", message=message))
@@ -116,6 +119,15 @@ def _of_ours(error: Exception) -> Refusal:
         )
         return Refusal(422, problem)
     return _away("store" if isinstance(error, StoreUnavailable) else "broker", error)
+
+
+def _over_budget(error: OverBudget) -> Refusal:
+    problem = Problem(
+        code="over_budget",
+        message=f"{error}.",
+        hint="Try again when some of it is done; GET /v1/budgets shows what is in use and the limits.",
+    )
+    return Refusal(429, problem, {"Retry-After": str(RETRY_AFTER_S)})
 
 
 def _away(what: str, error: Exception) -> Refusal:

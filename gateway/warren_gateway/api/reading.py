@@ -28,10 +28,21 @@ _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 async def read_body(request: web.Request, model: type[ModelT]) -> ModelT:
     """Raises `Refusal`: 400 for what is not JSON, 422 for what does not fit the model."""
-    body = await request.read()
+    body = await _bytes(request)
     if len(body) > LARGE_BYTES:
         return await asyncio.to_thread(_decoded, body, model)
     return _decoded(body, model)
+
+
+async def _bytes(request: web.Request) -> bytes:
+    """The body as it was before any encoding. Raises `Refusal` 400 where it can't be had."""
+    try:
+        return await request.read()
+    except web.RequestPayloadError as error:
+        encoding = request.headers.get("Content-Encoding")
+        why = f"it is not {encoding[:40]}" if encoding else "it is not framed as its headers say"
+        problem = Problem(code="malformed_body", message=f"The body can't be read: {why}.")
+        raise Refusal(400, problem, {"Connection": "close"}) from error  # where it ends is unknown
 
 
 def _decoded(body: bytes, model: type[ModelT]) -> ModelT:

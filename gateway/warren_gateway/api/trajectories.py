@@ -62,11 +62,13 @@ async def run_trajectories(call: Call[ReadTrajectories]) -> web.StreamResponse:
     if run.config is None:
         raise _refusal(409, "newer_run", f"{run.id} is of a newer gateway; ask that one")
     stream = recording(run.id, run.config)
-    async with follow(
-        broker, stream, EpisodeEnded, start=_start(takes), prefetch=PREFETCH
-    ) as inbox:
-        feed = _Feed(call, inbox)
-        await until_first(feed.pump(), feed.watch(), call.parts.closing.wait())
+    n_readers = 2 if takes.follow else 1  # it reads the run's events too
+    with call.parts.budgets.streams.hold(call.owner, n_readers):
+        async with follow(
+            broker, stream, EpisodeEnded, start=_start(takes), prefetch=PREFETCH, aside=True
+        ) as inbox:
+            feed = _Feed(call, inbox)
+            await until_first(feed.pump(), feed.watch(), call.parts.closing.wait())
     if call.parts.closing.is_set() and not feed.is_whole:
         feed.cut_off("the gateway stops")
     return feed.response
@@ -112,7 +114,9 @@ class _Feed:
     async def _final_end(self) -> int:
         """Keep `_consumed` up to date until the run has ended."""
         stream = run_events(self._call.run)
-        async with follow(self._call.parts.broker, stream, RunEvent, start="next") as events:
+        async with follow(
+            self._call.parts.broker, stream, RunEvent, start="next", aside=True
+        ) as events:
             while True:
                 self._consumed, is_over = await self._recordings.progress(self._call.run)
                 if is_over:
@@ -230,7 +234,7 @@ ROUTES = (
         takes=ReadTrajectories,
         answers=TrajectoryView,
         summary="Read a run's recorded trajectories, one JSON object per line",
-        errors=(404, 410, 422),
+        errors=(404, 409, 410, 422, 429),
         media_type="application/x-ndjson",
     ),
 )

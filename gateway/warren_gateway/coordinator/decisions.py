@@ -5,6 +5,7 @@ decision does is in the state and in `state.change`, but for the ids of new grou
 which may be called at any time and does what is possible now.
 """
 
+import logging
 from collections.abc import Sequence
 from functools import partial
 
@@ -31,6 +32,8 @@ from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import Phase, RunState, StateChanged
 from warren_schemas.training import KeepReference, OpDone, OpFailed, OpResult
 
+log = logging.getLogger(__name__)
+
 
 def absorb_ending(state: CoordinatorState, item: EpisodeEnded, position: Position) -> None:
     """An episode has ended."""
@@ -51,9 +54,14 @@ def absorb_recorded(state: CoordinatorState, items: Sequence[EpisodeEnded], offs
 
 
 def absorb_answer(state: CoordinatorState, result: OpResult) -> None:
-    """The trainer has answered an op."""
+    """The trainer has answered an op; what answers none of ours is dropped."""
     if state.is_over or result.epoch != state.lease.epoch:
         return
+    if result.model != state.model or result.number > state.learning.last_op:
+        return log.warning(
+            "%s: an answer to op %d of %s is dropped: the newest op of %s is %d",
+            state.run, result.number, result.model, state.model, state.learning.last_op,
+        )  # fmt: skip
     if result.number == 0:
         return _absorb_opening(state, result)
     outcome = result.outcome

@@ -8,7 +8,7 @@ dropped.
 
 Invariants: every question is answered, fails with `AnswersLost`, or is given up by its asker, and
 then samplers are told to stop; an answer that nobody waits for (a duplicate, or one that came too late)
-is dropped; at most `max_waiting` answers are waited for.
+is dropped. How many answers may be waited for, and by whom, is a budget of the asker's.
 """
 
 import asyncio
@@ -61,16 +61,10 @@ class AnswersLost(BrokerClosed):
     """The gateway stopped before the answer came."""
 
 
-class TooManyQuestions(Exception):
-    """As many answers are waited for as may be."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionLimits:
     answer_s: float = 600.0
     """How long the samplers have."""
-    max_waiting: int = 4096
-    """Answers that are waited for at a time."""
 
 
 QUESTION_LIMITS = QuestionLimits()
@@ -125,12 +119,10 @@ class Questions:
     async def ask(self, question: Question) -> AsyncGenerator[Answers]:
         """Its answers as they come; whoever leaves this context wants no more of them.
 
-        Raises `TooManyQuestions`, `AnswersLost`, `BrokerError`.
+        Raises `AnswersLost`, `BrokerError`.
         """
         if self._is_stopped:
             raise AnswersLost("the gateway stops")
-        if len(self._waiting) + question.n > self.limits.max_waiting:
-            raise TooManyQuestions
         loop, ids = asyncio.get_running_loop(), [new_episode_id() for _ in range(question.n)]
         futures: dict[EpisodeId, asyncio.Future[Answer]] = {i: loop.create_future() for i in ids}
         self._waiting |= futures

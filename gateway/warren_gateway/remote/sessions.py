@@ -2,12 +2,11 @@
 
 Invariants: a worker is in one session at most (a second conversation ends the first, which may be
 half-open, and begins when that has handed everything back); a revoked key ends its conversations
-within `key_check_s`; the number of sessions is bounded.
+within `key_check_s`. How many there may be, of whom, is a budget that is held before the socket is accepted.
 """
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -45,8 +44,6 @@ IsStillGood = Callable[[], Awaitable[bool]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLimits:
-    max_sessions: int = 64
-    max_sessions_of_owner: int = 32
     hello_s: float = 10.0
     """How long a worker may take to say who it is."""
     key_check_s: float = 10.0
@@ -56,10 +53,6 @@ class SessionLimits:
 
 
 SESSION_LIMITS = SessionLimits()
-
-
-class Full(Exception):
-    """There is no room; says for whom."""
 
 
 @dataclass(eq=False)
@@ -75,26 +68,13 @@ class RemoteSessions:
         self._runs = runs
         self._issued = Issued()
         self._guests: dict[tuple[str, str], _Guest] = {}
-        self._n_inside = Counter[str]()
-
-    def require_place(self, owner: str) -> None:
-        """Raises `Full`."""
-        most, most_of_owner = self._limits.max_sessions, self._limits.max_sessions_of_owner
-        if self._n_inside.total() >= most:
-            raise Full(f"this gateway serves {most} remote workers, and no more")
-        if self._n_inside[owner] >= most_of_owner:
-            raise Full(f"you have {most_of_owner} remote workers here, and may have no more")
 
     async def serve(
         self, socket: web.WebSocketResponse, owner: str, is_still_good: IsStillGood
     ) -> None:
         """One conversation, from its hello to its end. Raises `Misconduct`."""
-        self._n_inside[owner] += 1
-        try:
-            hello = await _hello(socket, self._limits.hello_s)
-            await self._serve(socket, owner, hello.worker, is_still_good)
-        finally:
-            self._n_inside[owner] -= 1
+        hello = await _hello(socket, self._limits.hello_s)
+        await self._serve(socket, owner, hello.worker, is_still_good)
 
     async def _serve(
         self, socket: web.WebSocketResponse, owner: str, worker: str, is_still_good: IsStillGood

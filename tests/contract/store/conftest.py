@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.gateway_fixtures import broker, gateway, store
+from tests.support.gateway_fixtures import broker, budgets, gateway, store
 
-__all__ = ["broker", "gateway", "store"]
+__all__ = ["broker", "budgets", "gateway", "store"]
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.server)])

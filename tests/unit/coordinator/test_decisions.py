@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import pytest
 from tests.unit.coordinator.world import config
 
 from warren_gateway.coordinator import decisions, trainer_lease
@@ -60,6 +61,22 @@ def test_a_cancelled_run_closes_what_is_in_flight() -> None:
     decisions.decide(state, _nobody)
     assert state.run_state is RunState.CANCELLED
     assert len(state.change.closed) == 4 and not state.rollouts.groups
+
+
+@pytest.mark.parametrize(
+    "stray",
+    [{"number": 1}, {"number": 2**62}, {"model": "model_2", "number": 0}, {"model": "model_2"}],
+)
+def test_an_answer_to_an_op_that_was_not_issued_or_is_another_model_s_is_dropped(
+    stray: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    state = _running()
+    state.take_change()
+    decisions.absorb_answer(state, _opened(state).model_copy(update={"number": 1, **stray}))
+    decisions.decide(state, _nobody)
+    assert (state.run_state, state.change.answers) == (RunState.RUNNING, {})
+    assert not state.learning.early_answers
+    assert "is dropped" in caplog.text
 
 
 def _new() -> CoordinatorState:

@@ -1,5 +1,5 @@
 """A listening app for the gateway's tests."""
 
-from tests.support.gateway_fixtures import gateway
+from tests.support.gateway_fixtures import budgets, gateway
 
-__all__ = ["gateway"]
+__all__ = ["budgets", "gateway"]

@@ -11,7 +11,7 @@ _CODES = {
     "unauthorized": "invalid_api_key",
     "no_such_model": "model_not_found",
     "context_length": "context_length_exceeded",
-    "too_many_questions": "rate_limit_exceeded",
+    "over_budget": "rate_limit_exceeded",
 }
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 

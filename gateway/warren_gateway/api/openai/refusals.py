@@ -76,15 +76,6 @@ def too_late() -> Refusal:
     return Refusal(504, problem)
 
 
-def too_many() -> Refusal:
-    problem = Problem(
-        code="too_many_questions",
-        message="This gateway has reached its limit of pending answers.",
-        hint="Try again later, or start more GPU workers.",
-    )
-    return Refusal(429, problem, _RETRY)
-
-
 def stopping() -> Refusal:
     problem = Problem(
         code="stopping", message="The gateway is stopping; try again when it is back."

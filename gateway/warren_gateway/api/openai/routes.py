@@ -14,7 +14,6 @@ from warren_gateway.api.openai.refusals import (
     no_such_model,
     stopping,
     too_late,
-    too_many,
     unwrapped,
 )
 from warren_gateway.api.openai.streaming import AnswerStream
@@ -24,7 +23,6 @@ from warren_gateway.inference.questions import (
     Answers,
     AnswersLost,
     Question,
-    TooManyQuestions,
 )
 from warren_gateway.inference.requests import chat_question, text_question, tokens_question
 from warren_gateway.inference.served import NoSuchModel
@@ -95,12 +93,11 @@ async def _complete(call: Completing, question: Question, telling: Telling) -> w
 
 @asynccontextmanager
 async def _asked(call: Asking, question: Question) -> AsyncGenerator[Answers]:
-    """`Questions.ask`, with its errors as refusals."""
+    """`Questions.ask` within the owner's budget. Raises `OverBudget`, and refusals for its errors."""
     try:
-        async with call.parts.questions.ask(question) as answers:
-            yield answers
-    except TooManyQuestions as error:
-        raise too_many() from error
+        with call.parts.budgets.answers.hold(call.owner, question.n):
+            async with call.parts.questions.ask(question) as answers:
+                yield answers
     except AnswersLost as error:
         raise stopping() from error
 

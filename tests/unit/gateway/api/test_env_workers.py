@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import aiohttp
@@ -36,6 +36,7 @@ from warren_broker.remote.frames import (
 )
 from warren_broker.topology import RUNS, generate, home, interact, trajectories
 from warren_gateway.auth import Key
+from warren_gateway.budgets.options import BudgetOptions
 from warren_gateway.remote.session import MAX_CONSUMERS
 from warren_gateway.remote.sessions import SessionLimits
 from warren_gateway.store.store import Store
@@ -193,23 +194,29 @@ async def test_nobody_opens_consumers_without_end(gateway: Gateway) -> None:
     assert await is_alive(gateway)
 
 
-async def test_a_full_gateway_says_so(store: Store, broker: Broker, tmp_path: Path) -> None:
-    limits = SessionLimits(max_sessions_of_owner=1)
-    async with (
-        open_gateway(store, broker, tmp_path, sessions=limits) as gateway,
-        remote(gateway),
-        dialled_by_bob(gateway),
-    ):
-        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-            async with dialled(gateway):
-                pass
-    assert refused.value.status == 503
+@pytest.mark.parametrize("budgets", [BudgetOptions(env_workers_per_owner=2)])
+async def test_one_too_many_gets_no_socket_however_many_come_at_once(gateway: Gateway) -> None:
+    """A place is held before the socket is accepted, and free again when it is gone."""
 
+    async def knock() -> int:
+        try:
+            socket = await opened.enter_async_context(gateway.ann.ws_connect(PATH))
+        except aiohttp.WSServerHandshakeError as refused:
+            assert refused.headers is not None and refused.headers["Retry-After"]
+            return refused.status
+        sockets.append(socket)
+        return 101
 
-@asynccontextmanager
-async def dialled_by_bob(gateway: Gateway) -> AsyncGenerator[None]:
-    async with gateway.bob.ws_connect(PATH):
-        yield
+    sockets: list[aiohttp.ClientWebSocketResponse] = []
+    async with AsyncExitStack() as opened:
+        statuses = await asyncio.gather(*(knock() for _ in range(8)))
+        assert sorted(statuses) == [101] * 2 + [429] * 6
+        async with gateway.bob.ws_connect(PATH):
+            pass
+        for socket in sockets:
+            await socket.close()
+        async with dialled(gateway) as socket:
+            await welcomed(socket)
 
 
 async def test_who_connects_anew_turns_his_old_conversation_out(gateway: Gateway) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,13 +20,14 @@ from tests.support.patience import PATIENCE_S
 from warren.connection.sse import ServerEvent, SseParser
 from warren_broker.port import Broker
 from warren_broker.topology import run_events
+from warren_gateway.budgets.options import BudgetOptions
 from warren_gateway.position import Position
 from warren_gateway.store.outbox import post
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import OutboxRow, Run
 from warren_gateway.timings import EventTimings, StreamTimings
 from warren_schemas.events import RunEvent, RunState, StateChanged, WarningRaised
-from warren_schemas.http import Problem
+from warren_schemas.http import BudgetList, Problem
 
 QUEUED = StateChanged(state=RunState.QUEUED)
 
@@ -203,6 +204,42 @@ async def test_stopping_ends_streams_at_once(store: Store, broker: Broker, tmp_p
         response = await gateway.ann.get(f"/v1/runs/{run}/events")
         async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(_stop(gateway), response.content.read())
+
+
+async def test_many_who_follow_a_run_take_one_reader_of_the_broker(
+    store: Store, broker: Broker, tmp_path: Path
+) -> None:
+    observed = ObservedBroker(broker)
+    async with open_gateway(store, observed, tmp_path) as gateway, AsyncExitStack() as opened:
+        run = await gateway.submit()
+        told = [
+            await opened.enter_async_context(aclosing(_events(gateway, run))) for _ in range(40)
+        ]
+        first = [asyncio.ensure_future(anext(one)) for one in told]
+        await gateway.tell(run, step(1))
+        names = [event.name for event in await asyncio.gather(*first)]
+    assert (names, observed.n_readers) == (["step_completed"] * 40, 1)
+
+
+@pytest.mark.parametrize("budgets", [BudgetOptions(streams_per_owner=2, streams=3)])
+async def test_one_user_s_streams_are_not_all_there_is(gateway: Gateway) -> None:
+    async with AsyncExitStack() as opened:
+        run = await gateway.submit()
+        path = f"/v1/runs/{run}/events"
+        ones = [await opened.enter_async_context(gateway.ann.get(path)) for _ in range(2)]
+        async with gateway.ann.get(path) as refused:
+            assert (refused.status, refused.headers["Retry-After"]) == (429, "2")
+            problem = Problem.model_validate_json(await refused.read())
+        assert problem.code == "over_budget"
+        assert problem.message == "You have 2 open streams, ask for 1 more, and may have 2."
+        async with gateway.bob.get("/v1/budgets") as response:
+            (streams, *_) = BudgetList.model_validate_json(await response.read()).budgets
+        assert (streams.used, streams.total_used, streams.n_refused) == (0, 2, 0)
+        await gateway.tell(run, ended())
+        for one in ones:
+            await one.read()
+        async with gateway.ann.get(path) as again:
+            assert again.status == 200
 
 
 @given(offset=st.integers(0, 2**50), place=st.integers(0, 63))

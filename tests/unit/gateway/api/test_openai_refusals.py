@@ -2,17 +2,14 @@
 
 import asyncio
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.gateway import Gateway, open_gateway
+from tests.support.gateway import Gateway
 from tests.support.openai_asking import chat, said
-from tests.support.rote_sampler import answering, asking, ignored
+from tests.support.rote_sampler import asking, ignored
 
-from warren_broker.port import Broker
-from warren_gateway.inference.questions import QuestionLimits, Questions
-from warren_gateway.store.store import Store
+from warren_gateway.budgets.options import BudgetOptions
 from warren_schemas.episode import Generate
 from warren_schemas.openai import OpenAIError
 
@@ -85,14 +82,18 @@ async def test_nobody_without_a_key_is_answered(gateway: Gateway) -> None:
     assert (status, *told) == (401, "authentication_error", "invalid_api_key")
 
 
-async def test_more_than_can_wait_is_refused(
-    store: Store, broker: Broker, tmp_path: Path, ignored: asyncio.Queue[Generate]
+@pytest.mark.parametrize("budgets", [BudgetOptions(answers_per_owner=3, answers=5)])
+async def test_one_user_s_chats_are_not_all_that_the_gateway_takes(
+    asking: Gateway, ignored: asyncio.Queue[Generate]
 ) -> None:
-    questions = Questions(broker, QuestionLimits(max_waiting=3))
-    async with (
-        open_gateway(store, broker, tmp_path, questions=questions) as gateway,
-        answering(gateway, ignored),
-    ):
-        status, body = await chat(gateway.ann, n=4)
-        assert (status, body["error"]["code"]) == (429, "rate_limit_exceeded")
-        assert (await chat(gateway.ann, n=3))[0] == 200
+    status, body = await chat(asking.ann, n=4)
+    assert (status, body["error"]["code"]) == (429, "rate_limit_exceeded")
+    hanging = asyncio.create_task(chat(asking.ann, n=3, **said("never")))
+    await ignored.get()
+    status, body = await chat(asking.ann)
+    assert status == 429
+    assert "You have 3 pending answers, ask for 1 more, and may have 3." in body["error"]["message"]
+    assert (await chat(asking.bob, n=2))[0] == 200
+    assert (await chat(asking.bob, n=3))[0] == 429  # all together would be 6
+    hanging.cancel()
+    await asyncio.wait({hanging})

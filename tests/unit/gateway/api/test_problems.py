@@ -26,6 +26,8 @@ from warren_schemas.codec.wire import encode
 from warren_schemas.http import Problem, RunView
 from warren_schemas.openai import OpenAIError, OpenAIProblem
 
+STORELESS = ("/v1/workers", "/v1/budgets", PATH)
+"""Once a key is known, they answer without it."""
 LOCKED = [route for route in ROUTES if route.scope == "user"]
 WRONG_KEYS = [
     {},
@@ -80,7 +82,7 @@ async def test_an_unknown_route_is_404_and_a_wrong_method_405(gateway: Gateway) 
 
 
 @pytest.mark.parametrize(
-    "route", [route for route in LOCKED if route.path not in ("/v1/workers", PATH)], ids=_name
+    "route", [route for route in LOCKED if route.path not in STORELESS], ids=_name
 )
 async def test_a_store_that_is_away_is_503_with_a_time_to_come_back(
     gateway: Gateway, route: Route

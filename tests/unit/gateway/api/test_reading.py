@@ -44,3 +44,17 @@ async def test_json_that_is_nested_too_deeply_is_400(gateway: Gateway, depth: in
         assert response.status == 400
         problem = Problem.model_validate_json(await response.read())
     assert (problem.code, problem.message) == ("malformed_json", "The body is nested too deeply.")
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+@pytest.mark.parametrize(
+    "path", ["/v1/runs", "/v1/runs/check", "/v1/chat/completions", "/v1/dead-letters/x/drop"]
+)
+async def test_a_body_that_is_not_encoded_as_it_says_is_400(
+    gateway: Gateway, encoding: str, path: str
+) -> None:
+    headers = {"Content-Encoding": encoding, "Content-Type": "application/json"}
+    for body in (b'{"config": {}}', b"x" * 100_000):
+        async with gateway.ann.post(path, data=body, headers=headers) as response:
+            assert response.status == 400, await response.text()
+            assert f"it is not {encoding}" in await response.text()

@@ -1,0 +1,25 @@
+"""The sizes of a gateway's budgets, as options: each sentence is the option's help."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from warren_schemas.base import Frozen
+
+_Count = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class BudgetOptions(Frozen):
+    streams_per_owner: _Count = 128
+    """Streams of events, followed metrics and trajectories that one user may have open."""
+    streams: Annotated[int, Field(ge=1, le=900)] = 512
+    """Streams of events, followed metrics and trajectories of all users together; each takes a channel or two of a
+    connection to RabbitMQ, which has 2,047."""
+    answers_per_owner: _Count = 1024
+    """Answers of samplers that one user may wait for: a chat with `n: 8` waits for 8."""
+    answers: _Count = 4096
+    """Answers of samplers that all users together may wait for."""
+    env_workers_per_owner: _Count = 32
+    """Remote env workers that one user may connect."""
+    env_workers: _Count = 64
+    """Remote env workers of all users together."""

@@ -1,0 +1,26 @@
+"""All budgets of one gateway."""
+
+from warren_gateway.budgets.budget import Budget
+from warren_gateway.budgets.options import BudgetOptions
+from warren_schemas.http import BudgetView
+
+DEFAULTS = BudgetOptions()
+
+
+class Budgets:
+    def __init__(self, options: BudgetOptions = DEFAULTS) -> None:
+        self.streams = Budget(
+            "open streams", per_owner=options.streams_per_owner, total=options.streams
+        )
+        self.answers = Budget(
+            "pending answers", per_owner=options.answers_per_owner, total=options.answers
+        )
+        self.env_workers = Budget(
+            "remote env workers", per_owner=options.env_workers_per_owner, total=options.env_workers
+        )
+
+    def views(self, owner: str) -> tuple[BudgetView, ...]:
+        """Each, as this owner may see it."""
+        return tuple(
+            budget.view(owner) for budget in (self.streams, self.answers, self.env_workers)
+        )
