@@ -16,6 +16,7 @@ op             gateway      -> train.<model>.<epoch>        the trainer with the
 op_result      trainer      -> results.<model>              the run's coordinator
 run_event      gateway      -> events.<run>                 stream; people and TensorBoard
 heartbeat      workers      -> topic workers                gateways
+heartbeats_requested        -> topic heartbeat-requests     workers, from a gateway that starts
 policy_published            -> topic policies               samplers
 run_ended      gateway      -> topic runs                   workers
 episode_cancelled           -> topic cancellations          samplers, env workers
@@ -85,6 +86,7 @@ DEAD = WorkQueue("dead")
 FILE_CLEANUP = WorkQueue("file-cleanup")
 """What any trainer may do, because all of them have the same checkpoints."""
 WORKERS = Topic("workers")
+HEARTBEAT_REQUESTS = Topic("heartbeat-requests")
 POLICIES = Topic("policies")
 RUNS = Topic("runs")
 CANCELLATIONS = Topic("cancellations")

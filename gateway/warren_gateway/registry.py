@@ -1,6 +1,6 @@
 """The registry: which workers are alive, as their heartbeats tell.
 
-It lives in memory and is rebuilt from the next heartbeats after a restart. It must never be asked
+It lives in memory; once it listens it asks all workers for their heartbeats. It must never be asked
 for the truth about a lease: a worker that is missing here may only have a slow network.
 
 Invariants
@@ -14,20 +14,26 @@ Invariants
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from warren_broker.errors import BrokerUnavailable
 from warren_broker.inbox import listen
 from warren_broker.port import Broker
-from warren_broker.topology import WORKERS
+from warren_broker.topology import HEARTBEAT_REQUESTS, WORKERS
 from warren_broker.worker.heartbeat import MISSED_UNTIL_GONE
-from warren_schemas.control import Heartbeat, WorkerRole
+from warren_schemas.codec.wire import encode
+from warren_schemas.control import Heartbeat, HeartbeatsRequested, WorkerRole
+from warren_schemas.envelope import Envelope
 from warren_schemas.ids import WorkerId
 
 LATE_S = 0.5
 """A timer that goes off so long after its time says that this process stood still: heartbeats that
 came meanwhile are still to be read."""
+
+log = logging.getLogger(__name__)
 
 _Name = tuple[str, WorkerId]
 """Owner (empty for a worker of the deployment) and id."""
@@ -76,16 +82,27 @@ class Registry:
             await self._change.wait()
 
     async def run(self) -> None:
-        """Hear heartbeats until cancelled."""
-        await self._broker.declare(WORKERS)
+        """Ask for heartbeats, and hear them until cancelled."""
+        await self._broker.declare(WORKERS, HEARTBEAT_REQUESTS)
         try:
             async with listen(self._broker, WORKERS, Heartbeat) as inbox:
+                await self._request_heartbeats()
                 async for claims in inbox:
                     for claim in claims:
                         self.hear(claim.item)
                         claim.done()
         finally:
             self._forget_all()
+
+    async def _request_heartbeats(self) -> None:
+        """Whom it doesn't reach is heard at the next interval."""
+        request = HeartbeatsRequested(envelope=Envelope())
+        try:
+            await self._broker.publish(
+                HEARTBEAT_REQUESTS, encode([request]), message_id=request.envelope.id
+            )
+        except BrokerUnavailable as error:
+            log.warning("heartbeats were not asked for: %s", error)
 
     def hear(self, heartbeat: Heartbeat) -> None:
         """Take in one heartbeat."""

@@ -67,6 +67,16 @@ class Heartbeat(Item):
     """The last heartbeat of a worker that stops in good order."""
 
 
+class HeartbeatsRequested(Item):
+    """A gateway that knows no worker yet asks for heartbeats -> topic `heartbeat-requests`.
+
+    Each worker sends its heartbeat at once. Whoever misses this one is heard at its next interval.
+    """
+
+    kind: ClassVar[str] = "heartbeats_requested"
+    schema_version: ClassVar[int] = 1
+
+
 class PolicyPublished(Item):
     """A new policy version can be sampled -> topic `policies`."""
 

@@ -13,6 +13,7 @@ from warren_schemas.config import LoraUpdate, PpoLoss, Sampling, TrainConfig
 from warren_schemas.control import (
     EpisodeCancelled,
     Heartbeat,
+    HeartbeatsRequested,
     HeldModel,
     PolicyPublished,
     RunEnded,
@@ -258,6 +259,10 @@ def make_heartbeat(**changes: Any) -> Heartbeat:
     )
 
 
+def make_heartbeats_requested(**changes: Any) -> HeartbeatsRequested:
+    return _make(HeartbeatsRequested, changes, envelope=make_envelope(run=None, episode=None))
+
+
 def make_policy_published(**changes: Any) -> PolicyPublished:
     return _make(
         PolicyPublished,
@@ -315,6 +320,7 @@ EXAMPLES: dict[type[Item], list[Item]] = {
         make_heartbeat(),
         make_heartbeat(role=WorkerRole.TRAINER, models=(HeldModel(model=MODEL, epoch=1),)),
     ],
+    HeartbeatsRequested: [make_heartbeats_requested()],
     PolicyPublished: [make_policy_published()],
     RunEnded: [make_run_ended()],
     EpisodeCancelled: [make_episode_cancelled()],

@@ -1,14 +1,16 @@
 """Heartbeats: a worker says that it is alive, what it offers and what it holds."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 
-from warren_broker.errors import BrokerUnavailable
+from warren_broker.errors import BrokerError, BrokerUnavailable
+from warren_broker.inbox import hear
 from warren_broker.port import WorkBroker
-from warren_broker.topology import WORKERS
+from warren_broker.topology import HEARTBEAT_REQUESTS, WORKERS
 from warren_schemas.codec.wire import encode
-from warren_schemas.control import Heartbeat
+from warren_schemas.control import Heartbeat, HeartbeatsRequested
 
 INTERVAL_S = 2.0
 MISSED_UNTIL_GONE = 3
@@ -20,16 +22,31 @@ log = logging.getLogger(__name__)
 async def beat(
     broker: WorkBroker, describe: Callable[[], Heartbeat], *, changed: asyncio.Event | None = None
 ) -> None:
-    """Publish `describe()` now, every interval, and at once when `changed` is set; never returns."""
+    """Publish `describe()` now, every interval, and at once when `changed` is set or a gateway asks.
+
+    Never returns.
+    """
     changed = changed or asyncio.Event()
-    while True:
-        await announce(broker, describe())
-        try:
-            async with asyncio.timeout(INTERVAL_S):
-                await changed.wait()
-        except TimeoutError:
-            continue
-        changed.clear()
+    listening = asyncio.create_task(_note_requests(broker, changed), name="heartbeat requests")
+    try:
+        while True:
+            await announce(broker, describe())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(INTERVAL_S):
+                    await changed.wait()
+            changed.clear()
+    finally:
+        listening.cancel()
+        await asyncio.wait([listening])
+
+
+async def _note_requests(broker: WorkBroker, requested: asyncio.Event) -> None:
+    """Without it a gateway only waits for the interval."""
+    try:
+        await broker.declare(HEARTBEAT_REQUESTS)
+        await hear(broker, HEARTBEAT_REQUESTS, HeartbeatsRequested, lambda _: requested.set())
+    except BrokerError as error:
+        log.warning("requests for heartbeats are not heard: %s", error)
 
 
 async def announce(broker: WorkBroker, heartbeat: Heartbeat) -> None:

@@ -16,6 +16,7 @@ from functools import partial
 from warren_broker.errors import NotAllowed
 from warren_broker.topology import (
     CANCELLATIONS,
+    HEARTBEAT_REQUESTS,
     RUNS,
     WORKERS,
     Address,
@@ -34,15 +35,21 @@ from warren_gateway.store.store import StoreUnavailable
 from warren_schemas.codec.frame import WireError
 from warren_schemas.codec.wire import MAX_BATCH_BYTES, Decoded, decode, encode
 from warren_schemas.config.numbers import RESERVED, is_reserved
-from warren_schemas.control import EpisodeCancelled, Heartbeat, RunEnded, WorkerRole
+from warren_schemas.control import (
+    EpisodeCancelled,
+    Heartbeat,
+    HeartbeatsRequested,
+    RunEnded,
+    WorkerRole,
+)
 from warren_schemas.envelope import Item
 from warren_schemas.episode import EpisodeEnded, Generate
 from warren_schemas.ids import RunId
 
 MAX_INTERVAL_S = 60.0
 MAX_OFFERS = 64
-_HEARD = (RUNS, CANCELLATIONS)
-"""Topics of which an owner's workers hear what concerns the owner's runs."""
+_HEARD = (RUNS, CANCELLATIONS, HEARTBEAT_REQUESTS)
+"""Topics of which an owner's workers hear what concerns the owner's runs, or every worker."""
 
 OwnedRuns = Callable[[Collection[str]], Awaitable[Collection[str]]]
 """Those of these runs that belong to the owner. Raises `StoreUnavailable`."""
@@ -178,7 +185,7 @@ class OwnerGrants:
             mine = await self._owned_runs([run for run, _ in runs if run is not None])
         except StoreUnavailable:
             return ()
-        shown = [item for run, item in runs if run in mine]
+        shown = [i for run, i in runs if run in mine or isinstance(i, HeartbeatsRequested)]
         return (encode(shown),) if shown else ()
 
 

@@ -4,14 +4,16 @@ import asyncio
 from contextlib import suppress
 
 import pytest
+from tests.support.factories import make_heartbeats_requested
 from tests.support.items import heartbeat
 from tests.support.patience import PATIENCE_S
 
 from warren_broker.errors import BrokerClosed, BrokerUnavailable
 from warren_broker.inbox import listen
 from warren_broker.memory import MemoryBroker, open_memory
-from warren_broker.topology import WORKERS, Address
+from warren_broker.topology import HEARTBEAT_REQUESTS, WORKERS, Address
 from warren_broker.worker.heartbeat import announce, beat
+from warren_schemas.codec.wire import encode
 from warren_schemas.control import Heartbeat
 
 
@@ -35,6 +37,33 @@ async def test_a_worker_is_heard_at_once_and_when_it_changed() -> None:
         assert second.item.n_done == 5
         (third,) = await anext(inbox)  # nothing changed: the interval has passed
         assert third.item.envelope.id != second.item.envelope.id
+        beating.cancel()
+        with suppress(asyncio.CancelledError):
+            await beating
+
+
+class Noted(asyncio.Event):
+    """Set by what a worker was told; `beat` clears it, so it remembers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.was_set = asyncio.Event()
+
+    def set(self) -> None:
+        super().set()
+        self.was_set.set()
+
+
+async def test_a_worker_is_heard_when_a_gateway_asks() -> None:
+    changed = Noted()
+    async with asyncio.timeout(PATIENCE_S), open_memory() as broker:
+        await broker.declare(HEARTBEAT_REQUESTS)
+        beating = asyncio.create_task(beat(broker, lambda: heartbeat("env_7"), changed=changed))
+        while not changed.was_set.is_set():  # nobody keeps an event: say it until it is heard
+            await broker.publish(
+                HEARTBEAT_REQUESTS, encode([make_heartbeats_requested()]), message_id="msg_1"
+            )
+            await asyncio.sleep(0)
         beating.cancel()
         with suppress(asyncio.CancelledError):
             await beating

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Collection
 
 import pytest
+from tests.support.factories import make_heartbeats_requested
 from tests.support.interacting import said, spec, start
 
 from warren_broker.errors import NotAllowed
 from warren_broker.topology import (
     CANCELLATIONS,
     DEAD,
+    HEARTBEAT_REQUESTS,
     POLICIES,
     RUNS,
     WORKERS,
@@ -133,6 +135,13 @@ def test_owners_whose_names_look_alike_share_nothing() -> None:
     owners = ["ann", "ann.interact", "ann@x.org", "ann@x/org", "ANN", "ann ", "a" * 33, "a" * 200]
     assert len({interact("e", owner).name for owner in owners}) == len(owners)
     assert all(len(owned(owner)) <= 40 for owner in owners)
+
+
+async def test_every_worker_hears_that_heartbeats_are_asked_for() -> None:
+    asked = encode([make_heartbeats_requested()])
+    grants().declare(HEARTBEAT_REQUESTS)
+    grants().consume(HEARTBEAT_REQUESTS)
+    assert await grants().show(HEARTBEAT_REQUESTS, asked) == (asked,)
 
 
 async def test_what_follows_from_an_episode_goes_where_it_belongs() -> None:

@@ -6,11 +6,12 @@ import time
 from tests.support.gateway import heartbeat
 from tests.support.patience import PATIENCE_S
 
+from warren_broker.inbox import listen
 from warren_broker.port import Broker
-from warren_broker.topology import WORKERS
+from warren_broker.topology import HEARTBEAT_REQUESTS, WORKERS
 from warren_broker.worker.heartbeat import announce
 from warren_gateway.registry import LATE_S, Registry
-from warren_schemas.control import WorkerRole
+from warren_schemas.control import HeartbeatsRequested, WorkerRole
 
 SAMPLER, TRAINER = WorkerRole.SAMPLER, WorkerRole.TRAINER
 
@@ -24,6 +25,22 @@ async def test_hears_of_a_worker_through_the_broker(broker: Broker) -> None:
             await asyncio.sleep(0)
         running.cancel()
     assert registry.alive() == []  # a registry that does not listen knows nothing
+
+
+async def test_a_gateway_that_starts_asks_for_heartbeats(broker: Broker) -> None:
+    """Once it listens: an answer can't come too early."""
+    await broker.declare(HEARTBEAT_REQUESTS)
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        listen(broker, HEARTBEAT_REQUESTS, HeartbeatsRequested) as requests,
+        asyncio.TaskGroup() as tasks,
+    ):
+        registry = Registry(broker)
+        running = tasks.create_task(registry.run())
+        await anext(requests)
+        await announce(broker, heartbeat("w1", SAMPLER, "tiny"))
+        await registry.changed(since=0)
+        running.cancel()
 
 
 async def test_a_message_that_is_no_heartbeat_does_no_harm(broker: Broker) -> None:
