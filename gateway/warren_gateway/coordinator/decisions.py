@@ -1,8 +1,8 @@
 """The decisions of a coordinator: what to do about what has come in.
 
 Pure: a function of the state, which holds the time and all that was seen; everything that a
-decision does is in the state and in `state.change`, but for the ids of new groups and messages. Each stage of the plan has an `advance`,
-which may be called at any time and does what is possible now.
+decision does is in the state and in `state.change`, but for the ids of new groups and messages. Each
+stage of the plan has an `advance`, which may be called at any time and does what is possible now.
 """
 
 import logging
@@ -82,15 +82,8 @@ def decide(state: CoordinatorState, alive: Alive) -> None:
     episodes.begin_decision(state.rollouts)
     if state.is_over:
         return
-    if state.observed.is_cancel_requested:
-        return ending.end(state, RunState.CANCELLED, "cancelled by its owner")
-    reason = (
-        trainer_lease.reason_to_end(state.lease, state.learning.answered_op)
-        or failure_limits.reason_to_end(state.rollouts, state.config)
-        or state.source.failure(state)
-    )
-    if reason is not None:
-        return ending.end(state, RunState.FAILED, reason)
+    if (why := _reason_to_end(state)) is not None:
+        return ending.end(state, *why)
     _expire(state, alive)
     if not state.is_over:
         waiting.report(state, alive)
@@ -98,6 +91,17 @@ def decide(state: CoordinatorState, alive: Alive) -> None:
         has_moved = _advance(state)
         if not steps.settle(state) and not has_moved:
             break
+
+
+def _reason_to_end(state: CoordinatorState) -> tuple[RunState, str] | None:
+    if state.observed.is_cancel_requested:
+        return RunState.CANCELLED, "cancelled by its owner"
+    reason = (
+        trainer_lease.reason_to_end(state.lease, state.learning.answered_op)
+        or failure_limits.reason_to_end(state.rollouts, state.config)
+        or state.source.failure(state)
+    )
+    return None if reason is None else (RunState.FAILED, reason)
 
 
 def wants_trainer(state: CoordinatorState, alive: Alive) -> bool:
@@ -188,10 +192,11 @@ def _advance_evaluation(state: CoordinatorState) -> bool:
 def _advance_training(state: CoordinatorState) -> bool:
     training.advance(state)
     evaluation.advance(state)
-    if _is_exhausted(state) and not state.learning.n_consumed_steps:
+    is_exhausted = _is_exhausted(state)
+    if is_exhausted and not state.learning.n_consumed_steps:
         ending.end(state, RunState.FAILED, _empty_reason(state.groups_per_batch))
         return False
-    has_enough = not training.steps_left(state) or _is_exhausted(state)
+    has_enough = is_exhausted or not training.steps_left(state)
     return has_enough and _is_quiet(state.learning, state.rollouts)
 
 
