@@ -4,6 +4,7 @@ One that `relapses` is broken whenever there is something where its base model s
 """
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -42,10 +43,15 @@ def main() -> None:
         return
     if how == "stillborn":
         os._exit(3)
+    if how == "always-killed":
+        os.kill(os.getpid(), signal.SIGKILL)
     folder = GpuWorkerSettings.model_validate_json(sys.argv[1]).base_models[how]
     if how == "relapses" and Path(folder).exists():
         channel.send(pack(Broken("there is no memory left on the device")))
         return
+    if how == "killed-once" and not Path(folder).exists():
+        Path(folder).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
     channel.send(pack(Ready(512)))
     while (frame := channel.receive()) is not None:
         requests = unpack_orders(frame).requests

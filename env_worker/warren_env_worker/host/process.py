@@ -1,7 +1,8 @@
 """A child process that is started when it is wanted, and again after each death.
 
 Invariants: every request is answered once. A death fails the one request that is to blame for it;
-all others are asked again of a fresh child, which rebuilds their episodes by replay.
+all others are asked again of a fresh child, which rebuilds their episodes by replay. Nobody is to blame
+for a child that was killed while it imported (`MOST_STARTS` in a row are): whatever waited goes on waiting.
 """
 
 import asyncio
@@ -10,10 +11,12 @@ import logging
 from warren_env_worker.host.backlog import Backlog, Entry
 from warren_env_worker.host.protocol import IDLE, Description, Refused
 from warren_env_worker.host.session import Death
-from warren_env_worker.host.startup import EnvironmentUnusable, opened
+from warren_env_worker.host.startup import EnvironmentUnusable, StartCutShort, opened
 from warren_env_worker.output.log import OutputLog
 from warren_schemas.episode import FailureKind
 from warren_schemas.operator_policy import OperatorPolicy
+
+MOST_STARTS = 3
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +29,7 @@ class EnvironmentProcess:
         self._policy = policy
         self._output = output
         self._backlog = Backlog()
+        self._n_cut_short = 0
         self._wanted = asyncio.Event()
         self._greeting: asyncio.Future[Description] | None = None
         self.description: Description | None = None
@@ -50,12 +54,25 @@ class EnvironmentProcess:
                 async with opened(self._reference, self._policy, self._output) as session:
                     self._greet(session.description)
                     death = await session.run(self._backlog)
+            except StartCutShort as error:
+                self._start_again(error)
             except EnvironmentUnusable as error:
+                self._n_cut_short = 0
                 self._give_up(error)
             else:
                 self._judge(death)
 
+    def _start_again(self, error: StartCutShort) -> None:
+        """Somebody, or a lack of memory, killed it; if that goes on, the environment is too large."""
+        self._n_cut_short += 1
+        if self._n_cut_short >= MOST_STARTS:
+            self._n_cut_short = 0
+            return self._give_up(EnvironmentUnusable(f"{error}, {MOST_STARTS} times in a row"))
+        log.warning("%s: %s; started again", self._reference, error)
+        self._wanted.set()
+
     def _greet(self, description: Description) -> None:
+        self._n_cut_short = 0
         self.description = description
         if self._greeting is not None and not self._greeting.done():
             self._greeting.set_result(description)

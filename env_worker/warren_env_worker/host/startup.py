@@ -1,6 +1,7 @@
 """From nothing to a session: a child is started, imports its environment and greets."""
 
 import asyncio
+import signal
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
@@ -22,6 +23,10 @@ CLOSE_GRACE_S = 1.0
 """How long a child may take to leave before it is killed."""
 
 
+class StartCutShort(Exception):
+    """The child was killed while it imported its environment, which says nothing about that."""
+
+
 class EnvironmentUnusable(ConfigurationError):
     """The environment can't be hosted; the text says why, for a person."""
 
@@ -30,7 +35,7 @@ class EnvironmentUnusable(ConfigurationError):
 async def opened(
     reference: str, policy: OperatorPolicy, log: OutputLog | None = None
 ) -> AsyncGenerator[Session]:
-    """A child that has imported its environment. Raises `EnvironmentUnusable`.
+    """A child that has imported its environment. Raises `EnvironmentUnusable`, `StartCutShort`.
 
     What it prints goes to the log, or where our output goes.
     """
@@ -83,6 +88,8 @@ async def _greeted(child: Child) -> Description:
         reason = f"importing {child.name} took longer than {IMPORT_LIMIT_S:g} s"
         raise EnvironmentUnusable(reason) from None
     except ChildDied as death:
+        if death.exit_code == -signal.SIGKILL:
+            raise StartCutShort(f"while it was imported, {death}") from death
         raise EnvironmentUnusable(f"while it was imported, {death}") from death
     greeting = unpack_greeting(frame)
     if isinstance(greeting, Unusable):

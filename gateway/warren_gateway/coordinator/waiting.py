@@ -18,6 +18,8 @@ PATIENCE_S = 3.0
 
 Alive = Callable[[WorkerRole | None], Sequence[Heartbeat]]
 
+_NO_BROKER = "the broker gives no answer, so no worker can be heard; the run goes on when it does"
+
 _ROLE = {
     WorkerRole.TRAINER: "trainer",
     WorkerRole.SAMPLER: "sampler",
@@ -34,8 +36,16 @@ _ONLY_OWN = (
 
 
 def report(state: CoordinatorState, alive: Alive) -> None:
-    """Say once that the run waits, and once that it no longer does."""
-    reason = missing(state, alive)
+    """Say once that the run waits, and once that it no longer does.
+
+    While the broker is away nobody is missing, only unheard; once it is back workers have a moment to
+    be heard again.
+    """
+    is_away = state.observed.is_broker_away
+    if state.waiting.was_broker_away and not is_away:
+        state.waiting.missing_since_s = None
+    state.waiting.was_broker_away = is_away
+    reason = _NO_BROKER if is_away else missing(state, alive)
     if reason is None:
         reason = stalled.reason(state)
     else:

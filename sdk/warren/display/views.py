@@ -89,10 +89,10 @@ class JsonView:
 
 
 def describe(progress: Progress, event: Event) -> str | None:
-    """An event as one line, `progress` being that after it."""
+    """An event as one line, `progress` being that after it. Why a run ended is the summary's to say."""
     match event.body:
         case StateChanged() as body:
-            reason = f": {body.reason}" if body.reason else ""
+            reason = f": {body.reason}" if body.reason and not body.state.is_final else ""
             phase = f" ({body.phase})" if body.phase and not body.state.is_final else ""
             return f"{ending(body.state, body.outcome)}{phase}{reason}"
         case StepCompleted():

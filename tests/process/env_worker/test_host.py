@@ -13,6 +13,7 @@ from tests.support.interacting import demonstration, spec
 from tests.support.patience import STOP_S
 
 from warren.environment import Context
+from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Observed, Refused
 from warren_env_worker.host.startup import EnvironmentUnusable
 from warren_schemas.episode import FailureKind, TaskRef
@@ -309,3 +310,30 @@ async def test_children_end_with_the_host() -> None:
         await asyncio.gather(playing(host), playing(host))
         assert len(child_pids()) == 2
     assert child_pids() == []
+
+
+async def test_what_waits_for_a_child_that_is_killed_while_it_imports_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = tmp_path / "seen"
+    (tmp_path / "killed_once.py").write_text(
+        "import os, signal\n"
+        "from pathlib import Path\n"
+        "from tests.support.environments import Letters as Letters\n"
+        f"seen = Path({str(seen)!r})\n"
+        "if not seen.exists():\n"
+        "    seen.touch()\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    path = os.pathsep.join([str(tmp_path), str(Path.cwd())])
+    monkeypatch.setenv("PYTHONPATH", path, prepend=os.pathsep)
+    host = Host("killed_once:Letters", n_processes=1)
+    running = asyncio.create_task(host.run(), name="host")
+    try:
+        players = [Player(host, spec(member=member)) for member in range(3)]
+        for answer in await asyncio.gather(*(player.reset() for player in players)):
+            assert isinstance(answer, Observed)
+    finally:
+        running.cancel()
+        await asyncio.wait({running})
+    assert seen.exists()

@@ -125,7 +125,12 @@ async def test_cancelled_requests_are_not_answered(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("how", "reason"), [("broken", "no chat template"), ("stillborn", "exit code 3")]
+    ("how", "reason"),
+    [
+        ("broken", "no chat template"),
+        ("stillborn", "exit code 3"),
+        ("always-killed", "killed by SIGKILL"),
+    ],
 )
 async def test_a_model_that_never_comes_up_is_reported(
     how: str, reason: str, monkeypatch: pytest.MonkeyPatch
@@ -133,6 +138,15 @@ async def test_a_model_that_never_comes_up_is_reported(
     monkeypatch.setenv("PYTHONPATH", ".", prepend=os.pathsep)
     with pytest.raises(SamplerBroken, match=reason):
         await Supervised(how).process.run()
+
+
+async def test_a_child_that_is_killed_while_it_starts_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = {"killed-once": str(tmp_path / "seen")}
+    async with supervised("killed-once", monkeypatch, base_models=models) as it:
+        await asyncio.wait_for(it.process.ready(), PATIENCE_S)
+        assert (tmp_path / "seen").exists()
 
 
 async def test_turns_are_given_back_when_no_new_child_comes_up_and_another_one_may_yet(

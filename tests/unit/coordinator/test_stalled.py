@@ -8,6 +8,7 @@ from tests.unit.coordinator.world import World, config
 
 from warren_gateway.coordinator import decisions
 from warren_schemas.config import TrainConfig
+from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.events import WaitingEnded, WaitingStarted
 
 
@@ -58,6 +59,31 @@ def test_episodes_that_never_end_are_told_again_and_again_less_often() -> None:
     assert len(told(world)) == 2, "then after twice as long"
     pass_time(world, 200)
     assert len(told(world)) == 3
+
+
+def test_while_the_broker_gives_no_answer_nobody_is_said_to_be_missing() -> None:
+    """Nor right after it is back: workers need a moment to be heard again."""
+    world = World(patient(), random.Random(1))
+    until(world, lambda: bool(world.episodes))
+    hear = world.alive
+
+    def deaf(role: WorkerRole | None) -> list[Heartbeat]:
+        return []
+
+    world.alive = deaf
+    world.state.observed.is_broker_away = True
+    pass_time(world, 30)
+    world.state.observed.is_broker_away = False
+    pass_time(world, 2)
+    world.alive = hear
+    pass_time(world, 30)
+    assert told(world) == [
+        "the broker gives no answer, so no worker can be heard; the run goes on when it does"
+    ]
+    assert [e for e in world.events if isinstance(e.body, WaitingEnded)]
+    world.alive = deaf
+    pass_time(world, 30)
+    assert told(world)[1].startswith("no trainer offers") or "no sampler offers" in told(world)[1]
 
 
 def test_a_trainer_that_answers_no_op_is_named() -> None:

@@ -161,7 +161,7 @@ def test_a_run_that_learned_nothing_is_not_told_as_a_success(
     assert "  the reason" in out
     assert f"  {state}  " in out
     assert re.search(rf"state +{state}", out)
-    assert out.splitlines()[-1] == f"{state}: why"
+    assert out.splitlines()[-1] == state
     text = drawn([StateChanged(state=RunState.COMPLETED, outcome=outcome, reason="why")])
     assert state in text
 
@@ -201,9 +201,9 @@ def test_tables_at_a_terminal() -> None:
     assert "0.500" in text
 
 
-def test_states_are_told_with_their_reason(capsys: pytest.CaptureFixture[str]) -> None:
+def test_why_a_run_ended_is_left_to_its_summary(capsys: pytest.CaptureFixture[str]) -> None:
     fed(PlainView(PlainOutput()), [StateChanged(state=RunState.FAILED, reason="no groups")])
-    assert capsys.readouterr().out == "failed: no groups\n"
+    assert capsys.readouterr().out == "failed\n"
 
 
 def test_a_notebook_shows_a_bar_and_the_numbers() -> None:

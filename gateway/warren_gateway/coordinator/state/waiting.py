@@ -21,4 +21,6 @@ class WaitingState:
     reason: str | None = None
     """What the owner was told that the run waits for."""
     missing_since_s: float | None = None
+    was_broker_away: bool = False
+    """At the last look."""
     stillness: Stillness = field(default_factory=Stillness)

@@ -10,6 +10,7 @@ end, and what is held is given back after `MAX_DEATHS` in a row, for somebody el
 
 import asyncio
 import logging
+import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -151,10 +152,14 @@ class SamplerProcess:
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def _lost_child(self, failure: ChildDied | SamplerBroken | OSError) -> None:
-        """A worker whose model was loaded once goes on: what fails now may work again later."""
-        if not self._loaded.is_set():
-            raise SamplerBroken(str(failure)) from failure
+        """A worker whose model was loaded once goes on: what fails now may work again later.
+
+        So does one whose first child was killed, which says nothing about the model, a few times.
+        """
         self._n_deaths += 1
+        was_killed = isinstance(failure, ChildDied) and failure.exit_code == -signal.SIGKILL
+        if not self._loaded.is_set() and not (was_killed and self._n_deaths < MAX_DEATHS):
+            raise SamplerBroken(str(failure)) from failure
         log.warning("%s; starting it again with %d turns", failure, self._turns.n_owed)
 
     async def _live_one_life(self) -> None:

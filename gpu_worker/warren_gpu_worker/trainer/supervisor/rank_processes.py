@@ -1,7 +1,8 @@
 """The ranks of a training process as their supervisor sees them: as one child.
 
 Invariants: every rank is sent the same frames, in the same order; what the first one says is what
-is heard; the death of one is the death of all.
+is heard; the death of one is the death of all. Only several ranks need a folder to meet in; its name says
+whose it is, and one of a supervisor that was killed is removed by the next one.
 """
 
 import asyncio
@@ -26,6 +27,7 @@ ENVIRONMENT = {
 }
 """Of every rank, where ours has no other wish."""
 _LAST_MOMENT_S = 3.0
+_PREFIX = "warren-ranks-"
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +45,7 @@ class RankProcesses:
     @classmethod
     async def spawn(cls, name: str, settings: GpuWorkerSettings) -> "RankProcesses":
         """Start `settings.devices` ranks. Raises `OSError`."""
-        ranks = cls(await asyncio.to_thread(_made, settings.log_dir))
+        ranks = cls(await asyncio.to_thread(_made, settings))
         try:
             for rank in range(settings.devices):
                 ranks._ranks.append(await ranks._start(name, settings, rank))
@@ -101,11 +103,20 @@ class RankProcesses:
                 watch.cancel()
 
 
-def _made(log_dir: Path | None) -> Path:
-    """The folder of a meeting; that for logs is there then, too."""
-    if log_dir is not None:
-        log_dir.mkdir(parents=True, exist_ok=True)
-    return Path(tempfile.mkdtemp(prefix="warren-ranks-"))
+def _made(settings: GpuWorkerSettings) -> Path:
+    """The folder of a meeting, where there are several ranks; that for logs is there then, too."""
+    if settings.log_dir is not None:
+        settings.log_dir.mkdir(parents=True, exist_ok=True)
+    if settings.devices == 1:
+        return Path(tempfile.gettempdir()) / f"{_PREFIX}none"
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}[0-9]*"):
+        if not _is_running(folder.name.removeprefix(_PREFIX).partition("-")[0]):
+            shutil.rmtree(folder, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+
+
+def _is_running(pid: str) -> bool:
+    return pid.isdigit() and Path(f"/proc/{pid}").exists()
 
 
 async def _remove(folder: Path) -> None:
