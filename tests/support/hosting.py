@@ -73,8 +73,8 @@ async def hosting(
     n_processes: int = 1,
     log_dir: Path | None = None,
 ) -> AsyncGenerator[Host]:
-    """A running host of a class of `tests.support.environments`."""
-    reference = f"tests.support.environments:{class_name}"
+    """A running host of a class of `tests.support.environments`, or of `module:Class`."""
+    reference = class_name if ":" in class_name else f"tests.support.environments:{class_name}"
     host = Host(reference, policy=policy, n_processes=n_processes, log_dir=log_dir)
     running = asyncio.create_task(host.run(), name="host")
     try:

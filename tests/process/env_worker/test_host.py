@@ -13,7 +13,6 @@ from tests.support.interacting import demonstration, spec
 from tests.support.patience import STOP_S
 
 from warren.environment import Context
-from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Observed, Refused
 from warren_env_worker.host.startup import EnvironmentUnusable
 from warren_schemas.episode import FailureKind, TaskRef
@@ -327,13 +326,8 @@ async def test_what_waits_for_a_child_that_is_killed_while_it_imports_is_asked_a
     )
     path = os.pathsep.join([str(tmp_path), str(Path.cwd())])
     monkeypatch.setenv("PYTHONPATH", path, prepend=os.pathsep)
-    host = Host("killed_once:Letters", n_processes=1)
-    running = asyncio.create_task(host.run(), name="host")
-    try:
+    async with hosting("killed_once:Letters") as host:
         players = [Player(host, spec(member=member)) for member in range(3)]
         for answer in await asyncio.gather(*(player.reset() for player in players)):
             assert isinstance(answer, Observed)
-    finally:
-        running.cancel()
-        await asyncio.wait({running})
     assert seen.exists()
