@@ -1,0 +1,85 @@
+"""What processes that run environments know, and what they may tell of it."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.support.hosting import Player, observed, refused
+from tests.support.interacting import spec
+from tests.trust.reaching import JUDGE, KEY, policy
+
+from warren_env_worker.environments.arithmetic import Arithmetic
+from warren_env_worker.host.child.task_cache import TaskCache
+from warren_env_worker.host.host import Host
+from warren_env_worker.host.protocol import Start
+from warren_env_worker.host.request import start_of
+from warren_env_worker.output.log import OutputLog, log_path
+from warren_env_worker.reach.granting import granted
+from warren_schemas.episode import FailureKind
+from warren_schemas.operator_policy import OperatorPolicy
+
+NOSY = "tests.trust.environments:Nosy"
+SECRET = "s3cret-" * 24
+PIECE = "s3cret-s3cret-"
+BOUND = policy(secrets={"JUDGE": {"owners": ["ann"], "environments": ["nosy"]}})
+
+
+@asynccontextmanager
+async def hosting_nosy(of: OperatorPolicy, log_dir: Path | None = None) -> AsyncGenerator[Host]:
+    host = Host(NOSY, policy=of, log_dir=log_dir)
+    running = asyncio.create_task(host.run(), name="host")
+    try:
+        yield host
+    finally:
+        running.cancel()
+        await asyncio.wait({running})
+
+
+@pytest.fixture(autouse=True)
+def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY, SECRET)
+    monkeypatch.setenv("WARREN_BROKER_URL", f"amqp://warren:{PIECE}@rabbit")
+    monkeypatch.setenv("CLOUD_TOKEN", PIECE)
+
+
+async def test_an_environment_gets_its_owners_secrets_and_no_credential_of_the_worker() -> None:
+    async with hosting_nosy(BOUND) as host:
+        ann = Player(host, spec("nosy", run_owner="ann", secrets=("JUDGE",)))
+        shown = (await observed(ann.reset())).messages[0][1]
+        known = json.loads(shown)
+        assert "secret JUDGE" in known
+        assert "PATH" in known
+        assert PIECE not in shown
+        assert not [name for name in known if name.startswith("WARREN_")]
+
+        bob = Player(host, spec("nosy", run_owner="bob", secrets=("JUDGE",)))
+        refusal = await refused(bob.reset())
+    assert refusal.kind is FailureKind.ENVIRONMENT_CONFIG
+    assert not refusal.is_retryable
+    assert "none of this name for this run" in refusal.reason
+
+
+async def test_no_piece_of_a_secret_is_told_where_texts_are_cut(tmp_path: Path) -> None:
+    async with hosting_nosy(BOUND, log_dir=tmp_path) as host:
+        player = Player(host, spec("nosy", run_owner="ann", secrets=("JUDGE",)))
+        await observed(player.reset())
+        refusal = await refused(player.step("a"))
+    assert "x" * 250 + "<JUDGE>" in refusal.reason
+    log = OutputLog(log_path(tmp_path, NOSY)).path.read_text()
+    assert "=" * 100 in log
+    assert PIECE[:7] not in refusal.reason + log
+
+
+def test_tasks_are_shared_by_those_alone_who_may_reach_the_same() -> None:
+    def start(owner: str) -> Start:
+        of = spec("arithmetic", run_owner=owner)
+        rules = policy(services=[{"url": JUDGE, "owners": ["ann"]}])
+        return start_of(of, granted(rules, of))
+
+    tasks = TaskCache(Arithmetic)
+    tasks.load(start("ann"))
+    assert tasks.has_loaded(start("ann"))
+    assert not tasks.has_loaded(start("bob"))
