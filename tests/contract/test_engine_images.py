@@ -12,7 +12,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from peft import LoraConfig, PeftModel, get_peft_model
-from tests.support.engines import ENGINES, opened
+from tests.support.engines import ENGINES, completed, opened
 from tests.support.sampling import nudged, with_weights
 from tests.support.seeing_models import (
     BEGIN,
@@ -104,11 +104,6 @@ def bench(request: pytest.FixtureRequest, seeing_model: str) -> Iterator[Bench]:
     vision = VisionInputs(seeing_model)
     with opened(cast(EngineName, request.param), seeing_model, vision) as engine:
         yield Bench(engine, seeing_model, vision, load_base(seeing_model))
-
-
-def completed(answer: Request | Refusal) -> Request:
-    assert isinstance(answer, Request), answer
-    return answer
 
 
 def gap(model: PreTrainedModel, request: Request, answer: Request | Refusal) -> float:

@@ -96,3 +96,14 @@ async def letters_of(broker: Broker, queue: WorkQueue, n: int) -> list[DeadLette
 
     await eventually(enough)
     return await found()
+
+
+async def read_all(broker: Broker, stream: Stream, n: int) -> list[tuple[int | None, int]]:
+    """(offset, number) of the first `n` messages that are left."""
+    found: list[tuple[int | None, int]] = []
+    async with broker.read(stream, start="first") as reader:
+        while len(found) < n:
+            delivery = await take(reader)
+            found.append((delivery.offset, int(delivery.body.split()[0])))
+            await delivery.ack()
+    return found

@@ -2,11 +2,13 @@
 a listening app."""
 
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from tests.support.gateway import Gateway, open_gateway
 
+import warren
 from warren_broker.memory import open_memory
 from warren_broker.port import Broker
 from warren_gateway.budgets.options import BudgetOptions
@@ -38,3 +40,17 @@ async def gateway(
 ) -> AsyncGenerator[Gateway]:
     async with open_gateway(store, broker, tmp_path / "runs", budgets=budgets) as gateway:
         yield gateway
+
+
+@asynccontextmanager
+async def connected(gateway: Gateway) -> AsyncGenerator[warren.Client]:
+    """The SDK's client of `ann`."""
+    key = gateway.ann.headers["Authorization"].removeprefix("Bearer ")
+    async with warren.connect(gateway.url, key, retry_s=2.0) as client:
+        yield client
+
+
+@pytest.fixture
+async def client(gateway: Gateway) -> AsyncGenerator[warren.Client]:
+    async with connected(gateway) as client:
+        yield client

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -18,6 +19,7 @@ from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.policy_copies import LocalCopies
 from warren_gpu_worker.trainer.child.engine import Engine
 from warren_gpu_worker.trainer.child.model_factory import EngineConfig
+from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
 from warren_schemas.config import FullUpdate, LoraUpdate, Loss, PpoLoss
 from warren_schemas.ids import ModelId
 from warren_schemas.training import (
@@ -29,6 +31,7 @@ from warren_schemas.training import (
     OpFailed,
     OpOutcome,
     OptimStep,
+    SaveState,
     TokenBatch,
 )
 
@@ -38,6 +41,11 @@ VOCABULARY = 56
 MODEL = ModelId("model_test")
 FULL = ModelSpec(base_model=BASE, update=FullUpdate())
 LORA = ModelSpec(base_model=BASE, update=LoraUpdate(rank=4, alpha=8.0))
+SPECS = [pytest.param(FULL, id="full"), pytest.param(LORA, id="lora")]
+SPECS_WITH_CRITIC = [
+    pytest.param(FULL.model_copy(update={"critic": True}), id="full"),
+    pytest.param(LORA.model_copy(update={"critic": True}), id="lora"),
+]
 
 
 def engine_for(
@@ -230,3 +238,22 @@ def reference_gradient(
 
 def base_digest(base_folder: Path) -> str:
     return digest(load_base(str(base_folder)).state_dict().values())
+
+
+def model_of(engine: Engine) -> TrainableModel:
+    return engine._entries[MODEL].model  # pyright: ignore[reportPrivateUsage]
+
+
+def weights_of(engine: Engine) -> str:
+    return digest(model_of(engine).parameters.values())
+
+
+def gradient_of(engine: Engine) -> dict[str, Tensor]:
+    causal = model_of(engine).network.causal
+    return {n: p.grad for n, p in causal.named_parameters() if p.grad is not None}
+
+
+def save(engine: Engine, number: int, name: str = "it") -> str:
+    url = done(engine.apply(MODEL, number, SaveState(name=name))).checkpoint_url
+    assert url is not None
+    return url

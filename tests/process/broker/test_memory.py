@@ -6,27 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.brokers import take
+from tests.support.brokers import read_all
 
 from warren_broker.memory import open_memory
-from warren_broker.port import Broker
 from warren_broker.topology import Stream
 
 ROOT = Path(__file__).parents[3]
 
 
 LOG = Stream("log")
-
-
-async def read_all(broker: Broker, stream: Stream, n: int) -> list[tuple[int | None, int]]:
-    """(offset, number) of the first `n` messages that are left."""
-    found: list[tuple[int | None, int]] = []
-    async with broker.read(stream, start="first") as reader:
-        while len(found) < n:
-            delivery = await take(reader)
-            found.append((delivery.offset, int(delivery.body.split()[0])))
-            await delivery.ack()
-    return found
 
 
 async def test_kill_9_loses_nothing_that_was_confirmed(tmp_path: Path) -> None:

@@ -1,19 +1,14 @@
 """`math`, when its verifier's process fails."""
 
-import json
 from pathlib import Path
 
 import pytest
+from tests.support.question_files import write_lines
 
 from warren.testing import play
 from warren_env_worker.environments.math import Math
 from warren_env_worker.verifier import pool, verifier
 from warren_env_worker.verifier.verdict import VerificationFailed
-
-
-def write_lines(path: Path, *rows: dict[str, object]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n\n" for row in rows))
-    return path
 
 
 def test_a_verifier_that_fails_gives_no_reward(

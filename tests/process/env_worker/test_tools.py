@@ -3,20 +3,7 @@
 from tests.process.env_worker.test_fork_server import hosted
 from tests.support.hosting import Player, observed
 from tests.support.interacting import spec
-
-from warren.tools import ToolFormat
-
-HERMES, XML, CODE = ToolFormat.HERMES, ToolFormat.XML, ToolFormat.CODE
-
-
-CALLS = {
-    HERMES: '<tool_call>\n{"name": "add", "arguments": {"a": 2, "b": 3}}\n</tool_call>',
-    XML: (
-        "<tool_call>\n<function=add>\n<parameter=a>\n2\n</parameter>\n<parameter=b>3</parameter>\n"
-        "</function>\n</tool_call>"
-    ),
-    CODE: "```python\nprint(2+3)\n```",
-}
+from tests.support.tool_calls import CALLS, HERMES, XML
 
 
 async def test_row_57_the_run_says_which_format() -> None:

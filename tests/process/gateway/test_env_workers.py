@@ -4,54 +4,25 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-import pytest
 from tests.support.brokers import PATIENCE_S
 from tests.support.gateway import Gateway
 from tests.support.interacting import endings, sampling, spec, start, start_all
+from tests.support.remote_workers import broker, hub, remote
 
 from warren_broker.inbox import listen
-from warren_broker.memory import MemoryHub, open_hub
+from warren_broker.memory import MemoryHub
 from warren_broker.port import Broker
-from warren_broker.remote import RemoteBroker, open_remote
 from warren_broker.topology import WORKERS, interact
 from warren_env_worker.service import serve_env_worker
 from warren_env_worker.settings import EnvWorkerSettings
-from warren_gateway.auth import Key
 from warren_schemas.control import Heartbeat
 from warren_schemas.episode import Completed
 from warren_schemas.http import WorkerList
 from warren_schemas.ids import WorkerId
 
+__all__ = ["broker", "hub"]
+
 LETTERS = ("tests.support.environments:Letters",)
-
-
-@pytest.fixture
-async def hub() -> AsyncGenerator[MemoryHub]:
-    async with open_hub() as hub:
-        yield hub
-
-
-@pytest.fixture
-async def broker(hub: MemoryHub) -> AsyncGenerator[Broker]:
-    """The gateway's own client."""
-    client = hub.client("gateway")
-    yield client
-    await client.close()
-
-
-async def key_of(gateway: Gateway, owner: str) -> Key:
-    key = Key.new()
-    await gateway.parts.keys.add(key, owner)
-    return key
-
-
-@asynccontextmanager
-async def remote(
-    gateway: Gateway, owner: str = "ann", worker: str = "env_1"
-) -> AsyncGenerator[RemoteBroker]:
-    key = await key_of(gateway, owner)
-    async with open_remote(gateway.url, api_key=str(key), worker=worker) as broker:
-        yield broker
 
 
 @asynccontextmanager

@@ -14,17 +14,10 @@ from tests.support.trainer import (
     done,
     engine_for,
     opened,
+    save,
 )
 
-from warren_gpu_worker.trainer.child.engine import Engine
-from warren_schemas.training import OpDone, SaveState
-
-
-def save(engine: Engine, number: int, name: str = "it") -> str:
-    url = done(engine.apply(MODEL, number, SaveState(name=name))).checkpoint_url
-    assert url is not None
-    return url
-
+from warren_schemas.training import OpDone
 
 KILLED_WHILE_SAVING = textwrap.dedent(
     """

@@ -20,12 +20,14 @@ from tests.support.trainer import (
     LORA,
     MILD,
     MODEL,
+    SPECS_WITH_CRITIC,
     TokenLoss,
     apply_all,
     done,
     engine_for,
     failed,
     forward_backward,
+    model_of,
     opened,
     optim_step,
     random_batch,
@@ -40,7 +42,6 @@ from torch import Tensor, nn
 
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.child.engine import Engine
-from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
 from warren_schemas.config import CrossEntropyLoss, KlPenalty, LoraUpdate, Loss, PpoLoss
 from warren_schemas.ids import ModelId
 from warren_schemas.training import (
@@ -61,10 +62,6 @@ PACKED, UNPACKED, MIXED = (5, 9, 3, 4, 1, 5, 2, 6), (12, 11, 13), (5, 12, 3, 9, 
 """Several rows in a micro-batch; one in each, and an odd number of them; both."""
 UNEVEN = ModelSpec(base_model=BASE, update=LoraUpdate(rank=3, alpha=8.0))
 """A rank that two devices can't halve."""
-SPECS = [
-    pytest.param(FULL.model_copy(update={"critic": True}), id="full"),
-    pytest.param(LORA.model_copy(update={"critic": True}), id="lora"),
-]
 
 
 @pytest.fixture(scope="module")
@@ -88,10 +85,6 @@ def pair(base_folder: Path, checkpoints: Path) -> Generator[RankedTrainer]:
 
 def alone(base_folder: Path, folder: Path) -> Engine:
     return engine_for(base_folder, folder, micro_batch_tokens=BUDGET)
-
-
-def model_of(engine: Engine) -> TrainableModel:
-    return engine._entries[MODEL].model  # pyright: ignore[reportPrivateUsage]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +163,7 @@ def test_gradient_of_an_objective_equals_the_float64_reference(
     assert relative_error(found, start.gradient_in_float64(batch, loss_of)) <= 1e-6
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", SPECS_WITH_CRITIC)
 def test_a_rank_without_rows_does_not_change_a_bit(
     pair: RankedTrainer, base_folder: Path, tmp_path: Path, spec: ModelSpec
 ) -> None:
@@ -183,7 +176,7 @@ def test_a_rank_without_rows_does_not_change_a_bit(
     assert seal_of(two) == seal_of(one)
 
 
-@pytest.mark.parametrize("spec", [*SPECS, pytest.param(UNEVEN, id="uneven")])
+@pytest.mark.parametrize("spec", [*SPECS_WITH_CRITIC, pytest.param(UNEVEN, id="uneven")])
 def test_checkpoints_are_the_same_files_whatever_the_number_of_ranks(
     pair: RankedTrainer, base_folder: Path, tmp_path: Path, spec: ModelSpec
 ) -> None:
@@ -203,7 +196,7 @@ def test_checkpoints_are_the_same_files_whatever_the_number_of_ranks(
         assert done(outcomes[1]).version == saved.version + 1
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", SPECS_WITH_CRITIC)
 def test_one_rank_goes_on_where_two_stopped(
     pair: RankedTrainer, base_folder: Path, tmp_path: Path, spec: ModelSpec
 ) -> None:
@@ -218,7 +211,7 @@ def test_one_rank_goes_on_where_two_stopped(
         assert done(one).metrics == pytest.approx(done(other).metrics, rel=1e-4)
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", SPECS_WITH_CRITIC)
 def test_answers_are_those_of_one_rank(
     pair: RankedTrainer, base_folder: Path, tmp_path: Path, spec: ModelSpec
 ) -> None:

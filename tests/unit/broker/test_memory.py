@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.brokers import take
+from tests.support.brokers import read_all, take
 
 from warren_broker.errors import BrokerUnavailable, Unroutable
 from warren_broker.memory import open_hub, open_memory
@@ -25,17 +25,6 @@ async def append(broker: Broker, stream: Stream, numbers: range, size_bytes: int
     for number in numbers:
         body = b"%d " % number + b"x" * size_bytes
         await broker.publish(stream, body, message_id=f"id-{number}")
-
-
-async def read_all(broker: Broker, stream: Stream, n: int) -> list[tuple[int | None, int]]:
-    """(offset, number) of the first `n` messages that are left."""
-    found: list[tuple[int | None, int]] = []
-    async with broker.read(stream, start="first") as reader:
-        while len(found) < n:
-            delivery = await take(reader)
-            found.append((delivery.offset, int(delivery.body.split()[0])))
-            await delivery.ack()
-    return found
 
 
 async def test_a_client_that_closes_hands_back_its_own_messages_only() -> None:

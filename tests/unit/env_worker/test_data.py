@@ -1,46 +1,20 @@
 """`warren data prepare`: every layout in, one layout out. Parity row 47."""
 
 import json
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.support.question_files import CHAT, LAYOUTS, write_rows
 
 from warren.environment import ConfigError
 from warren_env_worker.data.preparing import prepare
 from warren_env_worker.environments.questions import read_questions
 
-CHAT = [{"role": "system", "content": "Think."}, {"role": "user", "content": "6*7?"}]
-
-
-LAYOUTS: dict[str, dict[str, Any]] = {
-    "gsm8k": {"question": "6*7?", "answer": "6*7 is <<6*7=42>>42\n#### 42"},
-    "math": {"problem": "6*7?", "solution": r"It is $\boxed{42}$."},
-    "deepscaler": {"problem": "6*7?", "answer": "42", "solution": "long"},
-    "verl": {
-        "prompt": CHAT,
-        "reward_model": {"ground_truth": "42", "style": "rule"},
-        "data_source": "d",
-    },
-    "opentinker": {"prompt": CHAT, "ground_truth": "42"},
-    "open-r1": {"prompt": "6*7?", "solution": "42"},
-}
-
-
-def write(path: Path, rows: list[dict[str, Any]]) -> Path:
-    if path.suffix == ".parquet":
-        arrow: Any = import_module("pyarrow")
-        import_module("pyarrow.parquet").write_table(arrow.Table.from_pylist(rows), path)
-    else:
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
 @pytest.mark.parametrize("layout", list(LAYOUTS))
 def test_row_47_every_layout_becomes_one(layout: str, suffix: str, tmp_path: Path) -> None:
-    source = write(tmp_path / f"in{suffix}", [LAYOUTS[layout]])
+    source = write_rows(tmp_path / f"in{suffix}", [LAYOUTS[layout]])
     assert prepare([source], tmp_path / "out", holdout=0.0) == {"train": 1}
     (line,) = (tmp_path / "out" / "train.jsonl").read_text().splitlines()
     row = json.loads(line)
@@ -52,8 +26,8 @@ def test_row_47_every_layout_becomes_one(layout: str, suffix: str, tmp_path: Pat
 
 def test_the_holdout_does_not_depend_on_the_order_or_on_repetitions(tmp_path: Path) -> None:
     rows = [{"question": f"{n}+1?", "answer": f"#### {n + 1}"} for n in range(100)]
-    first = write(tmp_path / "a.jsonl", rows)
-    second = write(tmp_path / "b.parquet", [*rows[::-1], *rows])
+    first = write_rows(tmp_path / "a.jsonl", rows)
+    second = write_rows(tmp_path / "b.parquet", [*rows[::-1], *rows])
     assert prepare([first], tmp_path / "1", holdout=0.1) == {"train": 90, "test": 10}
     assert prepare([second, first], tmp_path / "2", holdout=0.1) == {"train": 90, "test": 10}
     for split in ("train", "test"):
@@ -62,10 +36,12 @@ def test_the_holdout_does_not_depend_on_the_order_or_on_repetitions(tmp_path: Pa
 
 
 def test_what_can_not_be_prepared_is_told(tmp_path: Path) -> None:
-    one = write(tmp_path / "one.jsonl", [LAYOUTS["gsm8k"]])
+    one = write_rows(tmp_path / "one.jsonl", [LAYOUTS["gsm8k"]])
     with pytest.raises(ConfigError, match="1 questions are too few"):
         prepare([one], tmp_path / "out", holdout=0.5)
-    pictures = write(tmp_path / "geo.jsonl", [{"problem": "?", "answer": "1", "images": ["x"]}])
+    pictures = write_rows(
+        tmp_path / "geo.jsonl", [{"problem": "?", "answer": "1", "images": ["x"]}]
+    )
     with pytest.raises(ConfigError, match=r"geo\.jsonl, row 1: it has images"):
         prepare([pictures], tmp_path / "out", holdout=0.0)
     assert not (tmp_path / "out").exists()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.question_files import write_lines
 
 from warren.environment import ChatMessage, ConfigError
 from warren.testing import play
@@ -56,11 +57,6 @@ LAYOUTS: dict[str, dict[str, object]] = {
 
 def write_parquet(path: Path, *rows: dict[str, object]) -> Path:
     parquet.write_table(arrow.Table.from_pylist(list(rows)), path)
-    return path
-
-
-def write_lines(path: Path, *rows: dict[str, object]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n\n" for row in rows))
     return path
 
 

@@ -3,13 +3,12 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.tool_calls import CALLS, CODE, HERMES
 
 from warren.environment import Context, StepResult
 from warren.testing import play
 from warren.tools import ToolEnv, ToolFormat, tool
 from warren_schemas.tool_formats import NotACall, parse_calls
-
-HERMES, XML, CODE = ToolFormat.HERMES, ToolFormat.XML, ToolFormat.CODE
 
 
 class Calculator(ToolEnv):
@@ -41,16 +40,6 @@ class Calculator(ToolEnv):
 
     def answer(self, words: str) -> StepResult:
         return StepResult(reward=float("5" in words), done=True)
-
-
-CALLS = {
-    HERMES: '<tool_call>\n{"name": "add", "arguments": {"a": 2, "b": 3}}\n</tool_call>',
-    XML: (
-        "<tool_call>\n<function=add>\n<parameter=a>\n2\n</parameter>\n<parameter=b>3</parameter>\n"
-        "</function>\n</tool_call>"
-    ),
-    CODE: "```python\nprint(2+3)\n```",
-}
 
 
 @pytest.mark.parametrize("form", list(ToolFormat))

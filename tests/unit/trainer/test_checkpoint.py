@@ -16,6 +16,7 @@ from tests.support.trainer import (
     FULL,
     LORA,
     MODEL,
+    SPECS,
     apply_all,
     digest,
     done,
@@ -25,7 +26,9 @@ from tests.support.trainer import (
     opened,
     optim_step,
     random_batch,
+    save,
     some_ops,
+    weights_of,
 )
 from transformers import AutoModelForCausalLM
 
@@ -33,23 +36,10 @@ from warren_gpu_worker.atomic_folder import list_folders
 from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.trainer.child import policy_publishing
 from warren_gpu_worker.trainer.child.checkpoint import policies_url, states_url
-from warren_gpu_worker.trainer.child.engine import Engine
 from warren_gpu_worker.trainer.errors import reason_of
 from warren_schemas.config import LoraUpdate
 from warren_schemas.ids import ModelId
 from warren_schemas.training import ModelSpec, PublishPolicy, SaveState
-
-SPECS = [pytest.param(FULL, id="full"), pytest.param(LORA, id="lora")]
-
-
-def weights_of(engine: Engine) -> str:
-    return digest(engine._entries[MODEL].model.parameters.values())  # pyright: ignore[reportPrivateUsage]
-
-
-def save(engine: Engine, number: int, name: str = "it") -> str:
-    url = done(engine.apply(MODEL, number, SaveState(name=name))).checkpoint_url
-    assert url is not None
-    return url
 
 
 @pytest.mark.parametrize("spec", SPECS)

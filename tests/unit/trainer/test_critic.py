@@ -16,12 +16,14 @@ from tests.support.trainer import (
     LORA,
     MILD,
     MODEL,
+    SPECS_WITH_CRITIC,
     apply_all,
     digest,
     done,
     engine_for,
     failed,
     forward_backward,
+    model_of,
     opened,
     optim_step,
     random_batch,
@@ -36,7 +38,6 @@ from transformers import AutoModelForCausalLM
 
 from warren_gpu_worker.losses.gae import generalized_advantages
 from warren_gpu_worker.trainer.child.engine import Engine
-from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
 from warren_gpu_worker.weights import fetch_policy
 from warren_schemas.config import PpoLoss
 from warren_schemas.training import (
@@ -51,14 +52,6 @@ from warren_schemas.training import (
 )
 
 TERM = CriticTerm(gamma=0.9, gae_lambda=0.8, value_coefficient=0.7, advantage_scale=0.25)
-SPECS = [
-    pytest.param(FULL.model_copy(update={"critic": True}), id="full"),
-    pytest.param(LORA.model_copy(update={"critic": True}), id="lora"),
-]
-
-
-def model_of(engine: Engine) -> TrainableModel:
-    return engine._entries[MODEL].model  # pyright: ignore[reportPrivateUsage]
 
 
 def update(batch: TokenBatch, term: CriticTerm = TERM) -> ForwardBackward:
@@ -142,7 +135,7 @@ def reference_gradient(causal: nn.Module, batch: TokenBatch, term: CriticTerm) -
     return {n: p.grad for n, p in double.named_parameters() if p.grad is not None}
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", SPECS_WITH_CRITIC)
 @pytest.mark.parametrize(("budget", "clip"), [(1, None), (20, 0.5), (10_000, None)])
 def test_gradient_equals_the_float64_reference(
     base_folder: Path, tmp_path: Path, spec: ModelSpec, budget: int, clip: float | None
@@ -159,7 +152,7 @@ def test_gradient_equals_the_float64_reference(
     assert outcome.metrics["value_error:mean"] > 0
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", SPECS_WITH_CRITIC)
 def test_a_checkpoint_brings_the_critic_and_a_policy_does_not(
     base_folder: Path, tmp_path: Path, spec: ModelSpec
 ) -> None:

@@ -7,37 +7,27 @@ import pytest
 import torch
 from tests.support.trainer import (
     BASE,
-    FULL,
     LORA,
     MODEL,
+    SPECS,
     apply_all,
-    digest,
     done,
     engine_for,
     failed,
     forward_backward,
+    model_of,
     opened,
     optim_step,
     random_batch,
     sequences,
     some_ops,
+    weights_of,
 )
 
 from warren_gpu_worker.trainer.child.engine import Engine
 from warren_gpu_worker.trainer.child.model_factory import EngineConfig
-from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
 from warren_schemas.config import CrossEntropyLoss, LoraUpdate
 from warren_schemas.training import Forward, ModelSpec, PublishPolicy, TokenBatch
-
-SPECS = [pytest.param(FULL, id="full"), pytest.param(LORA, id="lora")]
-
-
-def model_of(engine: Engine) -> TrainableModel:
-    return engine._entries[MODEL].model  # pyright: ignore[reportPrivateUsage]
-
-
-def weights_of(engine: Engine) -> str:
-    return digest(model_of(engine).parameters.values())
 
 
 @pytest.mark.parametrize("spec", SPECS)

@@ -8,15 +8,17 @@ import torch
 from tests.support.losses import TOKEN_LOSSES, ppo
 from tests.support.trainer import (
     FULL,
-    LORA,
     MILD,
     MODEL,
+    SPECS,
     TokenLoss,
     apply_all,
     done,
     engine_for,
     failed,
     forward_backward,
+    gradient_of,
+    model_of,
     opened,
     optim_step,
     random_batch,
@@ -30,20 +32,8 @@ from torch import Tensor
 
 from warren_gpu_worker.trainer.child.engine import Engine
 from warren_gpu_worker.trainer.training import logprobs
-from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
 from warren_schemas.config import CrossEntropyLoss, ImportanceSamplingLoss, Loss
 from warren_schemas.training import ModelSpec, TokenBatch
-
-SPECS = [pytest.param(FULL, id="full"), pytest.param(LORA, id="lora")]
-
-
-def model_of(engine: Engine) -> TrainableModel:
-    return engine._entries[MODEL].model  # pyright: ignore[reportPrivateUsage]
-
-
-def gradient_of(engine: Engine) -> dict[str, Tensor]:
-    causal = model_of(engine).network.causal
-    return {n: p.grad for n, p in causal.named_parameters() if p.grad is not None}
 
 
 def stirred(engine: Engine) -> Engine:

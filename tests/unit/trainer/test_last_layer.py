@@ -14,6 +14,7 @@ from tests.support.trainer import (
     done,
     engine_for,
     forward_backward,
+    model_of,
     opened,
     optim_step,
     random_batch,
@@ -22,15 +23,9 @@ from tests.support.trainer import (
 from torch import Tensor, nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from warren_gpu_worker.trainer.child.engine import Engine
 from warren_gpu_worker.trainer.training.last_layer import narrow
-from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
 from warren_schemas.config import CrossEntropyLoss
 from warren_schemas.training import ModelSpec, TokenBatch
-
-
-def model_of(engine: Engine) -> TrainableModel:
-    return engine._entries[MODEL].model  # pyright: ignore[reportPrivateUsage]
 
 
 def prompts_and_answers() -> TokenBatch:

@@ -13,12 +13,15 @@ from tests.support.trainer import (
     LORA,
     MILD,
     MODEL,
+    SPECS,
     apply_all,
     digest,
     done,
     engine_for,
     failed,
     forward_backward,
+    gradient_of,
+    model_of,
     opened,
     optim_step,
     random_batch,
@@ -26,10 +29,8 @@ from tests.support.trainer import (
     sampled_batch,
     sequences,
 )
-from torch import Tensor
 
 from warren_gpu_worker.trainer.child.engine import Engine
-from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
 from warren_schemas.config import CispoLoss, CrossEntropyLoss, KlPenalty, PpoLoss
 from warren_schemas.training import (
     Forward,
@@ -40,18 +41,8 @@ from warren_schemas.training import (
     SaveState,
 )
 
-SPECS = [pytest.param(FULL, id="full"), pytest.param(LORA, id="lora")]
 LENGTHS = (5, 12, 3, 9, 1, 12)
 BATCH = random_batch(1, LENGTHS)
-
-
-def model_of(engine: Engine) -> TrainableModel:
-    return engine._entries[MODEL].model  # pyright: ignore[reportPrivateUsage]
-
-
-def gradient_of(engine: Engine) -> dict[str, Tensor]:
-    causal = model_of(engine).network.causal
-    return {n: p.grad for n, p in causal.named_parameters() if p.grad is not None}
 
 
 def moved(engine: Engine, first: int = 2) -> Engine:

@@ -8,6 +8,7 @@ from tests.support.trainer import (
     FULL,
     LORA,
     MODEL,
+    SPECS,
     apply_all,
     base_digest,
     digest,
@@ -19,6 +20,7 @@ from tests.support.trainer import (
     optim_step,
     random_batch,
     some_ops,
+    weights_of,
 )
 from torch import Tensor
 
@@ -29,8 +31,6 @@ from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
 from warren_schemas.config import CrossEntropyLoss, LoraUpdate
 from warren_schemas.ids import ModelId
 from warren_schemas.training import ModelSpec, OptimStep
-
-SPECS = [pytest.param(FULL, id="full"), pytest.param(LORA, id="lora")]
 
 
 def model_of(engine: Engine, model: ModelId = MODEL) -> TrainableModel:
@@ -45,10 +45,6 @@ def test_ops_leave_nothing_behind_for_a_gpu_that_is_not_there(
     n_before = len(waiting)
     apply_all(engine, some_ops(6))
     assert len(waiting) == n_before
-
-
-def weights_of(engine: Engine) -> str:
-    return digest(model_of(engine).parameters.values())
 
 
 STEPS = [

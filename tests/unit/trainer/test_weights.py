@@ -9,6 +9,7 @@ from fsspec.implementations.memory import (  # pyright: ignore[reportMissingType
     MemoryFileSystem,
 )
 from peft import PeftModel
+from tests.support.sealed_folders import url, write_text
 from tests.support.trainer import (
     LORA,
     MODEL,
@@ -33,6 +34,8 @@ from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.weights import fetch_policy, save_policy
 from warren_schemas.training import PublishPolicy
 
+__all__ = ["url"]
+
 IDS = torch.arange(3, 20)[None]
 
 
@@ -41,24 +44,9 @@ def logits_of(model: PreTrainedModel | PeftModel) -> torch.Tensor:
         return model(input_ids=IDS).logits
 
 
-def write_text(text: str, url: str) -> int:
-    return write_folder(url, lambda folder: (folder / "text").write_text(text))
-
-
 def read_text(url: str) -> str:
     with open_folder(url) as folder:
         return (folder / "text").read_text()
-
-
-@pytest.fixture(params=["plain", "file", "memory"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    match request.param:
-        case "plain":
-            return str(tmp_path / "some folder")
-        case "file":
-            return (tmp_path / "folder").as_uri()
-        case _:
-            return f"memory://{tmp_path.name}/folder"
 
 
 @pytest.mark.parametrize("tied", [True, False])

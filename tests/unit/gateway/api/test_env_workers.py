@@ -11,12 +11,13 @@ import pytest
 from tests.support.brokers import PATIENCE_S, assert_quiet, take
 from tests.support.gateway import Gateway, open_gateway
 from tests.support.interacting import spec, start, start_all
+from tests.support.remote_workers import broker, hub, key_of, remote
 
 from warren_broker.batch_publisher import BatchPublisher
 from warren_broker.errors import BrokerUnavailable, NotAllowed
-from warren_broker.memory import MemoryHub, open_hub
+from warren_broker.memory import MemoryHub
 from warren_broker.port import Broker
-from warren_broker.remote import RemoteBroker, open_remote
+from warren_broker.remote import open_remote
 from warren_broker.remote.frames import (
     FROM_GATEWAY,
     MALFORMED,
@@ -42,34 +43,7 @@ from warren_gateway.remote.sessions import SessionLimits
 from warren_gateway.store.store import Store
 from warren_schemas.http import Problem
 
-
-@pytest.fixture
-async def hub() -> AsyncGenerator[MemoryHub]:
-    async with open_hub() as hub:
-        yield hub
-
-
-@pytest.fixture
-async def broker(hub: MemoryHub) -> AsyncGenerator[Broker]:
-    """The gateway's own client."""
-    client = hub.client("gateway")
-    yield client
-    await client.close()
-
-
-async def key_of(gateway: Gateway, owner: str) -> Key:
-    key = Key.new()
-    await gateway.parts.keys.add(key, owner)
-    return key
-
-
-@asynccontextmanager
-async def remote(
-    gateway: Gateway, owner: str = "ann", worker: str = "env_1"
-) -> AsyncGenerator[RemoteBroker]:
-    key = await key_of(gateway, owner)
-    async with open_remote(gateway.url, api_key=str(key), worker=worker) as broker:
-        yield broker
+__all__ = ["broker", "hub"]
 
 
 @asynccontextmanager

@@ -1,11 +1,9 @@
 """The files of a checkpoint through the gateway, as the SDK fetches them."""
 
 import hashlib
-from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from sqlalchemy import update
 from sqlmodel import Session, col
 from tests.support.gateway import Gateway
@@ -16,13 +14,6 @@ from warren_schemas.files import SEAL
 from warren_schemas.ids import RunId
 
 WEIGHTS = bytes(range(256)) * 5000
-
-
-@pytest_asyncio.fixture
-async def client(gateway: Gateway) -> AsyncGenerator[warren.Client]:
-    key = gateway.ann.headers["Authorization"].removeprefix("Bearer ")
-    async with warren.connect(gateway.url, key, retry_s=2.0) as client:
-        yield client
 
 
 def seal(folder: Path, **files: bytes) -> None:

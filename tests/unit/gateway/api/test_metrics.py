@@ -2,13 +2,11 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from sqlalchemy import insert, update
 from sqlmodel import Session, col
 from tests.support.gateway import Gateway, ended, step
@@ -28,13 +26,6 @@ from warren_schemas.metrics.rows import metrics_view
 from warren_schemas.tensorboard.about import folder_name
 from warren_schemas.tensorboard.files import TensorBoardFiles
 from warren_schemas.tensorboard.summaries import END_TAG
-
-
-@pytest_asyncio.fixture
-async def client(gateway: Gateway) -> AsyncGenerator[warren.Client]:
-    key = gateway.ann.headers["Authorization"].removeprefix("Bearer ")
-    async with warren.connect(gateway.url, key, retry_s=2.0) as client:
-        yield client
 
 
 async def report(

@@ -3,13 +3,12 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 from functools import partial
 from pathlib import Path
 
 import aiohttp
 import pytest
-import pytest_asyncio
 from tests.support.factories import (
     make_envelope,
     make_episode_ended,
@@ -17,6 +16,7 @@ from tests.support.factories import (
     make_spec,
 )
 from tests.support.gateway import Gateway, ended, open_gateway, step
+from tests.support.gateway_fixtures import connected
 from tests.support.patience import PATIENCE_S
 from tests.support.recorded import decided, has_read
 
@@ -36,19 +36,6 @@ from warren_schemas.exports.files import ParquetFile
 from warren_schemas.ids import EpisodeId, GroupId, RunId, new_message_id
 
 GROUP = GroupId("group_1")
-
-
-@asynccontextmanager
-async def connected(gateway: Gateway) -> AsyncGenerator[warren.Client]:
-    key = gateway.ann.headers["Authorization"].removeprefix("Bearer ")
-    async with warren.connect(gateway.url, key, retry_s=2.0) as client:
-        yield client
-
-
-@pytest_asyncio.fixture
-async def client(gateway: Gateway) -> AsyncGenerator[warren.Client]:
-    async with connected(gateway) as client:
-        yield client
 
 
 def items(run: RunId, n: int) -> list[EpisodeEnded]:
