@@ -17,10 +17,10 @@ Promises that every implementation keeps (`tests/contract/test_broker.py` holds 
 Left open on purpose: the position of a message that was handed back, order across consumers.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 from warren_broker.topology import Address, Home, Stream, Topic, WorkQueue
 
@@ -28,6 +28,9 @@ MAX_PREFETCH = 65_535
 """Of one consumer; RabbitMQ counts them in 16 bits."""
 MAX_REASON_CHARS = 2000
 """Of the reason of a dead letter; what is longer is cut off. RabbitMQ takes no long headers."""
+
+
+SeenT = TypeVar("SeenT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +187,16 @@ class Broker(WorkBroker, Protocol):
 
     async def dead_letters(self, *, limit: int = 100) -> list[DeadLetter]:
         """Oldest first, without removing them."""
+        ...
+
+    async def look_at_dead_letters(
+        self, look: Callable[[DeadLetter], SeenT | None], *, limit: int, max_bytes: int
+    ) -> list[SeenT]:
+        """What `look` makes of each letter, but None, oldest first; its body is let go at once.
+
+        It is called in a thread where a body is large, one letter at a time, and ends after `limit`
+        letters or with the one that makes it `max_bytes` of bodies.
+        """
         ...
 
     async def requeue_dead_letter(self, letter_id: str) -> bool:

@@ -1,12 +1,13 @@
 """Dead letters: what was given up is visible with its reason, and can be tried again."""
 
+import tracemalloc
 from itertools import count
 
 import pytest
 from tests.support.brokers import Place, assert_quiet, letters_of, publish_bodies, take
 
 from warren_broker.errors import BrokerUnavailable
-from warren_broker.port import MAX_REASON_CHARS, Broker
+from warren_broker.port import MAX_REASON_CHARS, Broker, DeadLetter
 from warren_broker.topology import DEAD
 
 
@@ -34,6 +35,35 @@ async def test_a_reason_of_any_length_is_told_as_far_as_it_can_be(
         await broker.dead_letter(b"too", origin=queue, reason=reason, message_id=place.prefix)
     letters = await letters_of(broker, queue, 2)
     assert [letter.reason for letter in letters] == [reason[:MAX_REASON_CHARS]] * 2
+
+
+async def test_looking_at_large_letters_holds_one_body_at_a_time(
+    place: Place, broker: Broker
+) -> None:
+    n, size_bytes = 12, 2_000_000
+    queue = place.queue()
+    await broker.declare(queue)
+    for i in range(n):
+        name = f"{place.prefix}-{i}"
+        body = bytes([i]) * size_bytes
+        await broker.dead_letter(body, origin=queue, reason="large", message_id=name)
+
+    def look(letter: DeadLetter) -> tuple[int, int] | None:
+        return (letter.body[0], len(letter.body)) if letter.origin == queue.name else None
+
+    tracemalloc.start()
+    seen = await broker.look_at_dead_letters(look, limit=10_000, max_bytes=10**9)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert sorted(seen) == [(i, size_bytes) for i in range(n)]
+    assert peak_bytes < n * size_bytes / 2
+    few = await broker.look_at_dead_letters(
+        lambda letter: letter.id, limit=10_000, max_bytes=2 * size_bytes
+    )
+    assert len(few) < n
+    assert len(await letters_of(broker, queue, n)) == n
+    for i in range(n):
+        await broker.drop_dead_letter(f"{place.prefix}-{i}")
 
 
 async def test_looking_at_dead_letters_takes_none(place: Place, broker: Broker) -> None:

@@ -1,10 +1,10 @@
 """A broker that tells what was asked of it: everything goes on to a real one."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from warren_broker.port import Broker, Consumer, DeadLetter, StreamStart
+from warren_broker.port import Broker, Consumer, DeadLetter, SeenT, StreamStart
 from warren_broker.topology import Address, Home, Stream, Topic, WorkQueue
 
 
@@ -74,6 +74,11 @@ class ObservedBroker:
 
     async def dead_letters(self, *, limit: int = 100) -> list[DeadLetter]:
         return await self._broker.dead_letters(limit=limit)
+
+    async def look_at_dead_letters(
+        self, look: Callable[[DeadLetter], SeenT | None], *, limit: int, max_bytes: int
+    ) -> list[SeenT]:
+        return await self._broker.look_at_dead_letters(look, limit=limit, max_bytes=max_bytes)
 
     async def requeue_dead_letter(self, letter_id: str) -> bool:
         return await self._broker.requeue_dead_letter(letter_id)

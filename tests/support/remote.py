@@ -1,12 +1,12 @@
 """Brokers through a gateway's room, for the contract suite, and frames by hand for the rude tests."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from aiohttp import WSCloseCode, web
 
-from warren_broker.port import Broker, Consumer, DeadLetter, StreamStart
+from warren_broker.port import Broker, Consumer, DeadLetter, SeenT, StreamStart
 from warren_broker.remote import RemoteBroker, open_remote
 from warren_broker.remote.frames import HEARTBEAT_S, MAX_FRAME_BYTES, PATH, Hello, Welcome, pack
 from warren_broker.topology import Address, Home, Stream, Topic, WorkQueue
@@ -115,6 +115,11 @@ class RemotePart:
 
     async def dead_letters(self, *, limit: int = 100) -> list[DeadLetter]:
         return await self._direct.dead_letters(limit=limit)
+
+    async def look_at_dead_letters(
+        self, look: Callable[[DeadLetter], SeenT | None], *, limit: int, max_bytes: int
+    ) -> list[SeenT]:
+        return await self._direct.look_at_dead_letters(look, limit=limit, max_bytes=max_bytes)
 
     async def requeue_dead_letter(self, letter_id: str) -> bool:
         return await self._direct.requeue_dead_letter(letter_id)

@@ -11,13 +11,14 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from warren_broker.errors import BrokerClosed, BrokerUnavailable
+from warren_broker.looking import look_at_each
 from warren_broker.memory.consumer import QueueConsumer
 from warren_broker.memory.queues import Queues
 from warren_broker.memory.reader import Reader
 from warren_broker.memory.streams import Streams
 from warren_broker.memory.topics import Subscriber, Topics
 from warren_broker.memory.work_queue import Message
-from warren_broker.port import DeadLetter, StreamStart
+from warren_broker.port import DeadLetter, SeenT, StreamStart
 from warren_broker.topic_event import TopicEvent
 from warren_broker.topology import Address, Home, Stream, Topic, WorkQueue
 
@@ -127,6 +128,17 @@ class MemoryBroker:
     async def dead_letters(self, *, limit: int = 100) -> list[DeadLetter]:
         self._check_open()
         return self._queues.dead_letters(limit)
+
+    async def look_at_dead_letters(
+        self, look: Callable[[DeadLetter], SeenT | None], *, limit: int, max_bytes: int
+    ) -> list[SeenT]:
+        self._check_open()
+
+        async def letters() -> AsyncGenerator[DeadLetter]:
+            for letter in self._queues.dead_letters(limit):  # their bodies are here anyway
+                yield letter
+
+        return await look_at_each(letters(), look, max_bytes)
 
     async def dead_letter(
         self, body: bytes, *, origin: WorkQueue | Home, reason: str, message_id: str

@@ -7,7 +7,7 @@ for readers of whom there may be many: a connection has 2,047 channels, and brea
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TypeVar
@@ -16,14 +16,14 @@ from yarl import URL
 
 from warren_broker.errors import (
     BrokerClosed,
-    BrokerError,
     BrokerUnavailable,
     Unroutable,
 )
-from warren_broker.port import DeadLetter, StreamStart
+from warren_broker.port import DeadLetter, SeenT, StreamStart
 from warren_broker.rabbitmq.connection.connection import Link
 from warren_broker.rabbitmq.connection.lazy import LazyLink
 from warren_broker.rabbitmq.connection.url import checked, named
+from warren_broker.rabbitmq.consuming.ended import ended
 from warren_broker.rabbitmq.consuming.home_consumer import HomeConsumer
 from warren_broker.rabbitmq.consuming.queue_consumer import Place, QueueConsumer
 from warren_broker.rabbitmq.consuming.stream_reader import StreamReader
@@ -190,6 +190,12 @@ class RabbitBroker:
         self._check_open()
         return await self._letters.list(limit)
 
+    async def look_at_dead_letters(
+        self, look: Callable[[DeadLetter], SeenT | None], *, limit: int, max_bytes: int
+    ) -> list[SeenT]:
+        self._check_open()
+        return await self._letters.look(look, limit, max_bytes)
+
     async def dead_letter(
         self, body: bytes, *, origin: WorkQueue | Home, reason: str, message_id: str
     ) -> None:
@@ -228,7 +234,7 @@ class RabbitBroker:
         self._check_open()
         self._consumers.add(consumer)
         task = asyncio.create_task(consumer.subscription.run(), name=f"consumer of {self._name}")
-        task.add_done_callback(partial(_ended, consumer))
+        task.add_done_callback(partial(ended, consumer))
         try:
             await self._until_attached(consumer)
             yield consumer
@@ -290,13 +296,3 @@ class RabbitBroker:
 
     def _closed(self) -> BrokerClosed:
         return BrokerClosed(f"the broker client of {self._name} was closed")
-
-
-def _ended(
-    consumer: QueueConsumer | StreamReader | TopicSubscriber, task: asyncio.Task[None]
-) -> None:
-    """A consumer whose task broke must not wait for ever."""
-    error = None if task.cancelled() else task.exception()
-    if error is not None:
-        log.error("a consumer broke", exc_info=error)
-        consumer.end(BrokerError(f"the consumer broke: {error!r}"))

@@ -1,10 +1,12 @@
 """Dead letters over HTTP: what was given up, why, and what to do about it.
 
 Invariant: an owner sees the letters of which every item belongs to a run of theirs. Whoever holds
-the gateway's own key (owner `local`) sees all of them, the unreadable ones too.
+the gateway's own key (owner `local`) sees all of them, the unreadable ones too. However large letters
+are, and however many, a request holds the body of one at a time.
 """
 
-import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Annotated, cast
 
 from aiohttp import web
@@ -21,36 +23,44 @@ from warren_schemas.codec.wire import Glimpse, glimpse
 from warren_schemas.http import DeadLetterDetails, DeadLetterList, DeadLetterView, Problem
 
 ANSWER_S = 30.0
-MOST_LOOKED_AT = 1000
-"""Letters that one request looks at, oldest first; those behind them are seen once these are gone."""
+MOST_LOOKED_AT = 10_000
+MOST_BYTES = 1_000_000_000
+"""What one request looks at, oldest first; letters behind that are seen once some of these are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What was seen of a letter; its body is gone."""
+
+    view: DeadLetterView
+    runs: frozenset[str] | None
+    """Whose it is; None unless each of its items names a run."""
+    items: tuple[JsonValue, ...]
 
 
 class ListDeadLetters(Frozen):
-    limit: Annotated[int, Field(ge=1, le=MOST_LOOKED_AT)] = 100
+    limit: Annotated[int, Field(ge=1, le=1000)] = 100
     """Most letters to list."""
 
 
 async def list_dead_letters(call: Call[ListDeadLetters]) -> web.StreamResponse:
-    letters = (await _visible(call))[: call.takes.limit]
-    views = await asyncio.to_thread(lambda: tuple(map(_view, letters)))
-    return reply(DeadLetterList(letters=views))
+    letters = (await _visible(call, _outline))[: call.takes.limit]
+    return reply(DeadLetterList(letters=tuple(letter.view for letter in letters)))
 
 
 async def show_dead_letter(call: Call[Nothing]) -> web.StreamResponse:
     letter = await _named(call)
-    seen = await asyncio.to_thread(glimpse, letter.body)
-    items = cast("tuple[JsonValue, ...]", seen.items if seen else ())
-    return reply(DeadLetterDetails(letter=_view(letter), items=items))
+    return reply(DeadLetterDetails(letter=letter.view, items=letter.items))
 
 
 async def republish_dead_letter(call: Call[Nothing]) -> web.StreamResponse:
     letter = await _named(call)
     try:
-        is_sent = await within(ANSWER_S, call.parts.broker.requeue_dead_letter(letter.id))
+        is_sent = await within(ANSWER_S, call.parts.broker.requeue_dead_letter(letter.view.id))
     except Unroutable as error:
         problem = Problem(
             code="origin_is_gone",
-            message=f"The letter came from {letter.origin}, which no longer exists; it was not republished.",
+            message=f"The letter came from {letter.view.origin}, which no longer exists; it was not republished.",
             hint="Drop it, or start the consumer of that queue first.",
         )
         raise Refusal(409, problem) from error
@@ -59,50 +69,48 @@ async def republish_dead_letter(call: Call[Nothing]) -> web.StreamResponse:
 
 async def drop_dead_letter(call: Call[Nothing]) -> web.StreamResponse:
     letter = await _named(call)
-    return _settled(letter, await within(ANSWER_S, call.parts.broker.drop_dead_letter(letter.id)))
+    return _settled(
+        letter, await within(ANSWER_S, call.parts.broker.drop_dead_letter(letter.view.id))
+    )
 
 
-def _settled(letter: DeadLetter, is_settled: bool) -> web.Response:
+def _settled(letter: _Seen, is_settled: bool) -> web.Response:
     if not is_settled:
-        raise _no_such_letter(letter.id)
-    return reply(_view(letter))
+        raise _no_such_letter(letter.view.id)
+    return reply(letter.view)
 
 
-async def _named(call: Call[Nothing]) -> DeadLetter:
+async def _named(call: Call[Nothing]) -> _Seen:
     """The letter that the path names. Raises `Refusal` 404."""
     name = call.request.match_info["letter"]
-    found = [letter for letter in await _visible(call) if letter.id == name]
+    found = await _visible(call, lambda letter: _seen(letter) if letter.id == name else None)
     if not found:
         raise _no_such_letter(name)
     return found[0]
 
 
-async def _visible(call: Call[ListDeadLetters] | Call[Nothing]) -> list[DeadLetter]:
-    letters = await within(ANSWER_S, call.parts.broker.dead_letters(limit=MOST_LOOKED_AT))
+async def _visible(
+    call: Call[ListDeadLetters] | Call[Nothing], look: Callable[[DeadLetter], _Seen | None]
+) -> list[_Seen]:
+    looking = call.parts.broker.look_at_dead_letters(
+        look, limit=MOST_LOOKED_AT, max_bytes=MOST_BYTES
+    )
+    letters = await within(ANSWER_S, looking)
     if call.owner == LOCAL_OWNER:
         return letters
-    runs = await asyncio.to_thread(_runs_of_each, letters)
-    named = {run for found in runs.values() if found for run in found}
+    named = {run for letter in letters for run in letter.view.runs}
     owned = await call.parts.runs.owned(call.owner, named)
-    return [letter for letter in letters if (found := runs[letter.id]) and found <= owned]
+    return [letter for letter in letters if letter.runs and letter.runs <= owned]
 
 
-def _runs_of_each(letters: list[DeadLetter]) -> dict[str, set[str] | None]:
-    """Reads every letter whole, which takes long when they are many."""
-    return {letter.id: _runs(glimpse(letter.body)) for letter in letters}
+def _outline(letter: DeadLetter) -> _Seen:
+    """All but its items, which may be megabytes."""
+    return replace(_seen(letter), items=())
 
 
-def _runs(seen: Glimpse | None) -> set[str] | None:
-    """The runs of a message; None unless each of its items names one."""
-    if seen is None:
-        return None
-    runs = {run for run in seen.runs if isinstance(run, str)}
-    return runs if len(runs) == len(seen.runs) else None
-
-
-def _view(letter: DeadLetter) -> DeadLetterView:
+def _seen(letter: DeadLetter) -> _Seen:
     seen = glimpse(letter.body)
-    return DeadLetterView(
+    view = DeadLetterView(
         id=letter.id,
         origin=letter.origin,
         reason=letter.reason,
@@ -113,6 +121,15 @@ def _view(letter: DeadLetter) -> DeadLetterView:
         runs=tuple(sorted(_runs(seen) or ())),
         size_bytes=len(letter.body),
     )
+    return _Seen(view, _runs(seen), cast("tuple[JsonValue, ...]", seen.items if seen else ()))
+
+
+def _runs(seen: Glimpse | None) -> frozenset[str] | None:
+    """The runs of a message; None unless each of its items names one."""
+    if seen is None:
+        return None
+    runs = frozenset(run for run in seen.runs if isinstance(run, str))
+    return runs if len(runs) == len(seen.runs) else None
 
 
 def _no_such_letter(name: str) -> Refusal:

@@ -18,10 +18,11 @@ from aiormq.abc import DeliveredMessage
 from pamqp.commands import Basic
 
 from warren_broker.backoff import pauses
-from warren_broker.port import DeadLetter
+from warren_broker.looking import look_at_each
+from warren_broker.port import DeadLetter, SeenT
 from warren_broker.rabbitmq.connection.connection import CALL_S, Link
 from warren_broker.rabbitmq.entities.declaring import inspect
-from warren_broker.rabbitmq.entities.entities import Entities
+from warren_broker.rabbitmq.entities.entities import UNLIMITED, Entities
 from warren_broker.rabbitmq.publishing.messages import (
     REQUEUED,
     OutgoingMessage,
@@ -48,16 +49,30 @@ class DeadLetters:
         self._one_at_a_time = asyncio.Lock()
 
     async def list(self, limit: int) -> list[DeadLetter]:
-        async def run(channel: AbstractChannel) -> list[DeadLetter]:
+        return await self.look(lambda letter: letter, limit, UNLIMITED)
+
+    async def look(
+        self, look: Callable[[DeadLetter], SeenT | None], limit: int, max_bytes: int
+    ) -> "list[SeenT]":
+        """Each in turn: of its message nothing is kept but the number of its delivery."""
+
+        async def run(channel: AbstractChannel) -> "list[SeenT]":
             frames = await channel.get_underlay_channel()
-            messages = [message async for message in self._take(frames, limit)]
-            if messages:
-                await self._put_back(channel, messages[-1], len(messages))
-            return [self._letter(message) for message in messages]
+            n_taken, last_tag = 0, 0
+
+            async def letters() -> AsyncGenerator[DeadLetter]:
+                nonlocal n_taken, last_tag
+                async for message in self._take(frames, limit):
+                    n_taken, last_tag = n_taken + 1, message.delivery_tag or 0
+                    yield self._letter(message)
+
+            seen = await look_at_each(letters(), look, max_bytes)
+            if n_taken:
+                await self._put_back(channel, last_tag, n_taken)
+            return seen
 
         async with self._one_at_a_time:
-            letters = await self._link.call(run)
-        return sorted(letters, key=lambda letter: letter.first_seen_s)
+            return await self._link.call(run, attempt_s=CALL_S)
 
     async def requeue(self, letter_id: str) -> bool:
         """Raises `Unroutable` when its origin is gone."""
@@ -73,15 +88,14 @@ class DeadLetters:
 
         async def run(channel: AbstractChannel) -> bool:
             frames = await channel.get_underlay_channel()
-            before: DeliveredMessage | None = None
-            n_before, is_found = 0, False
+            before, n_before, is_found = 0, 0, False
             async for message in self._take(frames, DEAD.max_messages):
                 if is_found := id_of(message) == letter_id:
                     await settle(message)
                     await frames.basic_ack(message.delivery_tag or 0)
                     break
-                before, n_before = message, n_before + 1
-            if before is not None:
+                before, n_before = message.delivery_tag or 0, n_before + 1
+            if n_before:
                 await self._put_back(channel, before, n_before)
             return is_found
 
@@ -95,15 +109,13 @@ class DeadLetters:
                 return
             yield message
 
-    async def _put_back(
-        self, channel: AbstractChannel, last: DeliveredMessage, n_messages: int
-    ) -> None:
-        """Put back what was only looked at, up to `last`, and see it back: nobody counts too few.
+    async def _put_back(self, channel: AbstractChannel, last_tag: int, n_messages: int) -> None:
+        """Put back what was only looked at, up to `last_tag`, and see it back: nobody counts too few.
 
         Closing the channel would do it too, some time later.
         """
         frames = await channel.get_underlay_channel()
-        await frames.basic_nack(last.delivery_tag or 0, multiple=True, requeue=True)
+        await frames.basic_nack(last_tag, multiple=True, requeue=True)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PUT_BACK_S):
                 for pause_s in pauses(first_s=0.002):
