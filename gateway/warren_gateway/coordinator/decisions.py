@@ -30,7 +30,7 @@ from warren_gateway.position import Position
 from warren_schemas.control import WorkerRole
 from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import Phase, RunState, StateChanged
-from warren_schemas.training import KeepReference, OpDone, OpFailed, OpResult
+from warren_schemas.training import KeepReference, OpDone, OpFailed, OpResult, is_full
 
 log = logging.getLogger(__name__)
 
@@ -107,13 +107,15 @@ def _reason_to_end(state: CoordinatorState) -> tuple[RunState, str] | None:
 def wants_trainer(state: CoordinatorState, alive: Alive) -> bool:
     """Whether somebody must be given the lease of the model.
 
-    While the broker is away nobody can be heard, and the holder's lease goes on.
+    While the broker is away nobody can be heard, and the holder's lease goes on. A model that has a
+    trainer to itself waits for its environments first: others can use the trainer meanwhile.
     """
     if state.is_over or state.observed.is_cancel_requested:
         return False
     if state.observed.is_broker_away:
         trainer_lease.still_held(state)
-    return trainer_lease.watch(state, alive(WorkerRole.TRAINER))
+    is_wanted = trainer_lease.watch(state, alive(WorkerRole.TRAINER))
+    return is_wanted and not (is_full(state.spec) and waiting.lacks_environment(state, alive))
 
 
 def next_deadline_s(state: CoordinatorState) -> float:

@@ -89,6 +89,12 @@ def can_be_played(state: CoordinatorState, alive: Alive, environment: int) -> bo
     return is_sampled and not missing_environment(state.observed.advice, config, state.owner, hosts)
 
 
+def lacks_environment(state: CoordinatorState, alive: Alive) -> bool:
+    """Whether the run would stand still for want of an env worker if it had everything else."""
+    begins_with_episodes = state.plays_episodes and state.config.sft is None
+    return begins_with_episodes and _missing_environment(state, alive) is not None
+
+
 def _missing_environment(state: CoordinatorState, alive: Alive) -> str | None:
     workers = alive(WorkerRole.ENVIRONMENT)
     reasons = (

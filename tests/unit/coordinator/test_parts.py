@@ -141,6 +141,19 @@ def test_a_missing_environment_is_named_with_what_is_there() -> None:
     )
 
 
+def test_a_model_that_takes_a_whole_trainer_takes_none_before_its_environment_is_there() -> None:
+    def nobody_plays(role: WorkerRole | None) -> list[Heartbeat]:
+        return [beat for beat in _of(world, role) if beat.role is not WorkerRole.ENVIRONMENT]
+
+    world = World(config(model={"base": "tiny", "update": {"kind": "full"}}), random.Random(0))
+    assert not decisions.wants_trainer(world.state, nobody_plays)
+    reason = waiting.missing(world.state, nobody_plays) or ""
+    assert reason.startswith("no env worker offers guess (none is online)")
+    assert decisions.wants_trainer(world.state, lambda role: _of(world, role))
+    world = World(config(), random.Random(0))
+    assert decisions.wants_trainer(world.state, nobody_plays)
+
+
 def test_a_trainer_that_is_busy_is_told_with_who_has_it_unless_that_is_somebody_else() -> None:
     world = World(config(model={"base": "tiny", "update": {"kind": "full"}}), random.Random(0))
     theirs, mine = ModelId("model_7"), ModelId("model_8")
