@@ -50,7 +50,12 @@ class Seen:
 
 def _standing(seen: Seen | None) -> object:
     """What others plan by: whether the worker is there, what it offers, which leases it holds."""
-    return seen and (seen.heartbeat.role, seen.heartbeat.offers, seen.heartbeat.models)
+    return seen and (
+        seen.heartbeat.role,
+        seen.heartbeat.offers,
+        seen.heartbeat.models,
+        seen.heartbeat.without_room,
+    )
 
 
 class Registry:

@@ -55,6 +55,7 @@ def engine_for(
     micro_batch_tokens: int = 16_384,
     dtype: str = "float32",
     copies: LocalCopies | None = None,
+    no_room: Callable[[ModelId], None] | None = None,
 ) -> Engine:
     config = EngineConfig(
         {BASE: str(base_folder)},
@@ -62,7 +63,7 @@ def engine_for(
         dtype=dtype,
         micro_batch_tokens=micro_batch_tokens,
     )
-    return Engine(config, copies=copies)
+    return Engine(config, copies=copies, no_room=no_room)
 
 
 class Trainer(Protocol):

@@ -28,6 +28,9 @@ class RankedTrainer:
     def on_answer(self, answer: Answer) -> None:
         self._answers.put_nowait(answer)
 
+    def on_no_room(self, model: ModelId) -> None:
+        pass
+
     def on_death(self) -> None:
         self.n_deaths += 1
 

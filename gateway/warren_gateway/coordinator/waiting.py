@@ -20,6 +20,10 @@ Alive = Callable[[WorkerRole | None], Sequence[Heartbeat]]
 
 _NO_BROKER = "the broker gives no answer, so no worker can be heard; the run goes on when it does"
 
+_NO_ROOM = (
+    "no space is left where trainer {} (on {}) keeps checkpoints; make room there, and the run goes on by"
+    " itself"
+)
 _ROLE = {
     WorkerRole.TRAINER: "trainer",
     WorkerRole.SAMPLER: "sampler",
@@ -63,6 +67,9 @@ def report(state: CoordinatorState, alive: Alive) -> None:
 
 
 def missing(state: CoordinatorState, alive: Alive) -> str | None:
+    full = [w for w in alive(WorkerRole.TRAINER) if state.model in w.without_room]
+    if full:
+        return _NO_ROOM.format(full[0].worker, full[0].host)
     base = state.spec.base_model
     needs = [WorkerRole.TRAINER] if state.lease.holder is None else []
     if state.plays_episodes:

@@ -31,7 +31,7 @@ def reason_of(error: Exception) -> str:
             "out of memory; start the GPU worker with a smaller --micro-batch-tokens, or make"
             f" sequences shorter ({_first_line(text)})"
         )
-    if _is_disk_full(error):
+    if is_disk_full(error):
         return (
             "no space left where checkpoints are kept; make room there, or keep fewer by"
             f" checkpoint.keep_last, and go on from the one before ({_first_line(text)})"
@@ -59,7 +59,8 @@ def is_device_lost(error: Exception) -> bool:
     return is_of_device and not is_out_of_memory(error)
 
 
-def _is_disk_full(error: Exception) -> bool:
+def is_disk_full(error: Exception) -> bool:
+    """Whether files found no room; with room, the same op would have gone well."""
     if isinstance(error, SafetensorError):  # which has the number in its text alone
         return any(f"os error {number}" in str(error) for number in _NO_SPACE)
     return isinstance(error, OSError) and error.errno in _NO_SPACE

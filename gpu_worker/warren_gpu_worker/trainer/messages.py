@@ -3,7 +3,7 @@
 supervisor -> child    Open, Close, Apply, Together, Fail, Park
 child -> supervisor    Ready once, then an Answer for each Open (number 0) and each op, and Parked for
                        each Park, in order; a Pulse now and then in the middle of a long op, and
-                       before each step over files; TooLarge as a rank's last word
+                       before each step over files; NoRoom while a disk is full; TooLarge as a rank's last word
 """
 
 import pickle
@@ -81,6 +81,13 @@ class Pulse:
 
 
 @dataclass(frozen=True, slots=True)
+class NoRoom:
+    """The files of this model find no room; the child tries again, and says so each time."""
+
+    model: ModelId
+
+
+@dataclass(frozen=True, slots=True)
 class Offloaded:
     """The device's memory is free."""
 
@@ -104,7 +111,7 @@ class TooLarge:
 
 Order = Open | Close | Apply
 Turn = Order | ApplyBatched | Offload
-Report = Ready | Pulse | Offloaded | Answer | TooLarge
+Report = Ready | Pulse | NoRoom | Offloaded | Answer | TooLarge
 
 
 def pack(frame: Turn | Fail | Report) -> bytes:

@@ -20,6 +20,7 @@ from warren_gpu_worker.time_share import Stay, Terms, TimeShare
 from warren_gpu_worker.trainer.messages import Answer, Apply, Offload, Open, unpack_order
 from warren_gpu_worker.trainer.supervisor import rank_processes
 from warren_gpu_worker.trainer.supervisor.child_process import TrainerProcess
+from warren_schemas.ids import ModelId
 from warren_schemas.training import KeepReference, ModelSpec, OpBody, SaveState
 
 CHILD = "tests.support.time_share_children"
@@ -166,6 +167,9 @@ class Pair:
     def on_answer(self, answer: Answer) -> None:
         self.answers[answer.number] = answer
         self._changed.set()
+
+    def on_no_room(self, model: ModelId) -> None:
+        pass
 
     def on_death(self) -> None:
         self.n_deaths += 1

@@ -86,6 +86,27 @@ def test_while_the_broker_gives_no_answer_nobody_is_said_to_be_missing() -> None
     assert told(world)[1].startswith("no trainer offers") or "no sampler offers" in told(world)[1]
 
 
+def test_a_trainer_whose_disk_is_full_is_named_until_there_is_room() -> None:
+    world = World(patient(), random.Random(1))
+    until(world, lambda: bool(world.episodes))
+    hear = world.alive
+
+    def full(role: WorkerRole | None) -> list[Heartbeat]:
+        beats = hear(role)
+        update = {"without_room": (world.model,), "host": "there"}
+        return [b.model_copy(update=update) if b.models else b for b in beats]
+
+    world.alive = full
+    pass_time(world, 10)
+    [reason] = told(world)
+    assert reason.startswith(
+        "no space is left where trainer trainer-0 (on there) keeps checkpoints"
+    )
+    world.alive = hear
+    pass_time(world, 10)
+    assert [e for e in world.events if isinstance(e.body, WaitingEnded)]
+
+
 def test_a_trainer_that_answers_no_op_is_named() -> None:
     world = World(patient(1), random.Random(1))
     until(world, lambda: world.state.learning.last_op > 0)

@@ -171,6 +171,26 @@ def test_a_full_disk_fails_the_op_and_keeps_the_old_checkpoint(
     save(engine, 3)
 
 
+def test_a_full_disk_is_waited_for(base_folder: Path, tmp_path: Path) -> None:
+    """A policy and a checkpoint are written once there is room, and nothing else is different."""
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    waited: list[str] = []
+
+    def make_room(model: ModelId) -> None:
+        waited.append(model)
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+
+    engine = engine_for(base_folder, tmp_path, no_room=make_room)
+    done(engine.open(MODEL, FULL, checkpoint_url=None, next_op=1))
+    for number, body in enumerate([SaveState(name="it"), PublishPolicy()], start=1):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, unlimited[1]))
+        try:
+            done(engine.apply(MODEL, number, body))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    assert waited == [MODEL, MODEL]
+
+
 def digest_of_folder(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 

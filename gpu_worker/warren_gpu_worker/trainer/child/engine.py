@@ -9,11 +9,13 @@ Invariants:
 - The same ops give the same bits on the same machine: one seed for each op, fixed micro-batches,
   deterministic kernels.
 - Ops of other models never touch this one.
+- A disk that is full is an outage like any other: what writes a checkpoint or a policy is tried again
+  until there is room (`no_room` waits between two tries). Without it the op fails.
 """
 
 import gc
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -34,7 +36,7 @@ from warren_gpu_worker.trainer.child.checkpoint import (
 from warren_gpu_worker.trainer.child.model_factory import EngineConfig, ModelFactory
 from warren_gpu_worker.trainer.child.offloading import Offloading
 from warren_gpu_worker.trainer.child.policy_publishing import Publisher
-from warren_gpu_worker.trainer.errors import OpError, reason_of
+from warren_gpu_worker.trainer.errors import OpError, is_disk_full, reason_of
 from warren_gpu_worker.trainer.training.gradient import apply_loss
 from warren_gpu_worker.trainer.training.lora_batching import ApplyBatched, Member, apply_batch
 from warren_gpu_worker.trainer.training.optimizer_step import optimizer_step
@@ -73,9 +75,10 @@ class Engine:
         progress: Progress = unheard,
         ranks: Ranks = ALONE,
         copies: LocalCopies | None = None,
+        no_room: Callable[[ModelId], None] | None = None,
     ) -> None:
         """`progress` is called before every micro-batch and every step over files; `copies` take
-        what is published.
+        what is published; `no_room` is called when the files of a model find none, and waits a while.
 
         Where there are several ranks, each has an engine, and all are called alike.
         """
@@ -83,6 +86,7 @@ class Engine:
         self._ranks = ranks
         self._progress = progress
         self._copies = copies
+        self._no_room = no_room
         self._model_factory = ModelFactory(config, ranks, progress)
         self._entries: dict[ModelId, _Entry] = {}
         self._offloading = Offloading(config.resident_models)
@@ -141,7 +145,7 @@ class Engine:
         model.last_op = number
         try:
             self._offloading.use(model_id, model)
-            return self._apply(entry, model_id, body)
+            return self._apply_with_room(entry, model_id, body)
         except OpError as error:
             return _failed(model, body, str(error))
         except Exception as error:  # out of memory, a store's own errors, a bug: the model lives on
@@ -200,6 +204,18 @@ class Engine:
             is_done = isinstance(result, OpDone)
             outcomes[m.model_id] = result if is_done else _failed(m.model, m.op, str(result))
         return outcomes
+
+    def _apply_with_room(self, entry: _Entry, model_id: ModelId, body: OpBody) -> OpOutcome:
+        """Tried again for as long as a disk is full."""
+        while True:
+            try:
+                return self._apply(entry, model_id, body)
+            except Exception as error:
+                writes = isinstance(body, SaveState | PublishPolicy)
+                if self._no_room is None or not (writes and is_disk_full(error)):
+                    raise
+                log.warning("op %d of model %s waits: %s", entry.model.last_op, model_id, error)
+            self._no_room(model_id)
 
     def _apply(self, entry: _Entry, model_id: ModelId, body: OpBody) -> OpOutcome:
         model = entry.model

@@ -32,6 +32,7 @@ from warren_gpu_worker.trainer.messages import (
     ApplyBatched,
     Close,
     Fail,
+    NoRoom,
     Offload,
     Offloaded,
     Open,
@@ -47,6 +48,8 @@ from warren_schemas.ids import ModelId
 from warren_schemas.training import ForwardBackward
 
 PULSE_S = 1.0
+ROOM_S = 2.0
+"""Between two tries to write to a disk that is full."""
 _RANKS_S = 24 * 3600.0
 """Ranks wait for each other for longer than any op takes, be it the first one's upload of a large
 model over a slow line: the supervisor knows much sooner that one hangs, and ends them all."""
@@ -63,7 +66,11 @@ class TrainerChild:
         self._channel = channel
         self._ranks = ranks
         config = EngineConfig.of(settings)
-        self._engine = Engine(config, progress=self._pulse, ranks=ranks, copies=copies)
+        # Of several ranks only the first one writes and finds that there is no room.
+        no_room = self._wait_for_room if settings.devices == 1 else None
+        self._engine = Engine(
+            config, progress=self._pulse, ranks=ranks, copies=copies, no_room=no_room
+        )
         self._epochs: dict[ModelId, int] = {}
         self._said_s = time.monotonic()
 
@@ -127,6 +134,10 @@ class TrainerChild:
     def _pulse(self, size_bytes: int = 0, /) -> None:
         if size_bytes or time.monotonic() - self._said_s >= PULSE_S:
             self._say(Pulse(size_bytes))
+
+    def _wait_for_room(self, model: ModelId) -> None:
+        self._say(NoRoom(model))
+        time.sleep(ROOM_S)
 
     def _say(self, report: Report) -> None:
         self._said_s = time.monotonic()

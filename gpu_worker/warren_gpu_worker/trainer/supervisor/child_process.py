@@ -12,6 +12,8 @@ Invariants:
   or is dead.
 - An op that one of several ranks has no memory for ends them all once: when it comes again it is
   told to fail, so that the ops after it are reached.
+- A child that finds its disk full waits and says so, and is not taken for one that hangs; when the lease
+  that it waits for ends, it ends too.
 - The child has one order to carry out and the next one at hand, so it never pauses, and whoever
   comes late waits for no more than those (see `shares`).
 """
@@ -32,6 +34,7 @@ from warren_gpu_worker.trainer.messages import (
     ApplyBatched,
     Close,
     Fail,
+    NoRoom,
     Offload,
     Offloaded,
     Open,
@@ -59,6 +62,7 @@ log = logging.getLogger(__name__)
 class ProcessListener(Protocol):
     """Who wants to know what the child does. Called from the event loop; must not block."""
 
+    def on_no_room(self, model: ModelId) -> None: ...
     def on_ready(self) -> None: ...
     def on_answer(self, answer: Answer) -> None: ...
     def on_death(self) -> None: ...
@@ -86,6 +90,9 @@ class TrainerProcess:
         self._too_large: dict[ModelId, dict[int, str]] = {}
         """Op -> reason."""
         self._deadline: asyncio.Timeout | None = None
+        self._child: RankProcesses | None = None
+        self._without_room: ModelId | None = None
+        """The child waits for room for the files of this model."""
 
     @property
     def is_ready(self) -> bool:
@@ -102,6 +109,8 @@ class TrainerProcess:
         if self.is_ready:
             if isinstance(order, Close):
                 self._too_large.pop(order.model, None)
+                if order.model == self._without_room and self._child is not None:
+                    self._child.kill()  # it would wait for room that nobody needs any more
             self._shares.add(order)
             self._may_send.set()
 
@@ -122,7 +131,7 @@ class TrainerProcess:
 
     async def _live(self) -> None:
         """One child's life. Raises `ChildDied`, and `TimeoutError` when it hangs."""
-        child = await RankProcesses.spawn(self._name, self._settings)
+        self._child = child = await RankProcesses.spawn(self._name, self._settings)
         try:
             async with asyncio.timeout(START_S) as self._deadline:
                 sending = asyncio.create_task(self._send(child), name=f"{self._name} orders")
@@ -131,7 +140,7 @@ class TrainerProcess:
                 finally:
                     sending.cancel()
         finally:
-            self._deadline = None
+            self._deadline = self._child = self._without_room = None
             child.kill()  # it holds nothing that a checkpoint and the op log don't
             await child.close()
             for word in child.last_words:
@@ -176,6 +185,7 @@ class TrainerProcess:
                     self._ready.set()
                     self._listener.on_ready()
                 case Answer():
+                    self._without_room = None
                     self._was_paid()
                     self._listener.on_answer(report)
                 case Offloaded():
@@ -183,6 +193,11 @@ class TrainerProcess:
                     self._stay.go()
                 case TooLarge():
                     self._note(report)
+                case NoRoom():
+                    self._without_room = report.model
+                    self._wait_for(0)
+                    self._listener.on_no_room(report.model)
+                    continue
                 case Pulse():
                     self._wait_for(report.size_bytes)
                     continue

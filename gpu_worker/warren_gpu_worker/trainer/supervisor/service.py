@@ -89,6 +89,8 @@ class _Trainer:
         self._fences: dict[ModelId, int] = {}
         """The highest epoch of each model that was held here or closed."""
         self._changed = asyncio.Event()
+        self._without_room: set[ModelId] = set()
+        """Models whose files find no room on the disk."""
         self._takes_orders = False
         self._n_done = 0
         self._is_leaving = False
@@ -125,12 +127,21 @@ class _Trainer:
         holding = self._holdings.get(answer.model)
         if holding is not None and holding.epoch == answer.epoch:
             self._n_done += 1
+            if answer.model in self._without_room:
+                self._without_room.discard(answer.model)
+                self._changed.set()
             holding.lease.on_answer(answer)
+
+    def on_no_room(self, model: ModelId) -> None:
+        if model not in self._without_room:
+            self._without_room.add(model)
+            self._changed.set()
 
     def on_death(self) -> None:
         for holding in self._holdings.values():
             holding.task.cancel()
         self._holdings.clear()
+        self._without_room.clear()
         self._changed.set()
 
     def _heartbeat(self) -> Heartbeat:
@@ -143,6 +154,7 @@ class _Trainer:
             capacity=self._capacity,
             in_flight=len(self._holdings),
             n_done=self._n_done,
+            without_room=tuple(sorted(self._without_room)),
             models=tuple(holding.lease.held for holding in self._holdings.values()),
             host=socket.gethostname(),
             pid=os.getpid(),
