@@ -6,8 +6,10 @@ import pytest
 import torch
 from tests.support.losses import OBJECTIVES, TOKEN_LOSSES
 
+from warren_gateway.coordinator.learning.batch_metrics import TRAINER_TAGS
 from warren_gpu_worker.losses.objective import Objective, compute_objective
 from warren_gpu_worker.losses.value import TokenTensors
+from warren_gpu_worker.trainer.training.metrics import report
 from warren_schemas.config import (
     CrossEntropyLoss,
     DroLoss,
@@ -15,6 +17,7 @@ from warren_schemas.config import (
     Loss,
     PolicyLoss,
 )
+from warren_schemas.metrics.registry import find
 
 
 def kinds_of(union: object) -> set[type[object]]:
@@ -55,3 +58,16 @@ def test_at_a_ratio_of_1_the_gradient_is_the_policy_gradient(
     (gradient_BT,) = torch.autograd.grad(value.loss, logprobs_BT)
     weights_BT = torch.ones(1, 3) if tis_cap is None else distance_BT.exp().clamp(max=tis_cap)
     torch.testing.assert_close(gradient_BT, -weights_BT.double() * advantages_BT)
+
+
+@pytest.mark.parametrize("kind", [*POLICY_LOSSES, DroLoss, GspoLoss])
+def test_every_diagnostic_of_a_loss_is_shown_under_a_tag_that_is_listed(
+    kind: type[PolicyLoss],
+) -> None:
+    one_BT = torch.ones(1, 1)
+    tokens = TokenTensors(-one_BT, -one_BT, one_BT, one_BT.bool())
+    value = compute_objective(tokens, Objective(kind()), entropy=torch.zeros(()))
+    sums = {name: float(each) for name, each in value.diagnostics.items()}
+    told = report({"tokens:sum": 1.0, "loss:sum": float(value.loss), **sums})
+    assert set(told) <= set(TRAINER_TAGS), "add it to TRAINER_TAGS"
+    assert all(find(TRAINER_TAGS[name]) for name in told), "add it to warren_schemas.metrics"
