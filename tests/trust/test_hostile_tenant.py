@@ -20,6 +20,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from tests.support.one_process import in_process, tiny_site
+from tests.support.patience import several_waits
 from tests.support.processes import children_running
 from tests.trust.table import ATTACKS, KEY, SECRET, Attack, Target, base, math
 
@@ -38,7 +39,7 @@ from warren_gateway.store.store import Store
 from warren_schemas.config import TrainConfig
 from warren_schemas.operator_policy import OperatorPolicy
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = several_waits
 
 CHILD = "warren_env_worker.host.child.main"
 PASSWORD = "of-the-broker-0123456789"
