@@ -2,7 +2,7 @@
 
 Before every step over files (write, hash, sync, copy to or from a store, read a base model) the child
 says how many bytes the step moves. Its supervisor then waits for as long as it would anyway and for
-the time that those bytes take at `SLOWEST_BYTES_PER_S`: libraries write, sync and read a file of many
+the time that those bytes take at `min_disk_bytes_per_s` of its settings: libraries write, sync and read a file of many
 GB in one call that says nothing until it returns. A copy to or from a store also tells of every piece
 of a file, since a network that moves may be slower than that.
 
@@ -12,9 +12,6 @@ time that its own bytes bound; a step that moves at least that fast is never tak
 
 from pathlib import Path
 from typing import Protocol
-
-SLOWEST_BYTES_PER_S = 20e6
-"""What a disk for checkpoints surely does; a full one of a 7B model has 84 GB."""
 
 
 class Progress(Protocol):
@@ -27,9 +24,9 @@ def unheard(size_bytes: int = 0, /) -> None:
     """The progress of a process that nobody watches."""
 
 
-def allowance_s(size_bytes: int) -> float:
-    """How long a step over so many bytes may take."""
-    return size_bytes / SLOWEST_BYTES_PER_S
+def allowance_s(size_bytes: int, min_bytes_per_s: float) -> float:
+    """How long a step over so many bytes may take on the slowest disk that is good enough."""
+    return size_bytes / min_bytes_per_s
 
 
 def folder_bytes(folder: Path) -> int:

@@ -18,7 +18,6 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from shutil import disk_usage
 
 from warren_gpu_worker.memory_folder import Scratch, default_parent
 
@@ -45,7 +44,7 @@ class LocalCopies:
         try:
             stage = self._folder() / _STAGE
             shutil.rmtree(stage, ignore_errors=True)
-            if size_bytes > disk_usage(stage.parent).free // 2:
+            if size_bytes > shutil.disk_usage(stage.parent).free // 2:
                 log.info("no room in memory for a copy of %s (%d bytes)", url, size_bytes)
                 return None
             stage.mkdir()

@@ -3,13 +3,21 @@
 import asyncio
 
 from warren_broker.port import Broker
+from warren_gpu_worker.sampler.supervisor.child_process import MakeSamplerProcess, SamplerProcess
 from warren_gpu_worker.sampler.supervisor.service import serve_sampler
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.time_share import TimeShare
+from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses, SpawnRanks
 from warren_gpu_worker.trainer.supervisor.service import serve_trainer
 
 
-async def serve_gpu_worker(broker: Broker, settings: GpuWorkerSettings) -> None:
+async def serve_gpu_worker(
+    broker: Broker,
+    settings: GpuWorkerSettings,
+    *,
+    make_sampler_process: MakeSamplerProcess = SamplerProcess,
+    spawn_ranks: SpawnRanks = RankProcesses.spawn,
+) -> None:
     """Play the roles of the settings until cancelled; what is held then goes back.
 
     Raises what the roles raise, in an exception group: `SamplerBroken`, `BrokerClosed`, …
@@ -17,10 +25,12 @@ async def serve_gpu_worker(broker: Broker, settings: GpuWorkerSettings) -> None:
     time_share = TimeShare()
     async with asyncio.TaskGroup() as roles:
         if "sampler" in settings.roles:
-            roles.create_task(
-                serve_sampler(broker, settings, time_share=time_share), name="sampler"
+            sampling = serve_sampler(
+                broker, settings, time_share=time_share, make_process=make_sampler_process
             )
+            roles.create_task(sampling, name="sampler")
         if "trainer" in settings.roles:
-            roles.create_task(
-                serve_trainer(broker, settings, time_share=time_share), name="trainer"
+            training = serve_trainer(
+                broker, settings, time_share=time_share, spawn_ranks=spawn_ranks
             )
+            roles.create_task(training, name="trainer")

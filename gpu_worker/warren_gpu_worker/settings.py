@@ -99,6 +99,9 @@ class GpuWorkerOptions(Frozen):
     hang_s: PositiveFloat = 300.0
     """A child process that has work and doesn't respond for this many seconds is killed; a trainer that
     reads or writes files gets more time, depending on their size."""
+    min_disk_bytes_per_s: PositiveFloat = 20e6
+    """Lowest speed expected of the disks for checkpoints and base models: a child process that works on a
+    file gets the time that this speed takes. Lower it if trainers are killed while they save."""
     log_dir: Path | None = None
     """Folder for the output of the child processes (default: the worker's own output)."""
 

@@ -116,13 +116,15 @@ def write_policy_files(policy: PolicyView, folder: Path, progress: Progress = un
     (folder / CONFIG_FILE[policy.kind]).write_text(policy.config)
 
 
-def fetch_policy(url: str) -> PolicyFiles:
+def fetch_policy(url: str, copies_parent: Path | None = None) -> PolicyFiles:
     """Read and verify a policy, or take the copy of it that a trainer on this host has left.
+
+    `copies_parent` is where trainers leave copies; by default the host's memory.
 
     Raises `FolderUnreadable` when it is not there (any more), unfinished or damaged, and `OSError`
     when the place can't be reached.
     """
-    if copy := find_copy(url):
+    if copy := find_copy(url, copies_parent):
         with suppress(OSError, FolderUnreadable):  # it may go while it is read
             return read_policy_files(url, copy)
     with open_folder(url) as folder:

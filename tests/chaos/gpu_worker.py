@@ -12,33 +12,30 @@ import uvloop
 
 from warren_broker.connect import open_broker
 from warren_broker.worker.lifecycle import calm_garbage_collector, until_stopped
-from warren_gpu_worker.sampler.supervisor import turn_dispatcher
 from warren_gpu_worker.sampler.supervisor.child_process import SamplerProcess
 from warren_gpu_worker.service import serve_gpu_worker
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer.supervisor import rank_processes
+from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses
 
 BASE_MODEL = "sim"
-
-
-def simulate_children() -> None:
-    sampler = partial(SamplerProcess, module="tests.chaos.sampler_child")
-    setattr(turn_dispatcher, "SamplerProcess", sampler)  # noqa: B010 - the type checker sees a class
-    setattr(rank_processes, "_MODULE", "tests.chaos.trainer_child")  # noqa: B010 - private on purpose
 
 
 async def serve() -> None:
     calm_garbage_collector()
     settings = GpuWorkerSettings(base_models={BASE_MODEL: "/"}, max_models=16)
     async with open_broker(os.environ["WARREN_BROKER_URL"], name="gpu-worker") as broker:
-        await serve_gpu_worker(broker, settings)
+        await serve_gpu_worker(
+            broker,
+            settings,
+            make_sampler_process=partial(SamplerProcess, module="tests.chaos.sampler_child"),
+            spawn_ranks=partial(RankProcesses.spawn, module="tests.chaos.trainer_child"),
+        )
 
 
 def main() -> None:
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
     )
-    simulate_children()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(until_stopped(serve()))
 

@@ -12,6 +12,8 @@ from warren_broker.inbox import listen, receive
 from warren_broker.port import Broker
 from warren_broker.topology import POLICIES, WORKERS, results, train, trainer
 from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.trainer.supervisor.model_lease import OP_GAP_S
+from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses, SpawnRanks
 from warren_gpu_worker.trainer.supervisor.service import serve_trainer
 from warren_schemas.control import Heartbeat, HeldModel, PolicyPublished
 from warren_schemas.envelope import Envelope
@@ -158,10 +160,18 @@ async def owner_of(
 
 @asynccontextmanager
 async def serving(
-    broker: Broker, settings: GpuWorkerSettings, worker: WorkerId = WORKER
+    broker: Broker,
+    settings: GpuWorkerSettings,
+    worker: WorkerId = WORKER,
+    *,
+    spawn_ranks: SpawnRanks = RankProcesses.spawn,
+    op_gap_s: float = OP_GAP_S,
 ) -> AsyncGenerator[None]:
     """A trainer on this broker, cancelled at the end; it must leave soon after."""
-    task = asyncio.create_task(serve_trainer(broker, settings, worker=worker))
+    trainer = serve_trainer(
+        broker, settings, worker=worker, spawn_ranks=spawn_ranks, op_gap_s=op_gap_s
+    )
+    task = asyncio.create_task(trainer)
     try:
         yield
     finally:

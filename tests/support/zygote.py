@@ -29,8 +29,6 @@ from warren_schemas.training import OpBody, OpOutcome
 LONGEST_WAY = 40_000
 """Calls and returns after which the doomed op is interrupted at the latest."""
 
-Apply = Callable[[Engine, ModelId, int, OpBody], OpOutcome]
-
 
 def main() -> None:
     assert peft and transformers  # imported for the children
@@ -56,31 +54,29 @@ def _fork(listener: socket.socket, connection: socket.socket) -> None:
         os.environ.update({"WARREN_CHILD_FD": str(fds[0]), "WARREN_PARENT_PID": str(zygote)})
         sys.argv = ["child", *json.loads(message)]
         try:
-            _doom(Path(json.loads(sys.argv[1])["checkpoint_url"]))
-            child_main.main()
+            child_main.main(_engine_type(Path(json.loads(sys.argv[1])["checkpoint_url"])))
         finally:
             os._exit(0)
 
 
-def _doom(folder: Path) -> None:
+def _engine_type(folder: Path) -> type[Engine]:
     kind, _, number = folder.name.partition("-")
-    if kind == "op":
-        deadly = _deadly(Engine.apply, int(number), folder.with_suffix(".died"))
-        setattr(Engine, "apply", deadly)  # noqa: B010
+    return _doomed(int(number), folder.with_suffix(".died")) if kind == "op" else Engine
 
 
-def _deadly(apply: Apply, doomed: int, mark: Path) -> Apply:
-    def wrapped(engine: Engine, model: ModelId, number: int, body: OpBody) -> OpOutcome:
-        if number != doomed or mark.exists():
-            return apply(engine, model, number, body)
-        mark.touch()
-        way = int(LONGEST_WAY ** random.Random(doomed).random())
-        sys.setprofile(_killer(way))
-        apply(engine, model, number, body)
-        os.kill(os.getpid(), signal.SIGKILL)  # the op is applied, and nobody knows
-        raise AssertionError("dead")
+def _doomed(doomed: int, mark: Path) -> type[Engine]:
+    class DoomedEngine(Engine):
+        def apply(self, model_id: ModelId, number: int, body: OpBody) -> OpOutcome:
+            if number != doomed or mark.exists():
+                return super().apply(model_id, number, body)
+            mark.touch()
+            way = int(LONGEST_WAY ** random.Random(doomed).random())
+            sys.setprofile(_killer(way))
+            super().apply(model_id, number, body)
+            os.kill(os.getpid(), signal.SIGKILL)  # the op is applied, and nobody knows
+            raise AssertionError("dead")
 
-    return wrapped
+    return DoomedEngine
 
 
 def _killer(way: int) -> Callable[[FrameType, str, object], None]:

@@ -9,6 +9,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Generator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,12 +31,13 @@ from tests.support.trainer_owner import owner_of, serving
 
 from warren_broker.connect import open_broker
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer.supervisor import rank_processes
+from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses
 from warren_schemas.ids import ModelId, WorkerId
 from warren_schemas.training import ModelSpec, OpBody, OpDone, SaveState
 
 __all__ = ["base_folder"]
 
+SPAWN_FORKED = partial(RankProcesses.spawn, module="tests.support.forked_child")
 N_OPS = 30
 AT_ONCE = 6
 SOME = (1, 11, 12, 21, 30)
@@ -65,7 +67,6 @@ def zygote(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
 @pytest.fixture
 def forked_children(zygote: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ZYGOTE_VARIABLE, str(zygote))
-    monkeypatch.setattr(rank_processes, "_MODULE", "tests.support.forked_child")
 
 
 def the_ops() -> list[OpBody]:
@@ -96,7 +97,7 @@ async def survive(url: str, base: Path, folder: Path, spec: ModelSpec, doomed: i
         open_broker(url, name=f"owner {doomed}") as ours,
         open_broker(url, name=f"worker {doomed}") as theirs,
         owner_of(ours, model, worker) as owner,
-        serving(theirs, settings, worker),
+        serving(theirs, settings, worker, spawn_ranks=SPAWN_FORKED),
     ):
         await owner.until(lambda: bool(owner.heartbeats) and bool(owner.heartbeats[-1].offers))
         await owner.open(spec, epoch=1)

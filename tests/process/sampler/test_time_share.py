@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -18,8 +19,8 @@ from warren_gpu_worker.sampler.supervisor.open_turns import OpenTurn, OpenTurns
 from warren_gpu_worker.settings import GpuWorkerSettings, VllmSettings
 from warren_gpu_worker.time_share import Stay, Terms, TimeShare
 from warren_gpu_worker.trainer.messages import Answer, Apply, Offload, Open, unpack_order
-from warren_gpu_worker.trainer.supervisor import rank_processes
 from warren_gpu_worker.trainer.supervisor.child_process import TrainerProcess
+from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses
 from warren_schemas.ids import ModelId
 from warren_schemas.training import KeepReference, ModelSpec, OpBody, SaveState
 
@@ -51,7 +52,7 @@ async def test_the_trainer_waits_for_every_sampler_and_samplers_for_the_trainer(
     await asyncio.wait_for(entering, PATIENCE_S)
 
 
-async def test_whoever_waits_for_the_room_has_it_before_the_trainer_comes_again() -> None:
+async def test_whoever_waits_for_the_gpu_has_it_before_the_trainer_comes_again() -> None:
     time_share = TimeShare()
     await time_share.take()
     entering = asyncio.create_task(time_share.enter())
@@ -65,7 +66,7 @@ async def test_whoever_waits_for_the_room_has_it_before_the_trainer_comes_again(
     await asyncio.wait_for(taking, PATIENCE_S)
 
 
-async def test_a_trainer_that_no_longer_waits_leaves_the_room_to_samplers() -> None:
+async def test_a_trainer_that_no_longer_waits_leaves_the_gpu_to_samplers() -> None:
     time_share = TimeShare()
     await time_share.enter()
     taking = asyncio.create_task(time_share.take())
@@ -101,7 +102,7 @@ async def test_the_trainer_stays_until_it_is_idle_or_has_had_its_time_and_is_mis
 class Pair:
     """A sampler and a trainer of one worker, whose children need the same memory."""
 
-    def __init__(self, how: str, sampler_hang_s: float) -> None:
+    def __init__(self, how: str, sampler_hang_s: float, ranks: type[RankProcesses]) -> None:
         asked = VllmSettings(sleep="while_training")
         settings = GpuWorkerSettings(base_models={how: "/nowhere"}, vllm=asked)
         impatient = settings.model_copy(update={"hang_s": sampler_hang_s})
@@ -116,7 +117,9 @@ class Pair:
             time_share=time_share,
             module=CHILD,
         )
-        self.trainer = TrainerProcess("trainer", settings, self, time_share)
+        self.trainer = TrainerProcess(
+            "trainer", settings, self, time_share, partial(ranks.spawn, module=CHILD)
+        )
         self.n_turns = 0
         self.n_deaths = 0
         self.is_greedy = False
@@ -178,12 +181,16 @@ class Pair:
 
 @asynccontextmanager
 async def pair(
-    how: str, folder: Path, monkeypatch: pytest.MonkeyPatch, sampler_hang_s: float = 300.0
+    how: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    sampler_hang_s: float = 300.0,
+    ranks: type[RankProcesses] = RankProcesses,
 ) -> AsyncGenerator[Pair]:
     monkeypatch.setenv("PYTHONPATH", ".", prepend=os.pathsep)
     monkeypatch.setenv(VARIABLE, str(folder / "memory"))
-    monkeypatch.setattr(rank_processes, "_MODULE", CHILD)
-    it = Pair(how, sampler_hang_s)
+    it = Pair(how, sampler_hang_s, ranks)
     tasks = [asyncio.create_task(it.sampler.run()), asyncio.create_task(it.trainer.run())]
     try:
         it.ask()
@@ -221,18 +228,16 @@ async def test_adapters_are_trained_beside_a_sampler_that_stays_awake(
         assert not (tmp_path / "memory.slept").exists()
 
 
-async def test_an_op_that_comes_while_the_trainer_parks_waits_for_the_room(
+async def test_an_op_that_comes_while_the_trainer_offloads_waits_for_the_gpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    send = rank_processes.RankProcesses.send
+    class OrderMore(RankProcesses):
+        async def send(self, frame: bytes) -> None:
+            await super().send(frame)
+            if isinstance(unpack_order(frame), Offload):
+                it.order(1, KeepReference())
 
-    async def send_and_order_more(self: rank_processes.RankProcesses, frame: bytes) -> None:
-        await send(self, frame)
-        if isinstance(unpack_order(frame), Offload):
-            it.order(1, KeepReference())
-
-    monkeypatch.setattr(rank_processes.RankProcesses, "send", send_and_order_more)
-    async with pair("obeys", tmp_path, monkeypatch) as it:
+    async with pair("obeys", tmp_path, monkeypatch, ranks=OrderMore) as it:
         it.time_share.terms = Terms(keep_s=0.05, hold_s=1000.0, linger_s=0.02)
         await it.open()
         it.ask()
@@ -240,7 +245,7 @@ async def test_an_op_that_comes_while_the_trainer_parks_waits_for_the_room(
         await it.until_turns(2)
 
 
-async def test_a_trainer_that_dies_in_the_room_leaves_it(
+async def test_a_trainer_that_dies_on_the_gpu_leaves_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with pair("obeys", tmp_path, monkeypatch) as it:

@@ -24,15 +24,19 @@ KILLED_WHILE_SAVING = textwrap.dedent(
     import os, signal, sys
     from pathlib import Path
     from tests.support.trainer import *
-    from warren_gpu_worker import atomic_folder
     from warren_schemas.training import SaveState
 
     base, checkpoints, victim = sys.argv[1:]
     engine = opened(engine_for(Path(base), checkpoints), LORA)
     done(engine.apply(MODEL, 1, SaveState(name="it")))
     apply_all(engine, some_ops(3), first=2)
-    module, name = (os, "rename") if victim == "rename" else (atomic_folder, victim)
-    setattr(module, name, lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL))
+
+    def kill_at_victim(frame, event, function):
+        called = frame.f_code.co_name if event == "call" else getattr(function, "__name__", "")
+        if event in ("call", "c_call") and called == victim:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.setprofile(kill_at_victim)
     engine.apply(MODEL, 5, SaveState(name="it"))
     """
 )

@@ -3,6 +3,7 @@
 import random
 import resource
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ from tests.support.trainer_owner import Owner, owner_of, serving
 from warren_broker.memory.hub import MemoryHub
 from warren_broker.topology import train
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer.supervisor import rank_processes
+from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses
 from warren_schemas.ids import ModelId, WorkerId
 from warren_schemas.training import (
     CriticTerm,
@@ -90,11 +91,11 @@ async def test_a_child_that_dies_while_it_opens_a_model_loses_the_grant(
 
 
 async def test_a_child_that_loses_its_device_is_replaced(
-    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings, monkeypatch: pytest.MonkeyPatch
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
 ) -> None:
     """Nobody is told that the op has failed: with the next child, or elsewhere, it need not."""
-    monkeypatch.setattr(rank_processes, "_MODULE", "tests.support.poisoned_trainer_child")
-    async with serving(hub.client("worker"), settings):
+    spawn_ranks = partial(RankProcesses.spawn, module="tests.support.poisoned_trainer_child")
+    async with serving(hub.client("worker"), settings, spawn_ranks=spawn_ranks):
         await owner.open(LORA, epoch=1)
         await owner.send(1, [(1, forward_backward(random_batch(1), POISON))])
         await owner.until_held()

@@ -24,8 +24,7 @@ from warren_broker.memory.hub import MemoryHub
 from warren_broker.port import Consumer
 from warren_broker.topology import Home, WorkQueue, train, trainer
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer.supervisor import model_lease, service
-from warren_gpu_worker.trainer.supervisor.child_process import TrainerProcess
+from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses
 from warren_schemas.control import WorkerRole
 from warren_schemas.ids import ModelId
 from warren_schemas.training import (
@@ -39,15 +38,11 @@ async def test_it_offers_nothing_before_it_has_a_queue_for_grants(
     broker, has_queue, is_ready = hub.client("worker"), asyncio.Event(), asyncio.Event()
     consume = broker.consume
 
-    class Process(TrainerProcess):
-        async def run(self) -> None:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self.note_ready())
-                await super().run()
-
-        async def note_ready(self) -> None:
-            await self.until_ready()
-            is_ready.set()
+    class Ranks(RankProcesses):
+        async def receive(self) -> bytes:
+            frame = await super().receive()
+            is_ready.set()  # the first thing that a child says is that it is ready
+            return frame
 
     @asynccontextmanager
     async def consume_late(queue: WorkQueue | Home, *, prefetch: int) -> AsyncGenerator[Consumer]:
@@ -57,8 +52,7 @@ async def test_it_offers_nothing_before_it_has_a_queue_for_grants(
             yield consumer
 
     monkeypatch.setattr(broker, "consume", consume_late)
-    monkeypatch.setattr(service, "TrainerProcess", Process)
-    async with serving(broker, settings):
+    async with serving(broker, settings, spawn_ranks=Ranks.spawn):
         await is_ready.wait()
         n_before = len(owner.heartbeats)
         await owner.until(lambda: len(owner.heartbeats) > n_before + 1)
@@ -129,12 +123,10 @@ async def test_a_gap_that_does_not_close_ends_the_lease_with_a_word(
     hub: MemoryHub,
     owner: Owner,
     settings: GpuWorkerSettings,
-    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(model_lease, "GAP_S", 0.2)
     window = [forward_backward(random_batch(1)), optim_step()]
-    async with serving(hub.client("worker"), settings):
+    async with serving(hub.client("worker"), settings, op_gap_s=0.2):
         await owner.open(LORA, epoch=1)
         await owner.send(1, [(2, optim_step())])
         await owner.until_held()

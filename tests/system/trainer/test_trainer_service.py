@@ -1,7 +1,9 @@
 """Ops through a worker: duplicates, disorder, many models, policies, files, dead letters."""
 
 import asyncio
+import logging
 import random
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -30,10 +32,10 @@ from tests.support.trainer_owner import PATIENCE_S, WORKER, Owner, owner_of, ser
 
 from warren_broker.memory.hub import MemoryHub
 from warren_broker.topology import FILE_CLEANUP, train, trainer
-from warren_gpu_worker.atomic_folder import delete_folder
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.child.policy_publishing import KEEP_POLICIES
 from warren_gpu_worker.trainer.supervisor import file_cleanup
+from warren_gpu_worker.trainer.supervisor.file_cleanup import clean_up_files
 from warren_gpu_worker.weights import fetch_policy
 from warren_schemas.config import CrossEntropyLoss
 from warren_schemas.envelope import Envelope
@@ -139,20 +141,29 @@ async def test_policies_are_announced_and_only_the_newest_are_kept(
     assert owner.policies[0].base_model == BASE
 
 
+class _Deletions(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.n_done = asyncio.Semaphore(0)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.getMessage().endswith("are deleted"):
+            self.n_done.release()
+
+
+@pytest.fixture
+def deletions(caplog: pytest.LogCaptureFixture) -> Generator[asyncio.Semaphore]:
+    """Released when the files of a model are deleted."""
+    caplog.set_level(logging.INFO, file_cleanup.__name__)
+    handler, log = _Deletions(), logging.getLogger(file_cleanup.__name__)
+    log.addHandler(handler)
+    yield handler.n_done
+    log.removeHandler(handler)
+
+
 async def test_a_deleted_model_s_files_go(
-    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings, monkeypatch: pytest.MonkeyPatch
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings, deletions: asyncio.Semaphore
 ) -> None:
-    loop, n_done = asyncio.get_running_loop(), asyncio.Semaphore(0)
-    troubles = [RuntimeError("a store has errors of its own")]
-    monkeypatch.setattr(file_cleanup, "_AGAIN_S", 0.1)
-
-    def delete(url: str) -> None:
-        if troubles:
-            raise troubles.pop()
-        delete_folder(url)
-        loop.call_soon_threadsafe(n_done.release)
-
-    monkeypatch.setattr(file_cleanup, "delete_folder", delete)
     folder = Path(settings.checkpoint_url) / MODEL
     async with serving(hub.client("worker"), settings):
         await owner.open(LORA, epoch=1)
@@ -166,5 +177,25 @@ async def test_a_deleted_model_s_files_go(
             )
         async with asyncio.timeout(PATIENCE_S):
             for _ in range(2):
-                await n_done.acquire()
+                await deletions.acquire()
     assert not folder.exists()
+
+
+async def test_files_that_cannot_be_deleted_now_are_tried_again(
+    hub: MemoryHub, owner: Owner, tmp_path: Path, deletions: asyncio.Semaphore
+) -> None:
+    tries: list[str] = []
+
+    def delete(url: str) -> None:
+        tries.append(url)
+        if len(tries) == 1:
+            raise RuntimeError("a store has errors of its own")
+
+    cleaning = clean_up_files(hub.client("worker"), str(tmp_path), retry_s=0.1, delete=delete)
+    task = asyncio.create_task(cleaning)
+    await owner.broker.declare(FILE_CLEANUP)
+    await owner.batch_publisher.send(FILE_CLEANUP, DeleteModel(envelope=Envelope(), model=MODEL))
+    await asyncio.wait_for(deletions.acquire(), PATIENCE_S)
+    task.cancel()
+    await asyncio.wait([task])
+    assert tries == [str(tmp_path / MODEL)] * 2

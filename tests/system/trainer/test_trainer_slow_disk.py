@@ -1,6 +1,7 @@
 """A child that moves files slowly is left alone; one whose disk stands still is replaced."""
 
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,11 @@ from tests.support.trainer import FULL, done
 from tests.support.trainer_owner import Owner, serving
 
 from warren_broker.memory.hub import MemoryHub
-from warren_gpu_worker import file_progress
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer.supervisor import rank_processes
+from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses
 from warren_schemas.training import SaveState
 
+SPAWN_SLOW = partial(RankProcesses.spawn, module="tests.support.slow_disk")
 HANG_S = 10.0
 ONE_STEP_S = 15.0
 """More than `HANG_S`, and on top of it less than `PATIENT_S`."""
@@ -29,11 +30,10 @@ def settings(settings: GpuWorkerSettings) -> GpuWorkerSettings:
 def use(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", ".", prepend=os.pathsep)
     monkeypatch.setenv(VARIABLE, disk.model_dump_json())
-    monkeypatch.setattr(rank_processes, "_MODULE", "tests.support.slow_disk")
 
 
 async def save_in_one_go(hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings) -> None:
-    async with serving(hub.client("worker"), settings):
+    async with serving(hub.client("worker"), settings, spawn_ranks=SPAWN_SLOW):
         await owner.open(FULL, epoch=1)
         await owner.send(1, [(1, SaveState(name="it"))])
         await owner.until(lambda: 1 in owner.outcomes(1) or owner.held() == ())
@@ -62,8 +62,8 @@ async def test_one_step_may_take_as_long_as_its_bytes_do_on_a_slow_disk(
 ) -> None:
     disk = Disk(stopped=tmp_path / "never", sync_s=ONE_STEP_S, slow_from_bytes=LARGE_BYTES)
     use(disk, monkeypatch)
-    monkeypatch.setattr(file_progress, "SLOWEST_BYTES_PER_S", LARGE_BYTES / PATIENT_S)
-    await save_in_one_go(hub, owner, settings)
+    patient = settings.model_copy(update={"min_disk_bytes_per_s": LARGE_BYTES / PATIENT_S})
+    await save_in_one_go(hub, owner, patient)
 
 
 async def test_a_child_whose_disk_stands_still_is_replaced(
@@ -75,7 +75,7 @@ async def test_a_child_whose_disk_stands_still_is_replaced(
 ) -> None:
     stopped = tmp_path / "stopped"
     use(Disk(stopped=stopped), monkeypatch)
-    async with serving(hub.client("worker"), settings):
+    async with serving(hub.client("worker"), settings, spawn_ranks=SPAWN_SLOW):
         await owner.open(FULL, epoch=1)
         stopped.touch()
         await owner.send(1, [(1, SaveState(name="it"))])

@@ -1,17 +1,18 @@
 """Adapters find a place that is large enough, or are refused; nobody dies of a full disk."""
 
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import safetensors.torch
 import torch
 from safetensors import SafetensorError
 
 from warren_gpu_worker.memory_folder import default_parent
 from warren_gpu_worker.sampler.engines.port import PolicyUnusable
-from warren_gpu_worker.sampler.engines.vllm import adapter_files
 from warren_gpu_worker.sampler.engines.vllm.adapter_files import roomy_parent, write_adapter
 from warren_gpu_worker.weights import PolicyFiles, read_policy_files
 
@@ -26,7 +27,7 @@ def free(n_bytes: int) -> Callable[[Path], object]:
 def test_adapters_lie_on_disk_where_memory_has_too_little_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(adapter_files, "disk_usage", free(64 * MIB))
+    monkeypatch.setattr(shutil, "disk_usage", free(64 * MIB))
     assert roomy_parent(32 * MIB) == default_parent()
     assert roomy_parent(33 * MIB) == Path(tempfile.gettempdir())
 
@@ -37,11 +38,11 @@ def test_adapters_lie_on_disk_where_memory_has_too_little_room(
 def test_an_adapter_that_finds_no_room_is_refused_and_leaves_nothing(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(tensors: object, path: Path) -> None:
+    def full(tensors: object, path: Path, **_: object) -> None:
         path.write_bytes(b"half of it")
         raise error
 
-    monkeypatch.setattr(adapter_files, "save_file", full)
+    monkeypatch.setattr(safetensors.torch, "serialize_file", full)
     with pytest.raises(PolicyUnusable, match=r"no room .* No space left"):
         write_adapter(ADAPTER, tmp_path / "1.draft")
     assert list(tmp_path.iterdir()) == []

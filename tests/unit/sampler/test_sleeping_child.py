@@ -6,15 +6,15 @@ from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
 
 import numpy as np
-import pytest
 from tests.support.patience import PATIENCE_S
 
 from warren_broker.worker.child import Channel
-from warren_gpu_worker.sampler.child import main as program
+from warren_gpu_worker.base_models import load_base
+from warren_gpu_worker.base_models.vision_inputs import VisionInputs
 from warren_gpu_worker.sampler.child.main import SamplerChild
-from warren_gpu_worker.sampler.engines.port import PolicyKey, Refusal, Request
-from warren_gpu_worker.sampler.engines.transformers import engine
-from warren_gpu_worker.sampler.engines.transformers.engine import TransformersEngine
+from warren_gpu_worker.sampler.engines.port import Engine, PolicyKey, Refusal, Request
+from warren_gpu_worker.sampler.engines.transformers.engine import EngineLimits, TransformersEngine
+from warren_gpu_worker.sampler.engines.turn_ends import Endings
 from warren_gpu_worker.sampler.messages import (
     Orders,
     PolicySource,
@@ -52,6 +52,12 @@ class Sleepy(TransformersEngine):
         return super().step()
 
 
+def open_sleepy(
+    folder: str, settings: GpuWorkerSettings, endings: Endings, vision: VisionInputs | None = None
+) -> Engine:
+    return Sleepy(load_base(folder), endings=endings, limits=EngineLimits.of(settings), seed=0)
+
+
 class Supervisor:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -73,15 +79,14 @@ class Supervisor:
 
 
 @contextmanager
-def serving(folder: str, monkeypatch: pytest.MonkeyPatch) -> Generator[Supervisor]:
+def serving(folder: str) -> Generator[Supervisor]:
     """A child on a thread of this process, which has ended in the end."""
-    monkeypatch.setattr(program, "PULSE_S", PULSE_S)
-    monkeypatch.setattr(engine, "TransformersEngine", Sleepy)
     settings = GpuWorkerSettings(base_models={"tiny": folder}, device="cpu", engine="transformers")
     ours, theirs = socket.socketpair()
     ours.settimeout(PATIENCE_S)
     with closing(Channel(ours)) as near, closing(Channel(theirs)) as far:
-        thread = threading.Thread(target=SamplerChild(far, settings, "tiny").run)
+        child = SamplerChild(far, settings, "tiny", pulse_s=PULSE_S, open_engine=open_sleepy)
+        thread = threading.Thread(target=child.run)
         thread.start()
         supervisor = Supervisor(near)
         assert isinstance(supervisor.hear(), Ready)
@@ -96,10 +101,8 @@ def turn(number: int) -> TurnRequest:
     return TurnRequest(number, source, none, (("user", "?"),), Sampling(max_tokens=4), None)
 
 
-def test_turns_that_come_in_its_sleep_are_taken_when_it_wakes(
-    tiny_models: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with serving(tiny_models["warren/tiny"], monkeypatch) as supervisor:
+def test_turns_that_come_in_its_sleep_are_taken_when_it_wakes(tiny_models: dict[str, str]) -> None:
+    with serving(tiny_models["warren/tiny"]) as supervisor:
         supervisor.order(Orders(requests=[turn(0)], sleep=True))
         supervisor.order(Orders(requests=[turn(1), turn(2)]))
         supervisor.order(Orders(cancelled=[2]))
@@ -114,10 +117,8 @@ def test_turns_that_come_in_its_sleep_are_taken_when_it_wakes(
         assert was_asleep
 
 
-def test_a_sleeper_to_whom_much_is_said_is_heard_all_the_same(
-    tiny_models: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with serving(tiny_models["warren/tiny"], monkeypatch) as supervisor:
+def test_a_sleeper_to_whom_much_is_said_is_heard_all_the_same(tiny_models: dict[str, str]) -> None:
+    with serving(tiny_models["warren/tiny"]) as supervisor:
         supervisor.until_asleep()
         was_heard = threading.Event()
 
@@ -137,9 +138,7 @@ def test_a_sleeper_to_whom_much_is_said_is_heard_all_the_same(
             talking.join(PATIENCE_S)
 
 
-def test_a_sleeper_that_is_left_alone_ends(
-    tiny_models: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with serving(tiny_models["warren/tiny"], monkeypatch) as supervisor:
+def test_a_sleeper_that_is_left_alone_ends(tiny_models: dict[str, str]) -> None:
+    with serving(tiny_models["warren/tiny"]) as supervisor:
         supervisor.until_asleep()
         supervisor.order(Orders(requests=[turn(0)]))

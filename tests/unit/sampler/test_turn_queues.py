@@ -20,7 +20,6 @@ from tests.support.sampler_stage import one_token, settings_of
 
 from warren_broker.memory import MemoryHub, open_hub
 from warren_gpu_worker.sampler.messages import TurnRequest
-from warren_gpu_worker.sampler.supervisor import turn_dispatcher
 from warren_gpu_worker.sampler.supervisor.child_process import SamplerProcess
 from warren_gpu_worker.sampler.supervisor.service import serve_sampler
 from warren_schemas.episode import Generate, Step
@@ -83,7 +82,7 @@ class Stage:
     hub: MemoryHub
     side: EnvironmentSide
     folder: Path
-    made: "asyncio.Queue[HandMade]"
+    process_type: type[HandMade]
 
     @asynccontextmanager
     async def sampler(self) -> AsyncGenerator[HandMade]:
@@ -91,9 +90,11 @@ class Stage:
         broker = self.hub.client("sampler")
         settings = settings_of({BASE: str(self.folder)}, self.folder)
         settings = settings.model_copy(update={"max_batch": MAX_BATCH})
-        serving = asyncio.create_task(serve_sampler(broker, settings))
+        serving = asyncio.create_task(
+            serve_sampler(broker, settings, make_process=self.process_type)
+        )
         try:
-            yield await asyncio.wait_for(self.made.get(), PATIENCE_S)
+            yield await asyncio.wait_for(self.process_type.made.get(), PATIENCE_S)
         finally:
             serving.cancel()
             await asyncio.wait([serving])
@@ -127,13 +128,12 @@ def _follow(step: Step) -> Generate:
 
 
 @pytest.fixture
-async def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Stage]:
+async def stage(tmp_path: Path) -> AsyncGenerator[Stage]:
     class Ours(HandMade):
         made = asyncio.Queue[HandMade]()
 
-    monkeypatch.setattr(turn_dispatcher, "SamplerProcess", Ours)
     async with open_hub(tmp_path / "broker") as hub, environment_side(hub) as side:
-        yield Stage(hub, side, tmp_path, Ours.made)
+        yield Stage(hub, side, tmp_path, Ours)
 
 
 async def test_turns_go_back_to_the_sampler_that_took_those_before(stage: Stage) -> None:

@@ -13,6 +13,7 @@ from fsspec.implementations.local import (  # pyright: ignore[reportMissingTypeS
 from peft import PeftModel
 from safetensors import SafetensorError
 from tests.support.trainer import (
+    BASE,
     FULL,
     LORA,
     MODEL,
@@ -34,8 +35,9 @@ from transformers import AutoModelForCausalLM
 
 from warren_gpu_worker.atomic_folder import list_folders
 from warren_gpu_worker.base_models import load_base
-from warren_gpu_worker.trainer.child import policy_publishing
 from warren_gpu_worker.trainer.child.checkpoint import policies_url, states_url
+from warren_gpu_worker.trainer.child.engine import Engine
+from warren_gpu_worker.trainer.child.model_factory import EngineConfig
 from warren_gpu_worker.trainer.errors import reason_of
 from warren_schemas.config import LoraUpdate
 from warren_schemas.ids import ModelId
@@ -222,8 +224,8 @@ def test_what_cannot_be_deleted_now_fails_nothing(
     def busy(*_: object, **__: object) -> None:
         raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
 
-    monkeypatch.setattr(policy_publishing, "KEEP_POLICIES", 1)
-    engine = opened(engine_for(base_folder, tmp_path), LORA)
+    config = EngineConfig({BASE: str(base_folder)}, str(tmp_path), keep_policies=1)
+    engine = opened(Engine(config), LORA)
     window = [forward_backward(random_batch(1)), optim_step()]
     apply_all(engine, [PublishPolicy(), SaveState(name="a"), *window])
     with monkeypatch.context() as patch:

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 import pytest
+import safetensors.torch
 from fsspec.implementations.memory import (  # pyright: ignore[reportMissingTypeStubs]
     MemoryFileSystem,
 )
+from safetensors import TensorSpec
 from tests.support.trainer import BASE, FULL, MODEL, done
-from torch import Tensor
+from transformers import AutoModelForCausalLM
 
-from warren_gpu_worker import weights
 from warren_gpu_worker.atomic_folder import open_folder, write_folder
-from warren_gpu_worker.trainer.child import checkpoint, model_factory
 from warren_gpu_worker.trainer.child.engine import Engine
 from warren_gpu_worker.trainer.child.model_factory import EngineConfig
 from warren_schemas.training import LoadState, PublishPolicy, SaveState
@@ -30,11 +30,11 @@ def of_stream(stream: BinaryIO, _: str) -> int:
     return os.fstat(stream.fileno()).st_size
 
 
-def of_tensors(tensors: Mapping[str, Tensor], *_: object, **__: object) -> int:
-    return sum(tensor.nbytes for tensor in tensors.values())
+def of_tensors(tensors: Mapping[str, TensorSpec], *_: object, **__: object) -> int:
+    return sum(tensor.data_len for tensor in tensors.values())
 
 
-def of_base(folder: str, *_: object) -> int:
+def of_base(folder: str, *_: object, **__: object) -> int:
     return sum(file.stat().st_size for file in Path(folder).iterdir())
 
 
@@ -75,9 +75,8 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
     for owner, attribute, name, size_of in (
         (os, "fsync", "sync", of_descriptor),
         (hashlib, "file_digest", "hash", of_stream),
-        (weights, "save_file", "write", of_tensors),
-        (checkpoint, "save_file", "write", of_tensors),
-        (model_factory, "load_base", "read a base", of_base),
+        (safetensors.torch, "serialize_file", "write", of_tensors),
+        (AutoModelForCausalLM, "from_pretrained", "read a base", of_base),
         (MemoryFileSystem, "put_file", "upload", of_upload),
         (MemoryFileSystem, "get_file", "download", of_download),
     ):

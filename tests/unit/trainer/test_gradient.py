@@ -1,5 +1,6 @@
 """forward_backward against a plain float64 implementation."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,7 @@ from tests.support.trainer import (
 from torch import Tensor
 
 from warren_gpu_worker.trainer.child.engine import Engine
-from warren_gpu_worker.trainer.training import logprobs
+from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
 from warren_schemas.config import CrossEntropyLoss, ImportanceSamplingLoss, Loss
 from warren_schemas.training import ModelSpec, TokenBatch
 
@@ -129,14 +130,13 @@ def test_asking_for_logprobs_leaves_the_gradient_as_it_is(
     assert_close(gradients[1], {n: g.double() for n, g in gradients[0].items()})
 
 
-def test_chunked_logits_give_the_same_gradient(
-    base_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chunked_logits_give_the_same_gradient(base_folder: Path, tmp_path: Path) -> None:
     batch = random_batch(6, (20, 30, 10))
     plain = opened(engine_for(base_folder, tmp_path), FULL)
     whole = done(plain.apply(MODEL, 1, forward_backward(batch)))
-    monkeypatch.setattr(logprobs, "MAX_LOGITS", 7 * 56)
     chunked = opened(engine_for(base_folder, tmp_path), FULL)
+    model = model_of(chunked)
+    model.network = replace(model.network, max_logits=7 * 56)
     parts = done(chunked.apply(MODEL, 1, forward_backward(batch)))
     assert_close(gradient_of(chunked), {n: g.double() for n, g in gradient_of(plain).items()})
     assert parts.metrics == pytest.approx(whole.metrics, rel=1e-5)

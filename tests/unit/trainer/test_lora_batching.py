@@ -1,7 +1,9 @@
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
 """Ops of several models in one batch do what each would do alone."""
 
-from collections.abc import Sequence
+import logging
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +24,6 @@ from torch import Tensor
 from warren_gpu_worker.trainer.child import engine as engine_module
 from warren_gpu_worker.trainer.child.engine import Engine
 from warren_gpu_worker.trainer.child.model_factory import EngineConfig
-from warren_gpu_worker.trainer.training.lora_batching import Member, apply_batch
-from warren_gpu_worker.trainer.training.stacked_adapters import StackedDecoder
 from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
 from warren_schemas.config import CrossEntropyLoss, ImportanceSamplingLoss, KlPenalty
 from warren_schemas.ids import ModelId
@@ -66,15 +66,15 @@ def distance(found: Tensor, expected: Tensor) -> float:
 
 
 @pytest.fixture
-def shared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def shared(caplog: pytest.LogCaptureFixture) -> Callable[[], list[int]]:
     """How many models were in each shared batch."""
-    sizes: list[int] = []
+    caplog.set_level(logging.DEBUG, engine_module.__name__)
+    pattern = re.compile(r"(\d+) models share a batch")
 
-    def noted(decoder: StackedDecoder, batched_with: list[Member]) -> object:
-        sizes.append(len(batched_with))
-        return apply_batch(decoder, batched_with)
+    def sizes() -> list[int]:
+        found = [pattern.fullmatch(message) for message in caplog.messages]
+        return [int(match[1]) for match in found if match]
 
-    monkeypatch.setattr(engine_module, "apply_batch", noted)
     return sizes
 
 
@@ -89,7 +89,7 @@ def step() -> OptimStep:
 
 
 def test_eight_models_together_equal_eight_alone(
-    base_folder: Path, tmp_path: Path, shared: list[int]
+    base_folder: Path, tmp_path: Path, shared: Callable[[], list[int]]
 ) -> None:
     specs = [spec_of(place) for place in range(8)]
     together, alone = (engine_with(base_folder, tmp_path, specs) for _ in range(2))
@@ -109,11 +109,11 @@ def test_eight_models_together_equal_eight_alone(
             for engine in (together, alone):
                 done(engine.apply(model, number + 2, step()))
             assert distance(weights_of(together, model), weights_of(alone, model)) <= 1e-6
-    assert shared == [8] * 8
+    assert shared() == [8] * 8
 
 
 def test_what_is_wrong_with_one_op_concerns_no_other(
-    base_folder: Path, tmp_path: Path, shared: list[int]
+    base_folder: Path, tmp_path: Path, shared: Callable[[], list[int]]
 ) -> None:
     specs = [spec_of(place) for place in range(3)]
     together, alone = (engine_with(base_folder, tmp_path, specs) for _ in range(2))
@@ -124,7 +124,7 @@ def test_what_is_wrong_with_one_op_concerns_no_other(
         for batch in (random_batch(0, (5, 6)), bad, random_batch(2, (5, 6)))
     ]
     outcomes = together.apply_batched([(m, 1, op) for m, op in zip(MODELS, ops, strict=False)])
-    assert shared == [3]
+    assert shared() == [3]
     assert "infinite or not a number" in failed(outcomes[1])
     for place in (0, 2):
         done(outcomes[place])
@@ -135,7 +135,7 @@ def test_what_is_wrong_with_one_op_concerns_no_other(
 
 
 def test_what_does_not_fit_together_goes_alone(
-    base_folder: Path, tmp_path: Path, shared: list[int]
+    base_folder: Path, tmp_path: Path, shared: Callable[[], list[int]]
 ) -> None:
     """A model that asks for it, another shape, a batch of quite another size, and an op in error."""
     wide = LORA.update.model_copy(update={"rank": 8})
@@ -152,7 +152,7 @@ def test_what_does_not_fit_together_goes_alone(
     ops[4] = an_op(4, 1, (100,) * 20)
     ops[5] = an_op(5, 1, (513, 3))
     outcomes = engine.apply_batched([(m, 1, op) for m, op in zip(MODELS, ops, strict=False)])
-    assert shared == [2]
+    assert shared() == [2]
     assert [isinstance(outcome, OpDone) for outcome in outcomes] == [True] * 5 + [False]
     assert "longer than the model's" in failed(outcomes[5])
 
@@ -178,7 +178,7 @@ def test_logprobs_and_reference_are_each_model_s_own(base_folder: Path, tmp_path
 
 
 def test_no_more_models_share_a_batch_than_may_be_in_memory(
-    base_folder: Path, tmp_path: Path, shared: list[int]
+    base_folder: Path, tmp_path: Path, shared: Callable[[], list[int]]
 ) -> None:
     config = EngineConfig({BASE: str(base_folder)}, str(tmp_path), resident_models=3)
     engine = Engine(config)
@@ -187,13 +187,13 @@ def test_no_more_models_share_a_batch_than_may_be_in_memory(
     orders: Orders = [(model, 1, an_op(place, 1)) for place, model in enumerate(MODELS)]
     for outcome in engine.apply_batched(orders):
         done(outcome)
-    assert shared == [3, 3, 2]
+    assert shared() == [3, 3, 2]
     for model in MODELS:
         engine.close(model)
 
 
-def test_a_model_of_rank_one_keeps_its_gradient_when_its_company_is_parked(
-    base_folder: Path, tmp_path: Path, shared: list[int]
+def test_a_model_of_rank_one_keeps_its_gradient_when_those_of_its_batch_are_offloaded(
+    base_folder: Path, tmp_path: Path, shared: Callable[[], list[int]]
 ) -> None:
     """At rank 1 a gradient lies as its parameter does already, inside the gradient of the stack."""
     update = LORA.update.model_copy(update={"rank": 1})
@@ -207,14 +207,14 @@ def test_a_model_of_rank_one_keeps_its_gradient_when_its_company_is_parked(
     for order, outcome in zip(orders, engine.apply_batched(orders), strict=True):
         done(outcome)
         done(alone.apply(*order))
-    assert shared == [2]
+    assert shared() == [2]
     owners: dict[int, ModelId] = {}
     for model in MODELS[:2]:
         for parameter in model_of(engine, model).parameters.values():
             assert parameter.grad is not None
             memory = parameter.grad.untyped_storage().data_ptr()
             assert owners.setdefault(memory, model) == model
-    done(engine.apply(MODELS[2], 1, an_op(2, 1)))  # which parks the first
+    done(engine.apply(MODELS[2], 1, an_op(2, 1)))  # which offloads the first
     assert distance(gradient_of(engine, MODELS[1]), gradient_of(alone, MODELS[1])) <= 1e-6
     for model in MODELS[:2]:
         for one in (engine, alone):

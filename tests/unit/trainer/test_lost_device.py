@@ -3,11 +3,11 @@
 Here nothing has a device to lose, so the errors are raised where it would be noticed.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from tests.support.failing_torch import FailingTorch, one_forward_raises
 from tests.support.trainer import (
     LORA,
     MODEL,
@@ -20,10 +20,7 @@ from tests.support.trainer import (
     random_batch,
 )
 
-from warren_gpu_worker.trainer.child import engine as engine_module
-from warren_gpu_worker.trainer.child import model_factory
 from warren_gpu_worker.trainer.errors import is_device_lost
-from warren_gpu_worker.trainer.training import gradient
 from warren_gpu_worker.trainer.training.ranks import Ranks
 from warren_schemas.ids import ModelId
 
@@ -43,41 +40,28 @@ NO_MEMORY = [
 ]
 
 
-def raising(error: Exception) -> Callable[..., object]:
-    def fail(*_: object, **__: object) -> object:
-        raise error
-
-    return fail
-
-
 @pytest.mark.parametrize("error", LOST, ids=str)
 def test_a_lost_device_ends_the_process(
-    base_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+    base_folder: Path, tmp_path: Path, error: Exception
 ) -> None:
     engine = opened(opened(engine_for(base_folder, tmp_path), LORA), LORA, OTHER)
-    with monkeypatch.context() as patch:
-        patch.setattr(engine_module, "apply_batch", raising(error))
+    with FailingTorch(error):
         with pytest.raises(type(error)):
             engine.apply_batched([(MODEL, 1, OP), (OTHER, 1, OP)])
-    with monkeypatch.context() as patch:
-        patch.setattr(gradient, "compute_objective", raising(error))
         with pytest.raises(type(error)):
             engine.apply(MODEL, 1, OP)
-    monkeypatch.setattr(model_factory, "build_lora", raising(error))
-    with pytest.raises(type(error)):
-        engine.open(MODEL, LORA, checkpoint_url=None, next_op=1)
+        with pytest.raises(type(error)):
+            engine.open(MODEL, LORA, checkpoint_url=None, next_op=1)
 
 
 @pytest.mark.parametrize("error", NO_MEMORY, ids=str)
 def test_no_memory_fails_the_op_and_ends_nothing(
-    base_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+    base_folder: Path, tmp_path: Path, error: Exception
 ) -> None:
     engine = opened(opened(engine_for(base_folder, tmp_path), LORA), LORA, OTHER)
-    with monkeypatch.context() as patch:
-        patch.setattr(gradient, "compute_objective", raising(error))
+    with one_forward_raises(error):
         assert "smaller --micro-batch-tokens" in failed(engine.apply(MODEL, 1, OP))
-    with monkeypatch.context() as patch:
-        patch.setattr(engine_module, "apply_batch", raising(error))
+    with one_forward_raises(error):
         for outcome in engine.apply_batched([(MODEL, 2, OP), (OTHER, 1, OP)]):
             done(outcome)
     done(engine.apply(OTHER, 2, optim_step()))

@@ -1,11 +1,10 @@
 """Models that make room come back with the same bits: adapters from a file, others from the host."""
 
 import resource
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -28,7 +27,6 @@ from tests.support.trainer import (
 )
 from torch import UntypedStorage
 
-from warren_gpu_worker.trainer.child import offloading
 from warren_gpu_worker.trainer.child.engine import Engine
 from warren_gpu_worker.trainer.child.model_factory import EngineConfig
 from warren_schemas.ids import ModelId
@@ -132,6 +130,18 @@ def test_a_model_that_left_the_device_before_every_op_trains_to_the_same_bits(
     assert found[0] == found[1]
 
 
+def full_at_fourth_resize() -> Callable[[UntypedStorage, int], object]:
+    """In place of a storage's `resize_`: the fourth one finds the device full."""
+    resize, calls = UntypedStorage.resize_, count(1)
+
+    def resize_or_fail(storage: UntypedStorage, size_bytes: int) -> object:
+        if next(calls) == 4:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return resize(storage, size_bytes)
+
+    return resize_or_fail
+
+
 def test_a_return_that_finds_no_memory_fails_its_op_and_is_completed_by_the_next(
     base_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,15 +149,9 @@ def test_a_return_that_finds_no_memory_fails_its_op_and_is_completed_by_the_next
     weights = engine._entries[MODEL].model.parameters  # pyright: ignore[reportPrivateUsage]
     expected = digest(p.clone() for p in weights.values())
     engine.park()
-    real, calls = offloading._refill, count()  # pyright: ignore[reportPrivateUsage]
-
-    def refill(storage: UntypedStorage, values: UntypedStorage) -> None:
-        if next(calls) == 3:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        real(storage, values)
-
-    monkeypatch.setattr(offloading, "_refill", refill)
-    assert "memory" in failed(engine.apply(MODEL, 1, forward_backward(random_batch(1))))
+    with monkeypatch.context() as patch:
+        patch.setattr(UntypedStorage, "resize_", full_at_fourth_resize())
+        assert "memory" in failed(engine.apply(MODEL, 1, forward_backward(random_batch(1))))
     engine.park()
     assert memory_bytes(engine, MODEL) == 0
     assert "op 1" in failed(engine.apply(MODEL, 2, optim_step()))
@@ -163,12 +167,6 @@ def test_an_adapter_that_finds_no_memory_on_its_return_loses_its_window_and_noth
     """The failed op drops the gradient, which lies in the file with all the rest."""
     before = (KeepReference(), forward_backward(random_batch(2)), optim_step())
     after = (forward_backward(random_batch(4)), optim_step(), SaveState(name="end"))
-    real = offloading._fetch  # pyright: ignore[reportPrivateUsage]
-
-    def fetch_in_vain(*arguments: Any) -> None:
-        real(*arguments)
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
     found: list[str] = []
     for is_full_once in (False, True):
         with engine_with(base_folder, tmp_path / str(is_full_once), n_resident=1) as engine:
@@ -176,9 +174,9 @@ def test_an_adapter_that_finds_no_memory_on_its_return_loses_its_window_and_noth
                 done(engine.apply(MODELS[0], number, body))
             if is_full_once:
                 done(engine.apply(MODELS[0], 4, forward_backward(random_batch(5))))
-                done(engine.apply(MODELS[1], 1, KeepReference()))  # which parks the first
+                done(engine.apply(MODELS[1], 1, KeepReference()))  # which offloads the first
                 with monkeypatch.context() as patch:
-                    patch.setattr(offloading, "_fetch", fetch_in_vain)
+                    patch.setattr(UntypedStorage, "resize_", full_at_fourth_resize())
                     assert "out of memory" in failed(engine.apply(MODELS[0], 5, op))
                 failed(engine.apply(MODELS[0], 6, optim_step()))
             outcomes = [

@@ -1,5 +1,6 @@
 """optim_step and windows: AdamW as torch has it, clipping, and what a failure leaves behind."""
 
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,6 @@ from torch import Tensor
 
 from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.trainer.child.engine import Engine
-from warren_gpu_worker.trainer.training import gradient
 from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
 from warren_schemas.config import CrossEntropyLoss, LoraUpdate
 from warren_schemas.ids import ModelId
@@ -130,20 +130,17 @@ def test_a_failed_forward_backward_fails_the_step_of_its_window_only(
 
 
 def test_running_out_of_memory_in_the_middle_leaves_a_living_model(
-    base_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    base_folder: Path, tmp_path: Path
 ) -> None:
     engine = opened(engine_for(base_folder, tmp_path, micro_batch_tokens=10), FULL)
     before = weights_of(engine)
-    loss_of, n_calls = gradient.compute_objective, 0
+    calls = count(1)
 
-    def out_of_memory_the_second_time(*arguments: object, **options: object) -> object:
-        nonlocal n_calls
-        n_calls += 1
-        if n_calls == 2:
+    def out_of_memory_the_second_time(*_: object) -> None:
+        if next(calls) == 2:
             raise torch.OutOfMemoryError("out of memory")
-        return loss_of(*arguments, **options)  # pyright: ignore[reportArgumentType]
 
-    monkeypatch.setattr(gradient, "compute_objective", out_of_memory_the_second_time)
+    model_of(engine).network.head.register_forward_hook(out_of_memory_the_second_time)
     op = forward_backward(random_batch(3))
     assert "out of memory" in failed(engine.apply(MODEL, 1, op))
     assert "out of memory" in failed(engine.apply(MODEL, 2, optim_step()))

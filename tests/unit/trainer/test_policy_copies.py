@@ -1,6 +1,7 @@
 """Copies of policies in the host's memory: whole, few, of this user, and never needed."""
 
 import os
+import shutil
 from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +14,6 @@ from fsspec.implementations.memory import (  # pyright: ignore[reportMissingType
 )
 from tests.support.trainer import FULL, MODEL, apply_all, engine_for, opened, some_ops
 
-from warren_gpu_worker import policy_copies
 from warren_gpu_worker.atomic_folder import FolderUnreadable, delete_folder
 from warren_gpu_worker.policy_copies import LocalCopies, find_copy
 from warren_gpu_worker.weights import PolicyView, fetch_policy, write_policy
@@ -21,11 +21,10 @@ from warren_schemas.training import PublishPolicy
 
 
 @pytest.fixture
-def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def memory(tmp_path: Path) -> Path:
     """A host's memory, where nobody else leaves anything."""
     folder = tmp_path / "memory"
     folder.mkdir()
-    monkeypatch.setattr(policy_copies, "default_parent", lambda: folder)
     return folder
 
 
@@ -46,30 +45,32 @@ def policy(value: float, size: int = 4) -> PolicyView:
     return PolicyView("full", {"w": torch.full((size,), value)}, "{}")
 
 
-def first_weight(url: str) -> float:
-    return float(fetch_policy(url).tensors["w"][0])
+def first_weight(url: str, memory: Path) -> float:
+    return float(fetch_policy(url, memory).tensors["w"][0])
 
 
-def test_a_copy_serves_where_the_store_is_away(copies: LocalCopies, store: str) -> None:
+def test_a_copy_serves_where_the_store_is_away(
+    copies: LocalCopies, store: str, memory: Path
+) -> None:
     write_policy(policy(1.0), f"{store}/v1", copies)
-    assert first_weight(f"{store}/v1") == 1.0
+    assert first_weight(f"{store}/v1", memory) == 1.0
     delete_folder(f"{store}/v1")
-    assert first_weight(f"{store}/v1") == 1.0
+    assert first_weight(f"{store}/v1", memory) == 1.0
 
 
 def test_the_newest_of_each_model_is_kept_and_the_store_has_the_others(
-    copies: LocalCopies, store: str
+    copies: LocalCopies, store: str, memory: Path
 ) -> None:
     for version in (1, 2, 3):
         write_policy(policy(float(version)), f"{store}/v{version}", copies)
     write_policy(policy(7.0), f"{store}/../other/v1", copies)
-    assert [find_copy(f"{store}/v{version}") is not None for version in (1, 2, 3)] == [
+    assert [find_copy(f"{store}/v{version}", memory) is not None for version in (1, 2, 3)] == [
         False, False, True,
     ]  # fmt: skip
-    assert [first_weight(f"{store}/v{version}") for version in (1, 2, 3)] == [1.0, 2.0, 3.0]
+    assert [first_weight(f"{store}/v{version}", memory) for version in (1, 2, 3)] == [1.0, 2.0, 3.0]
     copies.drop(store)
-    assert find_copy(f"{store}/v3") is None
-    assert find_copy(f"{store}/../other/v1") is not None
+    assert find_copy(f"{store}/v3", memory) is None
+    assert find_copy(f"{store}/../other/v1", memory) is not None
 
 
 def test_all_go_with_their_trainer(store: str, memory: Path) -> None:
@@ -79,42 +80,44 @@ def test_all_go_with_their_trainer(store: str, memory: Path) -> None:
     assert list(memory.iterdir()) == []
 
 
-def test_a_policy_that_is_written_again_replaces_its_copy(copies: LocalCopies, store: str) -> None:
+def test_a_policy_that_is_written_again_replaces_its_copy(
+    copies: LocalCopies, store: str, memory: Path
+) -> None:
     for value in (1.0, 2.0):
         write_policy(policy(value), f"{store}/v1", copies)
     delete_folder(f"{store}/v1")
-    assert first_weight(f"{store}/v1") == 2.0
+    assert first_weight(f"{store}/v1", memory) == 2.0
 
 
 def test_a_damaged_or_half_removed_copy_only_costs_the_way_to_the_store(
-    copies: LocalCopies, store: str
+    copies: LocalCopies, store: str, memory: Path
 ) -> None:
     url = f"{store}/v1"
     write_policy(policy(1.0), url, copies)
-    copy = find_copy(url)
+    copy = find_copy(url, memory)
     assert copy is not None
     (copy / "model.safetensors").write_bytes(b"half")
-    assert first_weight(url) == 1.0
+    assert first_weight(url, memory) == 1.0
     (copy / "model.safetensors").unlink()
-    assert first_weight(url) == 1.0
+    assert first_weight(url, memory) == 1.0
 
 
 def test_without_room_there_is_no_copy(
-    copies: LocalCopies, store: str, monkeypatch: pytest.MonkeyPatch
+    copies: LocalCopies, store: str, memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_policy(policy(0.0), f"{store}/v0", copies)
 
     def nearly_full(_: Path) -> SimpleNamespace:
         return SimpleNamespace(free=31)
 
-    monkeypatch.setattr(policy_copies, "disk_usage", nearly_full)
+    monkeypatch.setattr(shutil, "disk_usage", nearly_full)
     write_policy(policy(1.0), f"{store}/v1", copies)
-    assert find_copy(f"{store}/v1") is None
-    assert first_weight(f"{store}/v1") == 1.0
+    assert find_copy(f"{store}/v1", memory) is None
+    assert first_weight(f"{store}/v1", memory) == 1.0
 
 
 def test_a_store_that_fails_leaves_no_copy(
-    copies: LocalCopies, store: str, monkeypatch: pytest.MonkeyPatch
+    copies: LocalCopies, store: str, memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError("the store is full")
@@ -123,7 +126,7 @@ def test_a_store_that_fails_leaves_no_copy(
         broken.setattr(MemoryFileSystem, "put_file", refuse)
         with pytest.raises(OSError, match="the store is full"):
             write_policy(policy(1.0), f"{store}/v1", copies)
-    assert find_copy(f"{store}/v1") is None
+    assert find_copy(f"{store}/v1", memory) is None
     with pytest.raises(FolderUnreadable):
         fetch_policy(f"{store}/v1")
 
@@ -136,12 +139,12 @@ def test_on_a_disk_of_this_host_nothing_is_copied(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to somebody else")
-def test_what_another_user_left_is_not_read(copies: LocalCopies, store: str) -> None:
+def test_what_another_user_left_is_not_read(copies: LocalCopies, store: str, memory: Path) -> None:
     write_policy(policy(1.0), f"{store}/v1", copies)
-    copy = find_copy(f"{store}/v1")
+    copy = find_copy(f"{store}/v1", memory)
     assert copy is not None
     os.chown(copy.parent, 65534, 65534)
-    assert find_copy(f"{store}/v1") is None
+    assert find_copy(f"{store}/v1", memory) is None
 
 
 def test_a_trainer_leaves_copies_until_it_closes_the_model(

@@ -6,7 +6,7 @@ One thread decodes; another reads the socket and hands frames over, so that orde
 two steps and never hold one up; a few more fetch policies. All meet in one queue of events.
 
 Invariants: whatever is finished in a step leaves in one frame; while there is work, something is
-said at least every `PULSE_S`, also asleep; when the supervisor closes the conversation the process
+said at least every `pulse_s`, also asleep; when the supervisor closes the conversation the process
 ends at once.
 """
 
@@ -34,7 +34,7 @@ from warren_gpu_worker.sampler.child.image_cache import ImageCache, Seen, look
 from warren_gpu_worker.sampler.child.policy_loader import PolicyLoader
 from warren_gpu_worker.sampler.child.renderer import Renderer
 from warren_gpu_worker.sampler.child.turns import Turns
-from warren_gpu_worker.sampler.engines.choice import open_engine
+from warren_gpu_worker.sampler.engines.choice import OpenEngine, open_engine
 from warren_gpu_worker.sampler.engines.port import Refusal, Sleeper
 from warren_gpu_worker.sampler.engines.turn_ends import Endings
 from warren_gpu_worker.sampler.messages import (
@@ -83,8 +83,17 @@ _Event = bytes | _Fetched | _Looked | _HungUp
 class SamplerChild:
     """Raises `TemplateNotExtendable`, and what `open_engine` raises."""
 
-    def __init__(self, channel: Channel, settings: GpuWorkerSettings, base_model: str) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        settings: GpuWorkerSettings,
+        base_model: str,
+        *,
+        pulse_s: float = PULSE_S,
+        open_engine: OpenEngine = open_engine,
+    ) -> None:
         self._channel = channel
+        self._pulse_s = pulse_s
         self._events: SimpleQueue[_Event] = SimpleQueue()
         self._fetches = ThreadPoolExecutor(_N_FETCHES, thread_name_prefix="fetch")
         self._reported_s = 0.0
@@ -131,7 +140,7 @@ class SamplerChild:
         """What has come; wait for something when there is nothing else to do."""
         try:
             if not self._turns.has_work:
-                yield self._events.get(timeout=PULSE_S if self._turns.n_open else None)
+                yield self._events.get(timeout=self._pulse_s if self._turns.n_open else None)
             while True:
                 yield self._events.get_nowait()
         except Empty:
@@ -174,14 +183,14 @@ class SamplerChild:
         while not (found and _wakes(found[-1])):
             self._report([], is_asleep=True)
             with contextlib.suppress(Empty):
-                event = self._events.get(timeout=PULSE_S)
+                event = self._events.get(timeout=self._pulse_s)
                 if isinstance(event, _HungUp):
                     return None
                 found.append(event)
         return found
 
     def _report(self, answers: list[Answer], *, is_asleep: bool = False) -> None:
-        if answers or time.monotonic() - self._reported_s >= PULSE_S:
+        if answers or time.monotonic() - self._reported_s >= self._pulse_s:
             self._say(answers, is_asleep=is_asleep)
 
     def _say(self, answers: list[Answer], *, is_asleep: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 from secrets import randbits
+from typing import Protocol
 
 from warren_gpu_worker.base_models.loading import load_base
 from warren_gpu_worker.base_models.vision_inputs import VisionInputs
@@ -15,6 +16,16 @@ log = logging.getLogger(__name__)
 
 class EngineUnavailable(ValueError):
     """The engine that was asked for can't run this model here; says why."""
+
+
+class OpenEngine(Protocol):
+    def __call__(
+        self,
+        folder: str,
+        settings: GpuWorkerSettings,
+        endings: Endings,
+        vision: VisionInputs | None = None,
+    ) -> Engine: ...
 
 
 def open_engine(

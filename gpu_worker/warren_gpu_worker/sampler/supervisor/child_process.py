@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 from warren_broker.worker.child import Child, ChildDied
 from warren_gpu_worker.sampler.engines.port import EngineStatistics, Refusal
@@ -34,6 +35,7 @@ from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.time_share import TimeShare
 from warren_schemas.episode import FailureKind
 
+CHILD_MODULE = "warren_gpu_worker.sampler.child.main"
 MAX_ATTEMPTS = 3
 MAX_DEATHS = 3
 """After so many in a row, with no child that came up between them, nobody counts on this sampler."""
@@ -70,7 +72,7 @@ class SamplerProcess:
         on_given_back: Callable[[Sequence[OpenTurn]], None],
         *,
         time_share: TimeShare | None = None,
-        module: str = "warren_gpu_worker.sampler.child.main",
+        module: str = CHILD_MODULE,
     ) -> None:
         self.base_model = base_model
         self.caches_prefixes = False
@@ -281,3 +283,18 @@ class SamplerProcess:
     def _give_back(self, ids: Sequence[int]) -> None:
         if turns := self._turns.release(ids):
             self._on_given_back(turns)
+
+
+class MakeSamplerProcess(Protocol):
+    """`SamplerProcess`, or what is called like it."""
+
+    def __call__(
+        self,
+        base_model: str,
+        settings: GpuWorkerSettings,
+        turns: OpenTurns,
+        on_answered: Callable[[Answered], None],
+        on_given_back: Callable[[Sequence[OpenTurn]], None],
+        *,
+        time_share: TimeShare | None = None,
+    ) -> SamplerProcess: ...

@@ -17,6 +17,7 @@ from warren_broker.successors import open_successor_publisher
 from warren_broker.topology import CANCELLATIONS, POLICIES, RUNS
 from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
 from warren_gpu_worker.sampler.messages import Published
+from warren_gpu_worker.sampler.supervisor.child_process import MakeSamplerProcess, SamplerProcess
 from warren_gpu_worker.sampler.supervisor.turn_dispatcher import TurnDispatcher
 from warren_gpu_worker.sampler.supervisor.turn_queues import take_turns
 from warren_gpu_worker.settings import GpuWorkerSettings
@@ -33,7 +34,11 @@ from warren_schemas.ids import WorkerId, new_worker_id
 
 
 async def serve_sampler(
-    broker: Broker, settings: GpuWorkerSettings, *, time_share: TimeShare | None = None
+    broker: Broker,
+    settings: GpuWorkerSettings,
+    *,
+    time_share: TimeShare | None = None,
+    make_process: MakeSamplerProcess = SamplerProcess,
 ) -> None:
     """Take turns until cancelled; the children sleep while a trainer has the GPU (`time_share`).
 
@@ -46,7 +51,12 @@ async def serve_sampler(
         async with open_successor_publisher(broker) as publisher, asyncio.TaskGroup() as tasks:
             for base_model in settings.base_models:
                 dispatcher = TurnDispatcher(
-                    base_model, publisher, settings, worker=worker, time_share=time_share
+                    base_model,
+                    publisher,
+                    settings,
+                    worker=worker,
+                    time_share=time_share,
+                    make_process=make_process,
                 )
                 dispatchers[base_model] = dispatcher
                 tasks.create_task(dispatcher.process.run(), name=f"child of {base_model}")

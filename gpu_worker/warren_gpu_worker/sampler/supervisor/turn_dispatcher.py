@@ -19,7 +19,11 @@ from warren_broker.successors import SuccessorPublisher
 from warren_broker.topology import Home, Stream, trajectories
 from warren_broker.worker.unwanted import Unwanted
 from warren_gpu_worker.sampler.messages import FinishedTurn, Published, TurnRequest
-from warren_gpu_worker.sampler.supervisor.child_process import Answered, SamplerProcess
+from warren_gpu_worker.sampler.supervisor.child_process import (
+    Answered,
+    MakeSamplerProcess,
+    SamplerProcess,
+)
 from warren_gpu_worker.sampler.supervisor.open_turns import OpenTurn, OpenTurns, TurnSource
 from warren_gpu_worker.sampler.supervisor.turn_items import (
     PAST_DEADLINE,
@@ -51,9 +55,10 @@ class TurnDispatcher:
         *,
         worker: WorkerId,
         time_share: TimeShare | None = None,
+        make_process: MakeSamplerProcess = SamplerProcess,
     ) -> None:
         self.turns = OpenTurns(2 * settings.max_batch)  # one batch at work and one that waits
-        self.process = SamplerProcess(
+        self.process = make_process(
             base_model,
             settings,
             self.turns,

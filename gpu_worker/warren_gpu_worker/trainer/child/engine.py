@@ -38,7 +38,7 @@ from warren_gpu_worker.trainer.child.offloading import Offloading
 from warren_gpu_worker.trainer.child.policy_publishing import Publisher
 from warren_gpu_worker.trainer.errors import OpError, is_disk_full, reason_of
 from warren_gpu_worker.trainer.training.gradient import apply_loss
-from warren_gpu_worker.trainer.training.lora_batching import ApplyBatched, Member, apply_batch
+from warren_gpu_worker.trainer.training.lora_batching import LoraBatching, Member, apply_batch
 from warren_gpu_worker.trainer.training.optimizer_step import optimizer_step
 from warren_gpu_worker.trainer.training.ranks import ALONE, Ranks
 from warren_gpu_worker.trainer.training.reference import keep_reference
@@ -90,7 +90,7 @@ class Engine:
         self._model_factory = ModelFactory(config, ranks, progress)
         self._entries: dict[ModelId, _Entry] = {}
         self._offloading = Offloading(config.resident_models)
-        self._together = ApplyBatched(
+        self._lora_batching = LoraBatching(
             max_tokens=config.micro_batch_tokens,
             max_models=config.resident_models,
             checkpoint_activations=config.checkpoint_activations,
@@ -170,7 +170,7 @@ class Engine:
         What each does and answers is what it would alone, but for the last bits.
         """
         outcomes: dict[ModelId, OpOutcome] = {}
-        for batched_with in self._together.companies(self._members(orders)):
+        for batched_with in self._lora_batching.batches(self._members(orders)):
             if len(batched_with) > 1:
                 outcomes |= self._apply_batch(batched_with)
         return [
@@ -183,7 +183,9 @@ class Engine:
             entry = self._entries.get(model_id)
             if entry is None or entry.model.spec.deterministic:
                 continue
-            if (found := self._together.member(model_id, number, entry.model, body)) is not None:
+            if (
+                found := self._lora_batching.member(model_id, number, entry.model, body)
+            ) is not None:
                 yield found
 
     def _apply_batch(self, batched_with: list[Member]) -> dict[ModelId, OpOutcome]:
@@ -192,7 +194,8 @@ class Engine:
         try:
             for m in batched_with:
                 self._offloading.use(m.model_id, m.model)
-            results = apply_batch(self._together.decoder(batched_with), batched_with)
+            log.debug("%d models share a batch", len(batched_with))
+            results = apply_batch(self._lora_batching.decoder(batched_with), batched_with)
         except Exception as error:  # out of memory, most likely; alone each needs less
             log.warning("%d models can't share a batch", len(batched_with), exc_info=True)
             if self._ranks.must_end(error):
@@ -249,7 +252,8 @@ class Engine:
         url = self._config.checkpoint_url
         for folder in (states_url(url, model_id), policies_url(url, model_id)):
             self._ranks.by_first(partial(sweep, folder))
-        return Publisher(url, model_id, self._ranks, self._copies, self._progress)
+        n_kept = self._config.keep_policies
+        return Publisher(url, model_id, self._ranks, self._copies, self._progress, n_kept)
 
 
 def _failed(model: TrainableModel, body: OpBody, reason: str) -> OpFailed:

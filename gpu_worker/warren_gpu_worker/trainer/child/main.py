@@ -62,13 +62,14 @@ class TrainerChild:
         settings: GpuWorkerSettings,
         ranks: Ranks,
         copies: LocalCopies,
+        engine_type: type[Engine] = Engine,
     ) -> None:
         self._channel = channel
         self._ranks = ranks
         config = EngineConfig.of(settings)
         # Of several ranks only the first one writes and finds that there is no room.
         no_room = self._wait_for_room if settings.devices == 1 else None
-        self._engine = Engine(
+        self._engine = engine_type(
             config, progress=self._pulse, ranks=ranks, copies=copies, no_room=no_room
         )
         self._epochs: dict[ModelId, int] = {}
@@ -84,7 +85,7 @@ class TrainerChild:
                 case Apply() as order:
                     self._apply(order)
                 case ApplyBatched() as order:
-                    self._apply_together(order)
+                    self._apply_batched(order)
                 case Fail(order, reason):
                     self._fail(order, reason)
                 case Close() as order:
@@ -121,7 +122,7 @@ class TrainerChild:
             outcome = self._engine.fail(order.model, number, body, reason)
             self._say(Answer(order.model, order.epoch, number, outcome))
 
-    def _apply_together(self, order: ApplyBatched) -> None:
+    def _apply_batched(self, order: ApplyBatched) -> None:
         ops = [
             (apply.model, number, cast("ForwardBackward", body))
             for apply in order.applies
@@ -145,7 +146,7 @@ class TrainerChild:
             self._channel.send(pack(report))
 
 
-def main() -> None:
+def main(engine_type: type[Engine] = Engine) -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     transformers.utils.logging.disable_progress_bar()
     channel = Channel.inherited()
@@ -156,7 +157,7 @@ def main() -> None:
     setattr(torch.utils.deterministic, "fill_uninitialized_memory", False)  # noqa: B010
     # The supervisor may hang up while we speak, and we have nothing to say to anybody else.
     with suppress(BrokenPipeError), closing(LocalCopies()) as copies:
-        TrainerChild(channel, settings, _join(settings), copies).run()
+        TrainerChild(channel, settings, _join(settings), copies, engine_type).run()
 
 
 def _join(settings: GpuWorkerSettings) -> Ranks:

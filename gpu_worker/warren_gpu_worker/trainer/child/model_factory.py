@@ -26,7 +26,7 @@ from warren_gpu_worker.trainer.training.trainable_model import (
     build_full,
     build_lora,
 )
-from warren_schemas.training import ModelSpec, is_full
+from warren_schemas.training import KEEP_POLICIES, ModelSpec, is_full
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,8 @@ class EngineConfig:
     """LoRA models whose tensors are in memory."""
     adapters: Mapping[str, str] = field(default_factory=dict[str, str])
     """Name -> folder or URL."""
+    keep_policies: int = KEEP_POLICIES
+    """Versions of each model that stay readable."""
 
     @classmethod
     def of(cls, settings: GpuWorkerSettings) -> "EngineConfig":

@@ -1,6 +1,6 @@
 """publish_policy: put the current weights where samplers find them; keep the newest versions only.
 
-Invariants: a version that was answered stays readable until `KEEP_POLICIES` newer ones are there; an
+Invariants: a version that was answered stays readable until `n_kept` newer ones are there; an
 old one that can't be deleted now, for somebody reads it perhaps, fails nothing.
 """
 
@@ -32,11 +32,13 @@ class Publisher:
         ranks: Ranks,
         copies: LocalCopies | None = None,
         progress: Progress = unheard,
+        n_kept: int = KEEP_POLICIES,
     ) -> None:
         self._url = policies_url(checkpoint_url, model)
         self._ranks = ranks
         self._copies = copies
         self._progress = progress
+        self._n_kept = n_kept
         names = ranks.by_first(lambda: list_folders(self._url))
         self._stored = {int(name[1:]) for name in names if _VERSION.fullmatch(name)}
         self._newest: Policy | None = None
@@ -60,7 +62,7 @@ class Publisher:
             self._copies.drop(self._url)
 
     def _delete_old(self) -> None:
-        for version in sorted(self._stored)[:-KEEP_POLICIES]:
+        for version in sorted(self._stored)[: -self._n_kept]:
             url = join_url(self._url, f"v{version}")
             try:
                 delete_folder(url)

@@ -48,7 +48,7 @@ from warren_gpu_worker.trainer.messages import (
     unpack_report,
 )
 from warren_gpu_worker.trainer.supervisor.fair_share import FairShares
-from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses
+from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses, SpawnRanks
 from warren_schemas.ids import ModelId
 from warren_schemas.training import is_full
 
@@ -75,8 +75,10 @@ class TrainerProcess:
         settings: GpuWorkerSettings,
         listener: ProcessListener,
         time_share: TimeShare | None = None,
+        spawn_ranks: SpawnRanks = RankProcesses.spawn,
     ) -> None:
         self._name = name
+        self._spawn_ranks = spawn_ranks
         self._settings = settings
         self._listener = listener
         self._shares = _shares(settings)
@@ -131,7 +133,7 @@ class TrainerProcess:
 
     async def _live(self) -> None:
         """One child's life. Raises `ChildDied`, and `TimeoutError` when it hangs."""
-        self._child = child = await RankProcesses.spawn(self._name, self._settings)
+        self._child = child = await self._spawn_ranks(self._name, self._settings)
         try:
             async with asyncio.timeout(START_S) as self._deadline:
                 sending = asyncio.create_task(self._send(child), name=f"{self._name} orders")
@@ -231,7 +233,9 @@ class TrainerProcess:
     def _wait_for(self, size_bytes: int) -> None:
         """The child gets on with so many bytes; what it was given before still holds."""
         if self._deadline is not None and (due_s := self._deadline.when()) is not None:
-            patience_s = self._settings.hang_s + allowance_s(size_bytes)
+            patience_s = self._settings.hang_s + allowance_s(
+                size_bytes, self._settings.min_disk_bytes_per_s
+            )
             self._deadline.reschedule(max(due_s, asyncio.get_running_loop().time() + patience_s))
 
     def _give_up(self) -> None:

@@ -65,10 +65,10 @@ class FairShares:
         self._turn += 1
         order = self._serve(lane)
         if isinstance(order, Apply) and lane.kind is not None:
-            return self._with_company(order, [o for o in others if o.kind == lane.kind])
+            return self._batched(order, [o for o in others if o.kind == lane.kind])
         return order
 
-    def _with_company(self, first: Apply, others: Iterable[_Destination]) -> Apply | ApplyBatched:
+    def _batched(self, first: Apply, others: Iterable[_Destination]) -> Apply | ApplyBatched:
         """The order, with those that may are batched while there is room."""
         applies, n_tokens = [first], _n_small(first)
         for lane in others if n_tokens else ():

@@ -35,7 +35,7 @@ from warren_schemas.training import (
 PREFETCH = MAX_EARLY + 16
 """Messages; more than can wait for a gap to close."""
 
-GAP_S = 120.0
+OP_GAP_S = 120.0
 """An op that is missing for so long while later ones are here has been lost on its way."""
 
 log = logging.getLogger(__name__)
@@ -65,6 +65,8 @@ class Lease:
         broker: Broker,
         batch_publisher: BatchPublisher,
         process: TrainerProcess,
+        *,
+        op_gap_s: float = OP_GAP_S,
     ) -> None:
         self._order = order
         self._openings: list[AnyClaim] = [opening]
@@ -72,6 +74,7 @@ class Lease:
         self._broker = broker
         self._batch_publisher = batch_publisher
         self._process = process
+        self._op_gap_s = op_gap_s
         self._sequence = OpSequence(order.model, order.epoch, order.next_op)
         self._answers: asyncio.Queue[Answer] = asyncio.Queue()
 
@@ -146,7 +149,7 @@ class Lease:
                 async with asyncio.timeout(None) as patience:
                     await self._take_all(inbox, patience)
             except TimeoutError as error:
-                raise OpLost(self._sequence.next_op, GAP_S) from error
+                raise OpLost(self._sequence.next_op, self._op_gap_s) from error
             answering.cancel()
 
     async def _take_all(self, inbox: Inbox[Op], patience: asyncio.Timeout) -> None:
@@ -158,7 +161,7 @@ class Lease:
                 self._process.order(Apply(self._order.model, self._order.epoch, numbered))
                 patience.reschedule(None)
             if self._sequence.has_gap and patience.when() is None:
-                patience.reschedule(asyncio.get_running_loop().time() + GAP_S)
+                patience.reschedule(asyncio.get_running_loop().time() + self._op_gap_s)
             if again:
                 await self._reply([(answer, [claim]) for claim, answer in again])
 

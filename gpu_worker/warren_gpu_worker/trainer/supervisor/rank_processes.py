@@ -10,13 +10,15 @@ import logging
 import os
 import shutil
 import tempfile
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Self
 
 from warren_broker.worker.child import Child, ChildDied
 from warren_gpu_worker.settings import GpuWorkerSettings
 
-_MODULE = "warren_gpu_worker.trainer.child.main"
+CHILD_MODULE = "warren_gpu_worker.trainer.child.main"
 ENVIRONMENT = {
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # torch's wish where kernels on a GPU are deterministic
     "GLOO_SOCKET_IFNAME": "lo",  # all ranks are on this machine
@@ -35,17 +37,20 @@ log = logging.getLogger(__name__)
 class RankProcesses:
     """One task may send while another receives."""
 
-    def __init__(self, meeting: Path) -> None:
+    def __init__(self, meeting: Path, module: str = CHILD_MODULE) -> None:
         self._meeting = meeting
+        self._module = module
         self._ranks: list[Child] = []
         self._watches: list[asyncio.Task[None]] = []
         self.last_words: list[bytes] = []
         """What other ranks than the first have said; complete after `close`."""
 
     @classmethod
-    async def spawn(cls, name: str, settings: GpuWorkerSettings) -> "RankProcesses":
-        """Start `settings.devices` ranks. Raises `OSError`."""
-        ranks = cls(await asyncio.to_thread(_made, settings))
+    async def spawn(
+        cls, name: str, settings: GpuWorkerSettings, *, module: str = CHILD_MODULE
+    ) -> Self:
+        """Start `settings.devices` ranks, each `python -m module`. Raises `OSError`."""
+        ranks = cls(await asyncio.to_thread(_made, settings), module)
         try:
             for rank in range(settings.devices):
                 ranks._ranks.append(await ranks._start(name, settings, rank))
@@ -62,7 +67,7 @@ class RankProcesses:
     async def _start(self, name: str, settings: GpuWorkerSettings, rank: int) -> Child:
         return await Child.spawn(
             f"{name}, rank {rank}" if settings.devices > 1 else name,
-            _MODULE,
+            self._module,
             [settings.model_dump_json(), str(rank), str(self._meeting / "ranks")],
             n_threads=settings.n_threads,
             environment={k: v for k, v in ENVIRONMENT.items() if k not in os.environ},
@@ -101,6 +106,10 @@ class RankProcesses:
                 await asyncio.wait(self._watches, timeout=_LAST_MOMENT_S)
             for watch in self._watches:
                 watch.cancel()
+
+
+SpawnRanks = Callable[[str, GpuWorkerSettings], Awaitable[RankProcesses]]
+"""Starts the ranks of a process of this name. Raises `OSError`."""
 
 
 def _made(settings: GpuWorkerSettings) -> Path:

@@ -15,7 +15,9 @@ import asyncio
 import logging
 import os
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from warren_broker.batch_publisher import BatchPublisher
 from warren_broker.errors import BrokerError, BrokerUnavailable, Unroutable
@@ -26,9 +28,10 @@ from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.time_share import TimeShare
 from warren_gpu_worker.trainer.messages import Answer
-from warren_gpu_worker.trainer.supervisor.child_process import TrainerProcess
+from warren_gpu_worker.trainer.supervisor.child_process import ProcessListener, TrainerProcess
 from warren_gpu_worker.trainer.supervisor.file_cleanup import clean_up_files
-from warren_gpu_worker.trainer.supervisor.model_lease import Lease
+from warren_gpu_worker.trainer.supervisor.model_lease import OP_GAP_S, Lease
+from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses, SpawnRanks
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.envelope import Envelope
 from warren_schemas.ids import ModelId, WorkerId, new_worker_id
@@ -47,14 +50,25 @@ async def serve_trainer(
     *,
     worker: WorkerId | None = None,
     time_share: TimeShare | None = None,
+    spawn_ranks: SpawnRanks = RankProcesses.spawn,
+    op_gap_s: float = OP_GAP_S,
 ) -> None:
     """Train what gateways grant, until cancelled; then hand everything back within seconds.
 
-    Where the settings say so, full-parameter models have the `room` in turn with samplers.
+    Where the settings say so, full-parameter models have the GPU in turn with samplers (`time_share`).
+    A lease ends when an op is missing for `op_gap_s` while later ones are here.
 
     Raises `BrokerClosed` when the broker is closed underneath.
     """
-    service = _Trainer(broker, settings, worker or new_worker_id("trainer"), time_share)
+    worker = worker or new_worker_id("trainer")
+    process_for = partial(
+        TrainerProcess,
+        f"training process of {worker}",
+        settings,
+        time_share=time_share,
+        spawn_ranks=spawn_ranks,
+    )
+    service = _Trainer(broker, settings, worker, process_for, op_gap_s)
     try:
         await service.run()
     finally:
@@ -77,13 +91,15 @@ class _Trainer:
         broker: Broker,
         settings: GpuWorkerSettings,
         worker: WorkerId,
-        time_share: TimeShare | None,
+        process_for: Callable[[ProcessListener], TrainerProcess],
+        op_gap_s: float,
     ) -> None:
         self._broker = broker
         self._settings = settings
         self._worker = worker
         self._batch_publisher = BatchPublisher(broker)
-        self._process = TrainerProcess(f"training process of {worker}", settings, self, time_share)
+        self._process = process_for(self)
+        self._op_gap_s = op_gap_s
         self._tasks = asyncio.TaskGroup()
         self._holdings: dict[ModelId, _Holding] = {}
         self._fences: dict[ModelId, int] = {}
@@ -102,7 +118,7 @@ class _Trainer:
                 beat(self._broker, self._heartbeat, changed=self._changed), name="heartbeat"
             )
             tasks.create_task(
-                clean_up_files(self._broker, self._settings.checkpoint_url), name="chores"
+                clean_up_files(self._broker, self._settings.checkpoint_url), name="file cleanup"
             )
             try:
                 while True:
@@ -216,7 +232,14 @@ class _Trainer:
 
     def _grant(self, claim: Claim[OpenModel | CloseModel], order: OpenModel) -> None:
         self._fences[order.model] = order.epoch
-        lease = Lease(claim, order, self._broker, self._batch_publisher, self._process)
+        lease = Lease(
+            claim,
+            order,
+            self._broker,
+            self._batch_publisher,
+            self._process,
+            op_gap_s=self._op_gap_s,
+        )
         task = self._tasks.create_task(self._hold(lease), name=f"lease of {order.model}")
         self._holdings[order.model] = _Holding(lease, task)
         task.add_done_callback(lambda _: self._ended(lease))

@@ -183,7 +183,13 @@ def _logprobs_at(
     """Only these positions reach the head: logits of prompts never exist."""
     hidden_MH = hidden_BTH.flatten(0, 1).index_select(0, places_M)
     ids_M = rows.target_ids_BT.flatten().index_select(0, places_M)
-    head = Head(network.head, network.vocabulary, op.temperature, op.entropy_coefficient > 0)
+    head = Head(
+        network.head,
+        network.vocabulary,
+        network.max_logits,
+        op.temperature,
+        op.entropy_coefficient > 0,
+    )
     with _autocast(network):
         return token_logprobs(head, hidden_MH, ids_M)
 

@@ -32,13 +32,14 @@ class Head:
 
     module: nn.Module
     vocabulary: int
+    max_logits: int = MAX_LOGITS
     temperature: float = 1.0
     has_entropy_gradient: bool = False
 
 
 def token_logprobs(head: Head, hidden_MH: Tensor, ids_M: Tensor) -> TokenLogprobs:
     """log softmax(head(hidden) / temperature) at the given ids, in float32 at least."""
-    n_rows = max(1, MAX_LOGITS // head.vocabulary)
+    n_rows = max(1, head.max_logits // head.vocabulary)
     if ids_M.numel() <= n_rows:
         return TokenLogprobs(*_logprobs(head, hidden_MH, ids_M))
     chunks = [

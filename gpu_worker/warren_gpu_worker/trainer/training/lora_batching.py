@@ -59,8 +59,8 @@ class Member:
         return n_rows, n_positions
 
 
-class ApplyBatched:
-    """Forms companies, and keeps the decoders that they go through."""
+class LoraBatching:
+    """Forms batches, and keeps the decoders that they go through."""
 
     def __init__(self, *, max_tokens: int, max_models: int, checkpoint_activations: bool) -> None:
         self._max_tokens = max_tokens
@@ -83,7 +83,7 @@ class ApplyBatched:
         is_small = next(rows, None) is None
         return Member(model_id, number, model, op, first) if is_small else None
 
-    def companies(self, members: Iterable[Member]) -> Iterator[list[Member]]:
+    def batches(self, members: Iterable[Member]) -> Iterator[list[Member]]:
         """Two or more members of like size on the same base; who finds no other is left out."""
         kinds: dict[tuple[int, Shape], list[Member]] = defaultdict(list)
         for m in members:
@@ -106,7 +106,7 @@ class ApplyBatched:
         return is_dense and n_batch <= self._max_tokens and len(batched_with) <= self._max_models
 
     def decoder(self, batched_with: list[Member]) -> StackedDecoder:
-        """Of the company's base and shape."""
+        """Of the batch's base and shape."""
         model = batched_with[0].model
         base, shape = cast("PreTrainedModel", model.base), cast("Shape", shape_of(model))
         decoders = self._decoders.setdefault(base, {})

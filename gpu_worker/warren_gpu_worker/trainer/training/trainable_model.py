@@ -23,6 +23,7 @@ from transformers import PreTrainedModel
 from warren_gpu_worker.base_models.families import SEEING, no_adapters_on
 from warren_gpu_worker.trainer.training.critic import attach_critic, is_critic
 from warren_gpu_worker.trainer.training.last_layer import LastLayer, narrow
+from warren_gpu_worker.trainer.training.logprobs import MAX_LOGITS
 from warren_gpu_worker.trainer.training.ranks import ALONE, Ranks
 from warren_gpu_worker.trainer.training.sharding import Trunk, shard
 from warren_gpu_worker.weights import PolicyView, view_policy
@@ -54,6 +55,8 @@ class Network:
     critic: nn.Module | None = None
     image_token: int | None = None
     """Stands for images, which nothing here looks at; None: the model reads text alone."""
+    max_logits: int = MAX_LOGITS
+    """Most float32 logits that exist at once."""
 
     @property
     def device(self) -> torch.device:

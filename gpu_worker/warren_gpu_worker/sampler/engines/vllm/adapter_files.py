@@ -8,7 +8,6 @@ import json
 import shutil
 import tempfile
 from pathlib import Path
-from shutil import disk_usage
 
 from safetensors import SafetensorError
 from safetensors.torch import (
@@ -23,7 +22,7 @@ from warren_gpu_worker.weights import CONFIG_FILE, WEIGHTS_FILE, PolicyFiles
 def roomy_parent(memory_bytes: int) -> Path:
     """A folder to keep so many bytes of adapters in."""
     memory = default_parent()
-    if disk_usage(memory).free // 2 >= memory_bytes:
+    if shutil.disk_usage(memory).free // 2 >= memory_bytes:
         return memory
     return Path(tempfile.gettempdir())
 
