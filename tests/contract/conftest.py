@@ -14,11 +14,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 from tests.support.brokers import PATIENCE_S, Opener, Place
 from tests.support.private_rabbit import PrivateRabbit
-from tests.support.remote import open_remote_part, rooms_for_all
+from tests.support.remote import gateway_for_all, open_remote_part
 
 from warren_broker.memory import MemoryHub, open_hub
 from warren_broker.port import Broker
-from warren_broker.rabbitmq import open_rabbitmq
+from warren_broker.rabbitmq import Timings, open_rabbitmq
 
 THROUGH_A_ROOM_TO_RABBITMQ = {
     "test_a_dead_letter_says_where_from_and_why",
@@ -74,7 +74,7 @@ def _in_process(hub: MemoryHub) -> Opener:
 
 async def _remote(open_direct: Opener, stack: AsyncExitStack) -> Opener:
     gateway = await stack.enter_async_context(open_direct("gateway"))
-    url = await stack.enter_async_context(rooms_for_all(gateway))
+    url = await stack.enter_async_context(gateway_for_all(gateway))
 
     @asynccontextmanager
     async def open_client(name: str) -> AsyncGenerator[Broker]:
@@ -88,7 +88,10 @@ def _rabbitmq(node: PrivateRabbit) -> Opener:
     @asynccontextmanager
     async def open_client(name: str) -> AsyncGenerator[Broker]:
         async with open_rabbitmq(
-            node.url, name=name, settle_s=0.0, confirm_s=PATIENCE_S, open_s=PATIENCE_S
+            node.url,
+            name=name,
+            open_s=PATIENCE_S,
+            timings=Timings(settle_s=0.0, confirm_s=PATIENCE_S),
         ) as client:
             yield client
 

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from tests.support.brokers import Opener, Place, depth_is, letters_of, take
 from tests.support.patience import several_waits
 from tests.support.private_rabbit import PrivateRabbit
-from tests.support.remote import open_remote_part, rooms_for_all
+from tests.support.remote import gateway_for_all, open_remote_part
 
 from warren_broker.memory import open_memory
 from warren_broker.port import Broker, Consumer, Delivery
@@ -204,7 +204,7 @@ def test_the_in_process_broker_does_what_the_model_does() -> None:
 async def opened_remotely(name: str) -> AsyncGenerator[Broker]:
     async with (
         open_memory(name="gateway") as direct,
-        rooms_for_all(direct) as url,
+        gateway_for_all(direct) as url,
         open_remote_part(url, direct, name) as broker,
     ):
         yield broker

@@ -1,4 +1,4 @@
-"""Brokers through a gateway's room, for the contract suite, and frames by hand for the rude tests."""
+"""Brokers through a gateway, for the contract suite, and frames by hand for the rude tests."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection
@@ -32,12 +32,14 @@ class EverythingGranted:
 
 
 @asynccontextmanager
-async def rooms_for_all(broker: Broker) -> AsyncGenerator[str]:
+async def gateway_for_all(
+    broker: Broker, *, heartbeat_s: float = HEARTBEAT_S
+) -> AsyncGenerator[str]:
     """The URL of a gateway that does everything that its remote workers ask for."""
 
     async def serve(request: web.Request) -> web.WebSocketResponse:
         socket = web.WebSocketResponse(
-            timeout=1.0, heartbeat=HEARTBEAT_S, max_msg_size=MAX_FRAME_BYTES, compress=False
+            timeout=1.0, heartbeat=heartbeat_s, max_msg_size=MAX_FRAME_BYTES, compress=False
         )
         await socket.prepare(request)
         code, reason = WSCloseCode.GOING_AWAY, ""
@@ -64,7 +66,7 @@ async def rooms_for_all(broker: Broker) -> AsyncGenerator[str]:
 
 
 class RemotePart:
-    """The whole port: what an env worker uses goes through the room, the rest to the broker itself."""
+    """The whole port: what an env worker uses goes through the gateway, the rest to the broker itself."""
 
     def __init__(self, remote: RemoteBroker, direct: Broker) -> None:
         self._remote = remote

@@ -2,7 +2,7 @@
 
 import asyncio
 import shutil
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,15 +13,13 @@ from tests.support.private_rabbit import PrivateRabbit
 
 from warren_broker.errors import Unroutable
 from warren_broker.port import Broker
-from warren_broker.rabbitmq import open_rabbitmq
-from warren_broker.rabbitmq.entities import broken_queues, queue_repair
+from warren_broker.rabbitmq import Timings, open_rabbitmq
 from warren_broker.topology import Home, WorkQueue, results, train
 
 pytestmark = several_waits  # a busy machine takes its time to boot a node twice
 
 FALLBACK = WorkQueue("interact.walk")
-VISIT_S = 0.25
-ANSWER_S = 1.0
+IMPATIENT = Timings(visit_s=0.25, answer_s=1.0)
 LONG_S = 600.0
 """No home of this grace expires while the tests run."""
 
@@ -37,13 +35,10 @@ GONE_QUEUE, MUTE_QUEUE, WHOLE_QUEUE = results("model"), train("model", 2), train
 
 
 @pytest.fixture(scope="module")
-def rabbit(doomed_rabbit: PrivateRabbit) -> Iterator[PrivateRabbit]:
+def rabbit(doomed_rabbit: PrivateRabbit) -> PrivateRabbit:
     """A node with queues and homes that are whole, have no process, and are mute."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(queue_repair, "VISIT_S", VISIT_S)
-        patch.setattr(broken_queues, "ANSWER_S", ANSWER_S)
-        asyncio.run(make_and_break(doomed_rabbit))
-        yield doomed_rabbit
+    asyncio.run(make_and_break(doomed_rabbit))
+    return doomed_rabbit
 
 
 async def make_and_break(node: PrivateRabbit) -> None:
@@ -74,7 +69,8 @@ def quorum_folders(node: PrivateRabbit) -> set[Path]:
 
 @asynccontextmanager
 async def connected(node: PrivateRabbit) -> AsyncGenerator[Broker]:
-    async with open_rabbitmq(node.url, name="test", prefix="breaking.") as broker:
+    opening = open_rabbitmq(node.url, name="test", prefix="breaking.", timings=IMPATIENT)
+    async with opening as broker:
         yield broker
 
 
@@ -112,7 +108,7 @@ async def test_what_is_for_a_mute_home_goes_to_its_fallback(rabbit: PrivateRabbi
 async def test_one_that_nobody_asks_for_is_tidied_away_and_a_whole_one_stays(
     rabbit: PrivateRabbit,
 ) -> None:
-    """The tickets of the broken ones were written before the server was killed."""
+    """The visits to the broken ones were planned before the server was killed."""
     broken, whole = (ABANDONED, GONE_QUEUE, MUTE, MUTE_QUEUE), (WHOLE, WHOLE_QUEUE)
     async with connected(rabbit) as broker:
         assert [await broker.depth(queue) for queue in broken] == [0] * len(broken)

@@ -1,99 +1,110 @@
 """Queues whose making was cut short, by a server that is killed in the middle of it or is too slow."""
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-import pytest
 from aio_pika import Message, connect
 from aio_pika.abc import AbstractChannel
-from tests.support.brokers import take
+from tests.support.brokers import PATIENCE_S, take
 from tests.support.private_rabbit import PrivateRabbit
+from yarl import URL
 
+from warren_broker.port import Broker
 from warren_broker.rabbitmq import open_rabbitmq
+from warren_broker.rabbitmq.connection.connection import Link
 from warren_broker.rabbitmq.connection.failures import Lost
-from warren_broker.rabbitmq.entities import declaring
-from warren_broker.rabbitmq.entities.entities import Entity, QueueEntity
+from warren_broker.rabbitmq.entities.declaring import Declare, Topology, declare
+from warren_broker.rabbitmq.entities.entities import Entities, Entity, QueueEntity
 from warren_broker.topology import Home, WorkQueue
 
 LONGER_THAN_DELETING_S = 1.0
+PREFIX = "declaring."
 
 
-def cut_short(
-    monkeypatch: pytest.MonkeyPatch, name: str, arguments: dict[str, str | int], body: bytes | None
-) -> None:
-    """Let the first making of this queue end half way: with these arguments, and a message or none."""
-    whole = declaring.declare
+def opened(node: PrivateRabbit) -> AbstractAsyncContextManager[Broker]:
+    return open_rabbitmq(node.url, name="test", prefix=PREFIX)
+
+
+@asynccontextmanager
+async def topology_of(node: PrivateRabbit, declare_one: Declare) -> AsyncGenerator[Topology]:
+    """What a broker declares with, whose queues are made by `declare_one`."""
+    link = Link(URL(node.url), description="RabbitMQ")
+    await link.start(timeout_s=PATIENCE_S)
+    topology = Topology(link, Entities(PREFIX), declare_one=declare_one)
+    keeping = asyncio.create_task(topology.keep(), name="topology")
+    try:
+        yield topology
+    finally:
+        keeping.cancel()
+        await link.close()
+
+
+def cut_short(name: str, arguments: dict[str, str | int], body: bytes | None) -> Declare:
+    """The first making of this queue ends half way: with these arguments, and a message or none."""
     names: list[str] = []
 
     async def half(channel: AbstractChannel, entity: Entity) -> None:
         if not isinstance(entity, QueueEntity) or not entity.name.endswith(name) or names:
-            return await whole(channel, entity)
+            return await declare(channel, entity)
         names.append(entity.name)
-        await whole(channel, QueueEntity(entity.name, arguments or entity.arguments))
+        await declare(channel, QueueEntity(entity.name, arguments or entity.arguments))
         if body is not None:
             await channel.default_exchange.publish(Message(body), routing_key=entity.name)
         await (await channel.get_underlay_channel()).connection.close()
         raise Lost("the server was killed")
 
-    monkeypatch.setattr(declaring, "declare", half)
+    return half
 
 
-async def test_it_is_made_anew(
-    private_rabbit: PrivateRabbit, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_it_is_made_anew(private_rabbit: PrivateRabbit) -> None:
     """What is there has not been told of its arguments; declaring it with them would be refused."""
     queue = WorkQueue("cut-short", expires_s=60.0)
-    cut_short(monkeypatch, queue.name, {"x-queue-type": "quorum"}, body=None)
-    async with open_rabbitmq(private_rabbit.url, name="test") as broker:
-        await broker.declare(queue)
+    half = cut_short(queue.name, {"x-queue-type": "quorum"}, body=None)
+    async with opened(private_rabbit) as broker, topology_of(private_rabbit, half) as topology:
+        await topology.declare(queue)
         assert await broker.depth(queue) == 0
         await broker.delete(queue)
 
 
-async def test_a_home_is_made_anew_too(
-    private_rabbit: PrivateRabbit, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_home_is_made_anew_too(private_rabbit: PrivateRabbit) -> None:
     """It has had a leader for a while then: one that goes in its first moment harms all others."""
     fallback = WorkQueue("cut-short-fallback")
     home = Home("home.cut-short", fallback, grace_s=1.0)
-    cut_short(monkeypatch, home.name, {}, body=None)
-    async with open_rabbitmq(private_rabbit.url, name="test") as broker:
-        await broker.declare(home)
+    half = cut_short(home.name, {}, body=None)
+    async with opened(private_rabbit) as broker, topology_of(private_rabbit, half) as topology:
+        await topology.declare(home)
         await broker.publish(home, b"falls back", message_id="1")
         async with broker.consume(fallback, prefetch=1) as consumer:
             await (await take(consumer)).ack()
         await broker.delete(home, fallback)
 
 
-async def test_one_that_is_of_use_already_stays(
-    private_rabbit: PrivateRabbit, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_one_that_is_of_use_already_stays(private_rabbit: PrivateRabbit) -> None:
     queue = WorkQueue("cut-late")
-    cut_short(monkeypatch, queue.name, {}, body=b"somebody was faster")
-    async with open_rabbitmq(private_rabbit.url, name="test") as broker:
-        await broker.declare(queue)
+    half = cut_short(queue.name, {}, body=b"somebody was faster")
+    async with opened(private_rabbit) as broker, topology_of(private_rabbit, half) as topology:
+        await topology.declare(queue)
         assert await broker.depth(queue) == 1
         await broker.delete(queue)
 
 
-async def test_what_a_slow_server_has_made_stays(
-    private_rabbit: PrivateRabbit, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_a_slow_server_has_made_stays(private_rabbit: PrivateRabbit) -> None:
     """Many queues take a busy server longer than an attempt may take; the next one gets further."""
     first, second = WorkQueue("slow-first"), WorkQueue("slow-second")
-    whole, names = declaring.declare, list[str]()
+    names = list[str]()
 
     async def slow(channel: AbstractChannel, entity: Entity) -> None:
         if entity.name.endswith(second.name) and entity.name not in names:
             names.append(entity.name)
             raise Lost("no answer in time")
-        await whole(channel, entity)
+        await declare(channel, entity)
         if entity.name.endswith(first.name) and entity.name not in names:
             names.append(entity.name)
             await (await channel.get_underlay_channel()).queue_bind(entity.name, "amq.fanout")
 
-    monkeypatch.setattr(declaring, "declare", slow)
-    async with open_rabbitmq(private_rabbit.url, name="test") as broker:
-        await broker.declare(first, second)
+    async with opened(private_rabbit) as broker, topology_of(private_rabbit, slow) as topology:
+        await topology.declare(first, second)
         async with await connect(private_rabbit.url) as connection:
             exchange = await (await connection.channel()).get_exchange("amq.fanout")
             await exchange.publish(Message(b"to what is bound"), routing_key="", mandatory=False)
@@ -102,10 +113,10 @@ async def test_what_a_slow_server_has_made_stays(
 
 
 async def test_what_is_deleted_while_it_is_declared_again_does_not_come_back(
-    private_rabbit: PrivateRabbit, monkeypatch: pytest.MonkeyPatch
+    private_rabbit: PrivateRabbit,
 ) -> None:
     """As when the connection is lost in the moment in which a run's queues go."""
-    queue, other, whole = WorkQueue("comes-back"), WorkQueue("loses-connection"), declaring.declare
+    queue, other = WorkQueue("comes-back"), WorkQueue("loses-connection")
     begun, restored, names = asyncio.Event(), asyncio.Event(), list[str]()
 
     async def late(channel: AbstractChannel, entity: Entity) -> None:
@@ -113,22 +124,21 @@ async def test_what_is_deleted_while_it_is_declared_again_does_not_come_back(
             names.append(entity.name)
             await (await channel.get_underlay_channel()).connection.close()
             raise Lost("the connection was closed")
-        if entity.name.endswith(queue.name):
+        if entity.name.endswith(queue.name) and names:
             begun.set()
             await asyncio.wait({deleting}, timeout=LONGER_THAN_DELETING_S)
-            await whole(channel, entity)
+            await declare(channel, entity)
             return restored.set()
-        await whole(channel, entity)
+        await declare(channel, entity)
 
     async def delete() -> None:
         await begun.wait()
-        await broker.delete(queue)
+        await topology.delete(queue)
 
-    async with open_rabbitmq(private_rabbit.url, name="test") as broker:
-        await broker.declare(queue)
-        monkeypatch.setattr(declaring, "declare", late)
+    async with opened(private_rabbit) as broker, topology_of(private_rabbit, late) as topology:
+        await topology.declare(queue)
         deleting = asyncio.create_task(delete())
-        await broker.declare(other)
+        await topology.declare(other)
         await asyncio.gather(deleting, restored.wait())
         assert await broker.depth(queue) is None
         await broker.delete(other)

@@ -17,7 +17,7 @@ from tests.support.private_rabbit import PrivateRabbit
 
 from warren_broker.errors import BrokerClosed, BrokerUnavailable
 from warren_broker.port import Broker, Consumer, Delivery
-from warren_broker.rabbitmq import open_rabbitmq
+from warren_broker.rabbitmq import Timings, open_rabbitmq
 from warren_broker.topology import Home, Stream, Topic, WorkQueue
 
 pytestmark = several_waits
@@ -51,7 +51,7 @@ def connect(node: PrivateRabbit) -> AbstractAsyncContextManager[Broker]:
         node.url,
         prefix=f"{secrets.token_hex(4)}.",
         heartbeat_s=HEARTBEAT_S,
-        confirm_s=CONFIRM_S,
+        timings=Timings(confirm_s=CONFIRM_S),
         open_s=PATIENCE_S,
     )
 

@@ -4,7 +4,6 @@ import asyncio
 import secrets
 from itertools import count
 
-import pytest
 from aio_pika.abc import AbstractChannel
 from tests.support.brokers import PATIENCE_S
 from tests.support.private_rabbit import PrivateRabbit
@@ -13,22 +12,12 @@ from yarl import URL
 from warren_broker.port import Broker
 from warren_broker.rabbitmq import open_rabbitmq
 from warren_broker.rabbitmq.connection.connection import Link
-from warren_broker.rabbitmq.consuming import topic_subscriber
 from warren_broker.rabbitmq.consuming.topic_subscriber import TopicSubscriber
 from warren_broker.rabbitmq.entities.entities import Entities
 from warren_broker.topology import Topic
 
 PREFIX = f"{secrets.token_hex(4)}."
 TOPIC = Topic("news")
-
-
-class Numbered:
-    """Stands for a uuid, so that we know the name of the first queue."""
-
-    numbers = count()
-
-    def __init__(self) -> None:
-        self.hex = str(next(self.numbers))
 
 
 async def speak(broker: Broker, told: list[bytes]) -> None:
@@ -39,9 +28,9 @@ async def speak(broker: Broker, told: list[bytes]) -> None:
 
 
 async def test_a_listener_whose_queue_was_deleted_takes_another(
-    private_rabbit: PrivateRabbit, monkeypatch: pytest.MonkeyPatch
+    private_rabbit: PrivateRabbit,
 ) -> None:
-    monkeypatch.setattr(topic_subscriber, "uuid4", Numbered)
+    numbers = map(str, count())
     entities, link = Entities(PREFIX), Link(URL(private_rabbit.url), description="RabbitMQ")
 
     async def delete(channel: AbstractChannel) -> None:
@@ -51,7 +40,10 @@ async def test_a_listener_whose_queue_was_deleted_takes_another(
 
     async with open_rabbitmq(private_rabbit.url, prefix=PREFIX) as broker:
         await link.start(timeout_s=PATIENCE_S)
-        listener, told = TopicSubscriber(link, entities, TOPIC), [b"before"]
+        listener, told = (
+            TopicSubscriber(link, entities, TOPIC, new_name=lambda: next(numbers)),
+            [b"before"],
+        )
         async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
             keeping = tasks.create_task(listener.subscription.run())
             await listener.subscription.attached()

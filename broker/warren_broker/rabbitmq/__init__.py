@@ -7,5 +7,6 @@ declared at the server, `topology` declares it, `dead_letters` looks after what 
 """
 
 from warren_broker.rabbitmq.broker import RabbitBroker, open_rabbitmq
+from warren_broker.rabbitmq.connection.timings import Timings
 
-__all__ = ["RabbitBroker", "open_rabbitmq"]
+__all__ = ["RabbitBroker", "Timings", "open_rabbitmq"]

@@ -22,6 +22,7 @@ from warren_broker.errors import (
 from warren_broker.port import DeadLetter, SeenT, StreamStart
 from warren_broker.rabbitmq.connection.connection import Link
 from warren_broker.rabbitmq.connection.lazy import LazyLink
+from warren_broker.rabbitmq.connection.timings import Timings
 from warren_broker.rabbitmq.connection.url import checked, named
 from warren_broker.rabbitmq.consuming.ended import ended
 from warren_broker.rabbitmq.consuming.home_consumer import HomeConsumer
@@ -29,13 +30,12 @@ from warren_broker.rabbitmq.consuming.queue_consumer import Place, QueueConsumer
 from warren_broker.rabbitmq.consuming.stream_reader import StreamReader
 from warren_broker.rabbitmq.consuming.topic_subscriber import TopicSubscriber
 from warren_broker.rabbitmq.entities.dead_letters import DeadLetters
-from warren_broker.rabbitmq.entities.declaring import SETTLE_S, Topology, settle_in
+from warren_broker.rabbitmq.entities.declaring import Topology, settle_in
 from warren_broker.rabbitmq.entities.entities import REPAIR_VISITS, Entities, Entity
 from warren_broker.rabbitmq.entities.home_leases import HomeLeases
 from warren_broker.rabbitmq.entities.queue_repair import VISITED_AT_ONCE, QueueRepair
 from warren_broker.rabbitmq.entities.republisher import Republisher
 from warren_broker.rabbitmq.publishing.messages import OutgoingMessage, new_headers
-from warren_broker.rabbitmq.publishing.publisher import CONFIRM_S
 from warren_broker.rabbitmq.publishing.publishers import Publishers
 from warren_broker.rabbitmq.publishing.send_limits import SMALL, SendLimits
 from warren_broker.topology import Address, Home, Stream, Topic, WorkQueue
@@ -56,19 +56,17 @@ async def open_rabbitmq(
     name: str = "warren",
     prefix: str = "warren.",
     heartbeat_s: int = HEARTBEAT_S,
-    confirm_s: float = CONFIRM_S,
-    settle_s: float = SETTLE_S,
     open_s: float = OPEN_S,
+    timings: Timings | None = None,
 ) -> AsyncGenerator["RabbitBroker"]:
     """The RabbitMQ server at `url`, for the part of the system called `name`.
 
     Every name at the server starts with `prefix`. A heartbeat must be longer than any pause of the
-    event loop; `confirm_s` is how long one attempt to publish waits for its confirm; `settle_s` is
-    the age at which a new queue counts as safe from a crash of the server.
+    event loop.
     Raises `BrokerUnavailable` when there is no connection within `open_s`, `InvalidBrokerUrl`.
     """
     address = checked(url, heartbeat_s)
-    broker = RabbitBroker(address, name, prefix, confirm_s=confirm_s, settle_s=settle_s)
+    broker = RabbitBroker(address, name, prefix, timings or Timings())
     try:
         await broker.start(open_s)
         yield broker
@@ -81,18 +79,18 @@ class RabbitBroker:
 
     is_durable = True
 
-    def __init__(
-        self, url: URL, name: str, prefix: str, *, confirm_s: float, settle_s: float
-    ) -> None:
+    def __init__(self, url: URL, name: str, prefix: str, timings: Timings) -> None:
         self.description = f"RabbitMQ at {url.host}:{url.port}"
         self._name = name
         self._entities = Entities(prefix)
-        self._sending = Link(named(url, f"{name} publishes"), description=self.description)
-        self._receiving = Link(named(url, f"{name} consumes"), description=self.description)
-        following = Link(named(url, f"{name} follows"), description=self.description)
+        sending, receiving, following = (
+            Link(named(url, f"{name} {does}"), description=self.description, timings=timings)
+            for does in ("publishes", "consumes", "follows")
+        )
+        self._sending, self._receiving = sending, receiving
         self._aside = LazyLink(following, timeout_s=ATTACH_S)
-        self._topology = Topology(self._receiving, self._entities, settle_s=settle_s)
-        self._publishers = Publishers(self._sending, confirm_s=confirm_s)
+        self._topology = Topology(receiving, self._entities)
+        self._publishers = Publishers(sending)
         exchanges = self._publishers.for_exchanges
         self._republisher = Republisher(exchanges, self._topology, self._entities)
         self._queue_repair = QueueRepair(self._receiving, self._republisher, self._entities)
@@ -101,7 +99,6 @@ class RabbitBroker:
         self._leases = HomeLeases(self._receiving, self._entities)
         self._consumers: set[QueueConsumer | StreamReader | TopicSubscriber] = set()
         self._keeping_topology: asyncio.Task[None] | None = None
-        self._settle_s = settle_s
         self._is_closed = False
 
     async def start(self, timeout_s: float) -> None:
@@ -247,7 +244,7 @@ class RabbitBroker:
     async def _settle_in(self, entities: Sequence[Entity]) -> None:
         """For what is consumed: declared now and at every attach, but not kept declared."""
         self._check_open()
-        await settle_in(self._receiving, entities, settle_s=self._settle_s, timeout_s=ATTACH_S)
+        await settle_in(self._receiving, entities, timeout_s=ATTACH_S)
 
     async def _until_attached(self, consumer: ConsumerT) -> None:
         try:

@@ -16,6 +16,7 @@ from warren_broker.port import MAX_REASON_CHARS
 from warren_broker.remote.consumer import RemoteConsumer
 from warren_broker.remote.conversation import Conversation, Lost, Refused
 from warren_broker.remote.frames import (
+    HEARTBEAT_S,
     MAX_PREFETCH,
     AnyCall,
     Declare,
@@ -41,14 +42,19 @@ Make = Callable[[int, float], AnyCall]
 
 @asynccontextmanager
 async def open_remote(
-    url: str, *, api_key: str, worker: str, open_s: float = OPEN_S
+    url: str,
+    *,
+    api_key: str,
+    worker: str,
+    open_s: float = OPEN_S,
+    heartbeat_s: float = HEARTBEAT_S,
 ) -> AsyncGenerator["RemoteBroker"]:
     """The broker behind the gateway at `url` (http or https), as far as this key's owner may use it.
 
     `worker` is this worker's id. Raises `BrokerUnavailable` when no gateway answers within `open_s`,
-    `NotAllowed` when it refuses.
+    `NotAllowed` when it refuses. A gateway that says nothing for about `heartbeat_s` is lost.
     """
-    link = Link(url, api_key, worker)
+    link = Link(url, api_key, worker, heartbeat_s=heartbeat_s)
     broker = RemoteBroker(link)
     try:
         await link.start(open_s)

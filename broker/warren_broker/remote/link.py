@@ -57,7 +57,10 @@ class Taker(Protocol):
 
 
 class Link:
-    def __init__(self, url: str, api_key: str, worker: str) -> None:
+    def __init__(
+        self, url: str, api_key: str, worker: str, *, heartbeat_s: float = HEARTBEAT_S
+    ) -> None:
+        self._heartbeat_s = heartbeat_s
         self.description = f"the gateway at {url}"
         self.takers: dict[int, Taker] = {}
         self.declared: dict[Address, None] = {}
@@ -148,7 +151,7 @@ class Link:
             try:
                 socket = await self._session.ws_connect(
                     self._url,
-                    heartbeat=HEARTBEAT_S,
+                    heartbeat=self._heartbeat_s,
                     max_msg_size=MAX_FRAME_BYTES,
                 )
             except aiohttp.WSServerHandshakeError as error:

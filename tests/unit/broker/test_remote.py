@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.chaos.proxy import Proxy
-from tests.support import remote as support
 from tests.support.brokers import PATIENCE_S, assert_quiet, publish_bodies, take
-from tests.support.remote import rooms_for_all
+from tests.support.remote import gateway_for_all
 
 from warren_broker.errors import BrokerClosed, BrokerUnavailable, NotAllowed
 from warren_broker.memory import MemoryHub, open_hub
-from warren_broker.remote import RemoteBroker, link, open_remote
+from warren_broker.remote import RemoteBroker, open_remote
 from warren_broker.remote.frames import (
     FROM_GATEWAY,
     FROM_WORKER,
+    HEARTBEAT_S,
     Delivered,
     FrameError,
     Publish,
@@ -53,18 +53,19 @@ class Site:
         return f"http://127.0.0.1:{self.proxy.port}"
 
     @asynccontextmanager
-    async def gateway(self) -> AsyncGenerator[None]:
+    async def gateway(self, *, heartbeat_s: float = HEARTBEAT_S) -> AsyncGenerator[None]:
         """One that workers are led to while the context lasts, with a broker client of its own."""
         client = self.hub.client("gateway")
-        async with rooms_for_all(client) as url:
+        async with gateway_for_all(client, heartbeat_s=heartbeat_s) as url:
             self.proxy.upstream_ports = [port_of(url)]
             yield
             self.proxy.upstream_ports = []
-            await client.close()  # its rooms end with it
+            await client.close()  # its workers' sessions end with it
 
     @asynccontextmanager
-    async def worker(self) -> AsyncGenerator[RemoteBroker]:
-        async with open_remote(self.url, api_key="key", worker="env_1") as broker:
+    async def worker(self, *, heartbeat_s: float = HEARTBEAT_S) -> AsyncGenerator[RemoteBroker]:
+        opening = open_remote(self.url, api_key="key", worker="env_1", heartbeat_s=heartbeat_s)
+        async with opening as broker:
             yield broker
 
 
@@ -111,15 +112,11 @@ async def test_a_home_is_still_there_after_a_short_cut(site: Site) -> None:
         assert await site.direct.depth(HOME.fallback) == 0
 
 
-async def test_a_half_open_socket_is_found_and_replaced(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_half_open_socket_is_found_and_replaced(site: Site) -> None:
     """Nothing comes through, and nobody hangs up: heartbeats tell, on both sides."""
-    monkeypatch.setattr(link, "HEARTBEAT_S", 1.0)
-    monkeypatch.setattr(support, "HEARTBEAT_S", 1.0)
     async with (
-        site.gateway(),
-        site.worker() as worker,
+        site.gateway(heartbeat_s=1.0),
+        site.worker(heartbeat_s=1.0) as worker,
         worker.consume(QUEUE, prefetch=5) as consumer,
     ):
         await publish_bodies(site.direct, QUEUE, b"1")

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 from tests.support.brokers import PATIENCE_S
 
-from warren_broker.rabbitmq.connection import closing
 from warren_broker.rabbitmq.connection.closing import Closings
 
 
@@ -13,11 +12,10 @@ def unanswered() -> "asyncio.Future[None]":
     return asyncio.get_running_loop().create_future()
 
 
-async def test_a_server_that_is_mute_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, first, second = Closings(), unanswered(), unanswered()
-    monkeypatch.setattr(closing, "CLOSE_S", 0.01)
+async def test_a_server_that_is_mute_is_waited_for_once() -> None:
+    ours, first, second = Closings(0.01), unanswered(), unanswered()
     await ours.close(first)
-    monkeypatch.setattr(closing, "CLOSE_S", 10 * PATIENCE_S)
+    ours.close_s = 10 * PATIENCE_S
 
     async with asyncio.timeout(PATIENCE_S):
         await ours.close(second)
@@ -26,11 +24,10 @@ async def test_a_server_that_is_mute_is_waited_for_once(monkeypatch: pytest.Monk
     assert not second.done()
 
 
-async def test_one_that_answers_again_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, late, answer = Closings(), unanswered(), unanswered()
-    monkeypatch.setattr(closing, "CLOSE_S", 0.01)
+async def test_one_that_answers_again_is_waited_for() -> None:
+    ours, late, answer = Closings(0.01), unanswered(), unanswered()
     await ours.close(late)
-    monkeypatch.setattr(closing, "CLOSE_S", 10 * PATIENCE_S)
+    ours.close_s = 10 * PATIENCE_S
     late.set_result(None)
     await ours.begin(late)
 
@@ -40,8 +37,8 @@ async def test_one_that_answers_again_is_waited_for(monkeypatch: pytest.MonkeyPa
     assert answer.done()
 
 
-async def test_a_goodbye_that_fails_is_one(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_close_that_fails_is_one(caplog: pytest.LogCaptureFixture) -> None:
     lost = unanswered()
     lost.set_exception(ConnectionError("lost"))
-    await Closings().close(lost)
+    await Closings(0.01).close(lost)
     assert not caplog.records

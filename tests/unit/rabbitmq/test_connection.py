@@ -13,8 +13,8 @@ from tests.support.fake_rabbit import FakeRabbit, fake_rabbit
 from tests.support.patience import PATIENCE_S
 from yarl import URL
 
-from warren_broker.rabbitmq.connection import closing
 from warren_broker.rabbitmq.connection.connection import Link
+from warren_broker.rabbitmq.connection.timings import Timings
 from warren_broker.rabbitmq.entities.declaring import inspect
 
 MORE_THAN_SOCKETS_HOLD = 16 * 1024 * 1024
@@ -22,8 +22,8 @@ N_ACKS = 100
 
 
 @asynccontextmanager
-async def linked(fake: FakeRabbit) -> AsyncGenerator[Link]:
-    link = Link(URL(fake.url), description="RabbitMQ")
+async def linked(fake: FakeRabbit, timings: Timings | None = None) -> AsyncGenerator[Link]:
+    link = Link(URL(fake.url), description="RabbitMQ", timings=timings)
     await link.start(timeout_s=PATIENCE_S)
     try:
         yield link
@@ -75,11 +75,8 @@ async def test_a_look_that_is_given_up_as_its_answer_comes_costs_no_connection()
         assert link.n_connections == 1
 
 
-async def test_a_channel_that_is_long_in_closing_costs_no_connection(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(closing, "CLOSE_S", 0.05)
-    async with fake_rabbit() as fake, linked(fake) as link:
+async def test_a_channel_that_is_long_in_closing_costs_no_connection() -> None:
+    async with fake_rabbit() as fake, linked(fake, Timings(close_s=0.05)) as link:
         channel = await link.open_channel()
         fake.delay_s = 0.2
         await link.close_channel(channel)

@@ -13,7 +13,7 @@ from warren_broker.rabbitmq.publishing.publishers import MAX_CHANNELS, Publisher
 
 
 def publishers() -> Publishers:
-    return Publishers(Link(URL("amqp://nowhere"), description="nowhere"), confirm_s=1.0)
+    return Publishers(Link(URL("amqp://nowhere"), description="nowhere"))
 
 
 async def test_no_two_destinations_share_a_channel() -> None:
@@ -48,7 +48,7 @@ async def test_what_was_under_way_as_a_publisher_retired_leaves_no_channel_behin
     async with fake_rabbit() as fake:
         link = Link(URL(fake.url), description="RabbitMQ")
         await link.start(timeout_s=100.0)
-        all_of_them = Publishers(link, confirm_s=10.0)
+        all_of_them = Publishers(link)
         deadline = asyncio.get_running_loop().time() + 30.0
         outgoing = OutgoingMessage("", "queue", b"body", {})
         fake.is_confirming = False

@@ -5,7 +5,7 @@ Invariants:
   nothing else.
 - A lost connection is dialled again for ever, with growing pauses; who uses the link retries what was
   under way, since nobody can know what became of it.
-- Closing takes at most `CLOSE_S`, whatever state the server is in.
+- Closing takes at most `close_s`, whatever state the server is in.
 - What only looks is lent a channel that others look through too. The libraries keep a little of every
   channel for as long as its connection lives: a new one for each look at a queue would add up. What
   gets messages has a channel of its own, at whose end goes back what it left unsettled.
@@ -27,8 +27,9 @@ from yarl import URL
 
 from warren_broker.backoff import pauses
 from warren_broker.errors import BrokerClosed, BrokerUnavailable
-from warren_broker.rabbitmq.connection.closing import CLOSE_S, Closings
+from warren_broker.rabbitmq.connection.closing import Closings
 from warren_broker.rabbitmq.connection.failures import Lost, amqp
+from warren_broker.rabbitmq.connection.timings import Timings
 from warren_broker.rabbitmq.connection.transport import HeldConnection
 
 DIAL_S = 10.0
@@ -50,7 +51,8 @@ for _library in ("aiormq", "aio_pika"):
 class Link:
     """One healing connection. `start` it, and `close` it."""
 
-    def __init__(self, url: URL, *, description: str) -> None:
+    def __init__(self, url: URL, *, description: str, timings: Timings | None = None) -> None:
+        self.timings = timings or Timings()
         self._url = url
         self._description = description
         self._current: HeldConnection | None = None
@@ -62,7 +64,7 @@ class Link:
         """What the current connection was given up for."""
         self._keeping_open: asyncio.Task[None] | None = None
         self._is_closed = False
-        self.closings = Closings()
+        self.closings = Closings(self.timings.close_s)
         self.n_connections = 0
         self.connected_s = 0.0
         """On the event loop's clock."""
@@ -190,14 +192,14 @@ class Link:
             self._dropped.set()
 
     async def close(self) -> None:
-        """Let go within `CLOSE_S`; whoever waits gets `BrokerClosed`."""
+        """Let go within `close_s`; whoever waits gets `BrokerClosed`."""
         self._is_closed = True
         self._wake_all()
         if self._keeping_open is not None:
             self._keeping_open.cancel()
             await asyncio.wait([self._keeping_open])
         if self._current is not None:
-            await hang_up(self._current)
+            await self.hang_up(self._current)
 
     async def _keep(self, connection: HeldConnection) -> None:
         while True:
@@ -207,7 +209,7 @@ class Link:
             log.warning(
                 "lost the connection to %s: %s; connecting again", self._description, self._why
             )
-            await hang_up(connection)
+            await self.hang_up(connection)
             connection = await self._dial_until_answered()
             self._announce(connection)
             log.info("connected to %s again", self._description)
@@ -259,20 +261,19 @@ class Link:
             with amqp():
                 await connection.connect(timeout=DIAL_S)
         except BaseException as error:
-            await hang_up(connection)
+            await self.hang_up(connection)
             if isinstance(error, Lost):
                 raise _explain(error, self._url, self._description) from error.__cause__
             raise
         return connection
 
-
-async def hang_up(connection: HeldConnection) -> None:
-    try:
-        with contextlib.suppress(Lost), amqp():
-            async with asyncio.timeout(CLOSE_S):
-                await connection.close()
-    finally:
-        connection.held.abort()
+    async def hang_up(self, connection: HeldConnection) -> None:
+        try:
+            with contextlib.suppress(Lost), amqp():
+                async with asyncio.timeout(self.timings.close_s):
+                    await connection.close()
+        finally:
+            connection.held.abort()
 
 
 def _explain(error: Lost, url: URL, description: str) -> Exception:

@@ -5,6 +5,7 @@ that falls behind loses the oldest events it has not seen, and never holds anybo
 """
 
 from collections import deque
+from collections.abc import Callable
 from uuid import uuid4
 
 from aio_pika.abc import AbstractChannel
@@ -28,8 +29,17 @@ class TopicSubscriber(WaitingConsumer):
     needs_no_ack = True
     outlives_queue = True
 
-    def __init__(self, link: Link, entities: Entities, topic: Topic) -> None:
+    def __init__(
+        self,
+        link: Link,
+        entities: Entities,
+        topic: Topic,
+        *,
+        new_name: Callable[[], str] = lambda: uuid4().hex,
+    ) -> None:
+        """`new_name` names a queue as no other listener's is."""
         super().__init__()
+        self._new_name = new_name
         self.subscription = Subscription(link, self)
         self._entities = entities
         self._topic = topic
@@ -45,7 +55,7 @@ class TopicSubscriber(WaitingConsumer):
 
     async def attach(self, channel: AbstractChannel) -> str:
         # A new queue each time: the server may not know yet that the old connection is gone.
-        queue = self._entities.listener(self._topic, uuid4().hex)
+        queue = self._entities.listener(self._topic, self._new_name())
         for entity in (*self._entities.of(self._topic), queue):
             await declare(channel, entity)
         return queue.name

@@ -26,11 +26,9 @@ from aio_pika.exceptions import ChannelNotFoundEntity
 from aiormq.exceptions import ConnectionInternalError
 from pamqp.commands import Basic
 
-from warren_broker.rabbitmq.connection.connection import CALL_S, Link, hang_up
+from warren_broker.rabbitmq.connection.connection import CALL_S, Link
 from warren_broker.rabbitmq.connection.failures import Lost, amqp
 
-ANSWER_S = 6.0
-"""A queue that says nothing for so long is mute, or its server is."""
 _NO_PROCESS = "noproc"
 """In what the server says of a queue none of whose processes is there, on any node."""
 
@@ -79,7 +77,7 @@ async def _take_and_return(link: Link, name: str) -> Condition:
     try:
         with amqp():
             frames = await (await connection.channel()).get_underlay_channel()
-            limit = asyncio.timeout(ANSWER_S)
+            limit = asyncio.timeout(link.timings.answer_s)
             try:
                 async with limit:
                     message = await frames.basic_get(name)
@@ -90,7 +88,7 @@ async def _take_and_return(link: Link, name: str) -> Condition:
             if isinstance(message.delivery, Basic.GetOk):
                 await frames.basic_nack(message.delivery_tag or 0, requeue=True)
     finally:
-        await hang_up(connection)
+        await link.hang_up(connection)
     return Condition.WHOLE
 
 

@@ -5,7 +5,7 @@ Invariants:
   this client, or forgotten by it: a server that lost its disk has forgotten everything. What is being
   declared again is deleted after that, or it would come back and stay for ever. (Homes are declared
   again by their consumers alone.)
-- Declaring returns when what was new at the server is `SETTLE_S` old: RabbitMQ 3.10, killed before it
+- Declaring returns when what was new at the server is `settle_s` old: RabbitMQ 3.10, killed before it
   has written down the name of a queue or stream, forgets it with all that it confirmed for it.
 - A queue whose making was cut short is made anew: RabbitMQ 3.10 makes a quorum queue first and tells
   it of its arguments then, and killed in between keeps one that never expires, nor its messages.
@@ -16,7 +16,7 @@ Invariants:
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from aio_pika.abc import AbstractChannel
 from aio_pika.exceptions import ChannelNotFoundEntity, ChannelPreconditionFailed
@@ -31,23 +31,42 @@ from warren_broker.rabbitmq.entities.entities import Entities, Entity, ExchangeE
 from warren_broker.topology import Address, Home, Topic, WorkQueue
 
 DECLARE_S = 10.0
-SETTLE_S = 2.0
-"""RabbitMQ 3.10 writes a new queue's name down one second after creating it; the same again to spare."""
 CALM_S = 2.0
 DEAD_LETTERS = "x-dead-letter-exchange"
 RESTORE_AT_ONCE = 8
 RESTORE_PAUSE_S = 10.0
 
+Declare = Callable[[AbstractChannel, Entity], Awaitable[None]]
+
 log = logging.getLogger(__name__)
 
 
-class Topology:
-    """What this client has declared."""
+async def declare(channel: AbstractChannel, entity: Entity) -> None:
+    """Create an entity, or see that it is there.
 
-    def __init__(self, link: Link, entities: Entities, *, settle_s: float) -> None:
+    Raises `Lost` (also when an exchange to bind it to is not there yet), and `BrokerError` if it is
+    there with other arguments.
+    """
+    try:
+        with amqp():
+            async with asyncio.timeout(DECLARE_S):
+                await _declare(channel, entity)
+    except ChannelNotFoundEntity as error:
+        raise Lost(str(error)) from error
+    except ChannelPreconditionFailed as error:
+        raise BrokerError(
+            f"{entity.name} is already at the server with other arguments, perhaps from another"
+            f" version; delete it there or use another prefix ({error})"
+        ) from error
+
+
+class Topology:
+    """What this client has declared; `declare_one` is how it declares each."""
+
+    def __init__(self, link: Link, entities: Entities, *, declare_one: Declare = declare) -> None:
         self._link = link
         self._entities = entities
-        self._settle_s = settle_s
+        self._declare_one = declare_one
         self._declared: dict[tuple[type[Entity], str], Entity] = {}
         self._restoring: dict[tuple[type[Entity], str], asyncio.Future[None]] = {}
 
@@ -58,7 +77,7 @@ class Topology:
     async def ensure(self, entities: Iterable[Entity], *, timeout_s: float = CALL_S) -> None:
         """Declare entities, and keep them declared."""
         wanted = list(entities)
-        await settle_in(self._link, wanted, settle_s=self._settle_s, timeout_s=timeout_s)
+        await settle_in(self._link, wanted, timeout_s=timeout_s, declare_one=self._declare_one)
         self._declared.update({_key(entity): entity for entity in wanted})
 
     async def ensure_once(self, entities: Sequence[Entity], *, timeout_s: float = CALL_S) -> None:
@@ -120,7 +139,7 @@ class Topology:
         done = self._restoring[key] = asyncio.get_running_loop().create_future()
         try:
             async with self._link.channel() as channel:
-                await declare(channel, entity)
+                await self._declare_one(channel, entity)
         except Lost as error:
             log.debug("%s could not be declared again yet: %s", entity.name, error)
             return False
@@ -144,13 +163,17 @@ def _key(entity: Entity) -> tuple[type[Entity], str]:
 
 
 async def settle_in(
-    link: Link, entities: Sequence[Entity], *, settle_s: float, timeout_s: float = CALL_S
+    link: Link,
+    entities: Sequence[Entity],
+    *,
+    timeout_s: float = CALL_S,
+    declare_one: Declare = declare,
 ) -> None:
-    """Declare entities; return when those that were new are `settle_s` old.
+    """Declare entities; return when those that were new have the age of the link's `settle_s`.
 
     Raises `BrokerError` for one that is there with other arguments, and `BrokerUnavailable`.
     """
-    begun, n_connections = set[str](), link.n_connections
+    begun, n_connections, settle_s = set[str](), link.n_connections, link.timings.settle_s
 
     async def run(channel: AbstractChannel) -> None:
         nonlocal n_connections
@@ -160,10 +183,10 @@ async def settle_in(
             n_connections = link.n_connections
         begun.update(await _missing(link, entities) if settle_s > 0.0 else ())
         for entity in entities:
-            await declare(channel, entity)
+            await declare_one(channel, entity)
         if begun:
             await asyncio.sleep(settle_s)
-            await declare(channel, entities[-1])  # the server is still the same one
+            await declare_one(channel, entities[-1])  # the server is still the same one
 
     await link.call(run, timeout_s=timeout_s)
 
@@ -193,25 +216,6 @@ async def _clear_away(link: Link, entity: Entity) -> None:
     async with link.channel() as channel:
         frames = await channel.get_underlay_channel()
         await frames.queue_delete(entity.name)
-
-
-async def declare(channel: AbstractChannel, entity: Entity) -> None:
-    """Create an entity, or see that it is there.
-
-    Raises `Lost` (also when an exchange to bind it to is not there yet), and `BrokerError` if it is
-    there with other arguments.
-    """
-    try:
-        with amqp():
-            async with asyncio.timeout(DECLARE_S):
-                await _declare(channel, entity)
-    except ChannelNotFoundEntity as error:
-        raise Lost(str(error)) from error
-    except ChannelPreconditionFailed as error:
-        raise BrokerError(
-            f"{entity.name} is already at the server with other arguments, perhaps from another"
-            f" version; delete it there or use another prefix ({error})"
-        ) from error
 
 
 async def inspect(channel: AbstractChannel, queue_name: str) -> Queue.DeclareOk | None:

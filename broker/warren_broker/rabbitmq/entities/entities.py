@@ -22,13 +22,12 @@ depend on anything but the address, because declaring with other arguments is an
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from warren_broker.rabbitmq.connection.timings import VISIT_S
 from warren_broker.topic_event import MAX_UNSEEN
 from warren_broker.topology import DEAD, Address, Home, Stream, Topic, WorkQueue
 
 FORGET_AFTER_GRACES = 10
 """A home without a consumer is deleted after this many times its `grace_s`."""
-VISIT_AFTER_S = 60.0
-"""How long after its making somebody looks whether a queue is whole."""
 RETRY_DELAYS_S = (0.25, 1.0, 4.0, 15.0, 60.0, 300.0, 1800.0)
 """A delay is rounded up to one of these; a longer one becomes the last."""
 UNLIMITED = 1_000_000_000
@@ -81,7 +80,7 @@ class Entities:
         return [
             lost,
             back,
-            *self.retry(VISIT_AFTER_S),
+            *self.retry(VISIT_S),
             self._work_queue(REPAIR_VISITS),
             self._dead(),
         ]

@@ -2,7 +2,7 @@
 
 Who is killed together with the server, while it made a queue, may never have told anybody the name; and
 whoever comes next finds a queue and takes it for whole. So a visit to it is planned at the server before
-the queue is. It waits in a retry queue and comes up in the queue `queue_repair` after `VISIT_S`; whoever
+the queue is. It waits in a retry queue and comes up in the queue `queue_repair` after `visit_s`; whoever
 tidies takes it and looks at the queue.
 
 Invariants:
@@ -26,12 +26,11 @@ from warren_broker.port import Consumer, Delivery
 from warren_broker.rabbitmq.connection.connection import Link
 from warren_broker.rabbitmq.entities.broken_queues import Condition, ask, remove
 from warren_broker.rabbitmq.entities.declaring import look
-from warren_broker.rabbitmq.entities.entities import REPAIR_VISITS, VISIT_AFTER_S, Entities
+from warren_broker.rabbitmq.entities.entities import REPAIR_VISITS, Entities
 from warren_broker.rabbitmq.entities.republisher import MOVE_S, Republisher
 from warren_broker.rabbitmq.publishing.messages import N_BEFORE, new_headers
 from warren_broker.topology import Address, Home, WorkQueue
 
-VISIT_S = VISIT_AFTER_S
 WRITE_S = 5.0
 VISITED_AT_ONCE = 8
 TORN_UP_AFTER = 2
@@ -107,7 +106,7 @@ class QueueRepair:
             queue.encode(),
             queue=self._entities.name(REPAIR_VISITS),
             headers=new_headers(queue) | {N_BEFORE: n_visits},
-            delay_s=VISIT_S,
+            delay_s=self._link.timings.visit_s,
             timeout_s=timeout_s,
         )
 

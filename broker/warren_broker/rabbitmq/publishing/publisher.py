@@ -25,7 +25,6 @@ from warren_broker.rabbitmq.connection.connection import Link
 from warren_broker.rabbitmq.connection.failures import Lost, amqp
 from warren_broker.rabbitmq.publishing.messages import OutgoingMessage
 
-CONFIRM_S = 10.0
 ROUTE_GRACE_S = 15.0
 FIRST_ROUTE_GRACE_S = 1.0
 """The same for the first connection: this process may have come up together with the server."""
@@ -38,9 +37,9 @@ log = logging.getLogger(__name__)
 class Publisher:
     """One publishing channel, replaced whenever it is in doubt."""
 
-    def __init__(self, link: Link, *, confirm_s: float = CONFIRM_S) -> None:
+    def __init__(self, link: Link) -> None:
         self._link = link
-        self._confirm_s = confirm_s
+        self._confirm_s = link.timings.confirm_s
         self._channel: AbstractChannel | None = None
         self._frames: Frames | None = None
         self._opening = asyncio.Lock()

@@ -16,10 +16,9 @@ MAX_CHANNELS = 256
 
 
 class Publishers:
-    def __init__(self, link: Link, *, confirm_s: float) -> None:
+    def __init__(self, link: Link) -> None:
         self._link = link
-        self._confirm_s = confirm_s
-        self.for_exchanges = Publisher(link, confirm_s=confirm_s)
+        self.for_exchanges = Publisher(link)
         self._by_destination: OrderedDict[str, Publisher] = OrderedDict()
         self._retired: set[asyncio.Task[None]] = set()
 
@@ -27,7 +26,7 @@ class Publishers:
         """The publisher to a queue or stream, by its name at the server."""
         publisher = self._by_destination.get(name)
         if publisher is None:
-            publisher = Publisher(self._link, confirm_s=self._confirm_s)
+            publisher = Publisher(self._link)
             self._by_destination[name] = publisher
             self._retire_one()
         self._by_destination.move_to_end(name)
