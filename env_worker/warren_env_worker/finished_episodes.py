@@ -18,7 +18,8 @@ _TOKEN_BYTES = 13
 
 
 class FinishedEpisodes:
-    def __init__(self) -> None:
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
         self._finished: OrderedDict[EpisodeId, Interaction] = OrderedDict()
         self.size_bytes = 0
 
@@ -28,7 +29,7 @@ class FinishedEpisodes:
         interaction = _alone(interaction)
         self._finished[episode_of(interaction.taken)] = interaction
         self.size_bytes += _size_bytes(interaction)
-        while len(self._finished) > MAX_EPISODES or self.size_bytes > MAX_BYTES:
+        while len(self._finished) > MAX_EPISODES or self.size_bytes > self._max_bytes:
             self.forget(next(iter(self._finished)))
 
     def get(self, episode: EpisodeId) -> Interaction | None:

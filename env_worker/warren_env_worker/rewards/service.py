@@ -29,8 +29,11 @@ _Waiting = tuple[Scored, "asyncio.Future[float]"]
 class RewardService:
     """For one event loop."""
 
-    def __init__(self, service: Service, settings: ServiceReward) -> None:
+    def __init__(
+        self, service: Service, settings: ServiceReward, *, first_pause_s: float = FIRST_PAUSE_S
+    ) -> None:
         self._service = service
+        self._first_pause_s = first_pause_s
         self._settings = settings
         self._waiting: list[_Waiting] = []
         self._requests: set[asyncio.Task[None]] = set()
@@ -89,7 +92,7 @@ class RewardService:
                         break
                     asked_s = error.pause_s
                 if number + 1 < settings.tries:
-                    pause_s = max(FIRST_PAUSE_S * 2**number, asked_s)
+                    pause_s = max(self._first_pause_s * 2**number, asked_s)
                     await asyncio.sleep(min(pause_s, LONGEST_PAUSE_S))
         raise RewardFailed(f"{settings.url}: {FAILED}")
 

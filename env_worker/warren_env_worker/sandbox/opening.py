@@ -46,7 +46,10 @@ class Startable(Sandbox, Protocol):
         ...
 
 
-def _maker(settings: SandboxSettings, reach: Reach) -> Callable[[str], Startable]:
+Makers = Mapping[str, Callable[[SandboxSettings], Startable]]
+
+
+def _maker(settings: SandboxSettings, reach: Reach, makers: Makers) -> Callable[[str], Startable]:
     """From a tier to a sandbox that was not started; what the settings name is checked before."""
     if settings.python is not None:
         reach.require_python(settings.python)
@@ -57,12 +60,12 @@ def _maker(settings: SandboxSettings, reach: Reach) -> Callable[[str], Startable
     def make(tier: str) -> Startable:
         if service:
             return RemoteSandbox(service, settings.limits)
-        return MAKERS[tier](settings)
+        return makers[tier](settings)
 
     return make
 
 
-MAKERS: Mapping[str, Callable[[SandboxSettings], Startable]] = {
+MAKERS: Makers = {
     "bubblewrap": lambda settings: ProcessSandbox("bubblewrap", lambda: bubblewrap.plan(settings)),
     "landlock": lambda settings: ProcessSandbox("landlock", lambda: landlock.plan(settings)),
     "monty": MontySandbox,
@@ -73,13 +76,15 @@ MAKERS: Mapping[str, Callable[[SandboxSettings], Startable]] = {
 class Sandboxes:
     """Opens sandboxes of one kind, for one event loop; the tier is chosen once."""
 
-    def __init__(self, settings: SandboxSettings, reach: Reach = TRUSTED) -> None:
-        """`reach` is that of the config from which the settings come.
+    def __init__(
+        self, settings: SandboxSettings, reach: Reach = TRUSTED, makers: Makers = MAKERS
+    ) -> None:
+        """`reach` is that of the config from which the settings come; `makers` has one for each tier.
 
         Raises `ConfigError` for settings that name what may not be reached.
         """
         self._settings = settings
-        self._make = _maker(settings, reach)
+        self._make = _maker(settings, reach, makers)
         self._choosing = asyncio.Lock()
         self._starting = asyncio.Semaphore(MAX_STARTS)
         self._running = asyncio.Semaphore(MAX_REMOTE if settings.url else os.cpu_count() or 1)

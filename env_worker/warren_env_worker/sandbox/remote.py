@@ -27,9 +27,12 @@ class RemoteSandbox:
     tier = "http"
     keeps_state = False
 
-    def __init__(self, service: Service, limits: SandboxLimits) -> None:
+    def __init__(
+        self, service: Service, limits: SandboxLimits, *, first_pause_s: float = FIRST_PAUSE_S
+    ) -> None:
         self._service = service
         self._limits = limits
+        self._first_pause_s = first_pause_s
 
     async def start(self) -> None:
         """Nothing to start."""
@@ -46,7 +49,7 @@ class RemoteSandbox:
         async with self._service.session(limit_s + GRACE_S) as session:
             for number in range(N_TRIES):
                 if number:
-                    await asyncio.sleep(FIRST_PAUSE_S * 2 ** (number - 1))
+                    await asyncio.sleep(self._first_pause_s * 2 ** (number - 1))
                 with contextlib.suppress(ServiceFailed):
                     if (result := self._result(await session.post(body))) is not None:
                         return result

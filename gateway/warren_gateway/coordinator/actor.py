@@ -62,14 +62,19 @@ class RunActor:
         registry: Registry,
         relay: Relay,
         shares: Shares,
+        *,
+        mailbox: Mailbox | None = None,
+        retry_s: float = RETRY_S,
     ) -> None:
+        """A store or broker that is away is tried again every `retry_s`."""
         self._state = state
         self._store = store
         self._broker = broker
         self._registry = registry
         self._relay = relay
         self._shares = shares
-        self._mailbox = Mailbox()
+        self._mailbox = mailbox or Mailbox()
+        self._retry_s = retry_s
         self._trained_models: frozenset[ModelId] = frozenset()
 
     def notify(self) -> None:
@@ -248,7 +253,7 @@ class RunActor:
             except StoreUnavailable as error:
                 log.warning("%s waits for the store: %s", state.run, error)
                 has_waited = True
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(self._retry_s)
                 continue
             if has_waited:
                 state.now_s = time.time()
@@ -262,7 +267,7 @@ class RunActor:
                 return await self._broker.declare(*addresses)
             except BrokerUnavailable as error:
                 log.warning("%s waits for the broker: %s", self._state.run, error)
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(self._retry_s)
 
     async def _watch_workers(self) -> None:
         while True:
@@ -288,7 +293,7 @@ class RunActor:
                 return await self._broker.delete(*self._own_queues())
             except BrokerUnavailable as error:
                 log.warning("%s can't delete its queues yet: %s", self._state.run, error)
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(self._retry_s)
 
     def forget(self) -> None:
         """The run is somebody else's now, and so are its queues."""

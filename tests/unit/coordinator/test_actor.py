@@ -14,22 +14,20 @@ from tests.support.brokers import PATIENCE_S, eventually
 from tests.unit.coordinator.world import RUN, World, config
 
 from warren_broker.port import Broker
-from warren_gateway.coordinator import actor as actors
-from warren_gateway.coordinator import decisions, records, service
+from warren_gateway.coordinator import decisions, records
 from warren_gateway.coordinator.actor import RunActor
 from warren_gateway.coordinator.mailbox import Mail, Mailbox
 from warren_gateway.coordinator.rollouts import failure_limits
 from warren_gateway.coordinator.rollouts.fair_shares import Shares
 from warren_gateway.coordinator.service import Coordinators
-from warren_gateway.coordinator.state.change import Change
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
-from warren_gateway.coordinator.waiting import Alive
 from warren_gateway.registry import Registry
 from warren_gateway.runs.streams import recording
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
 from warren_gateway.store.tables import Run
 from warren_schemas.codec.wire import encode
+from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.events import RunState
 from warren_schemas.ids import new_message_id
 
@@ -60,11 +58,18 @@ async def record(world: World, broker: Broker) -> None:
         await broker.publish(stream, encode([ended]), message_id=new_message_id())
 
 
-def an_actor(world: World, state: CoordinatorState, store: Store, broker: Broker) -> RunActor:
+def an_actor(
+    world: World,
+    state: CoordinatorState,
+    store: Store,
+    broker: Broker,
+    mailbox: Mailbox | None = None,
+) -> RunActor:
     registry = Registry(broker)
     for beat in world.alive(None):
         registry.hear(beat)
-    return RunActor(state, store, broker, registry, Relay(store, broker), Shares(registry))
+    relay, shares = Relay(store, broker), Shares(registry)
+    return RunActor(state, store, broker, registry, relay, shares, mailbox=mailbox, retry_s=0.0)
 
 
 async def load(store: Store) -> CoordinatorState:
@@ -112,9 +117,8 @@ class OnceAway(Store):
 
 
 async def test_episodes_that_ended_while_the_store_was_away_are_not_played_again(
-    world: World, tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
+    world: World, tmp_path: Path, broker: Broker
 ) -> None:
-    monkeypatch.setattr(actors, "RETRY_S", 0.0)
     await record(world, broker)
     store = await OnceAway.open(f"sqlite:///{tmp_path / 'warren.db'}")
     assert isinstance(store, OnceAway)
@@ -133,7 +137,9 @@ async def test_episodes_that_ended_while_the_store_was_away_are_not_played_again
 class Slept(Mailbox):
     """The first look into it takes the machine longer than the episodes have."""
 
-    state: CoordinatorState | None = None
+    def __init__(self, state: CoordinatorState) -> None:
+        super().__init__()
+        self.state: CoordinatorState | None = state
 
     async def take(self, timeout_s: float) -> Mail:
         if self.state is None:
@@ -146,14 +152,15 @@ class Slept(Mailbox):
 
 
 async def test_episodes_that_ended_while_the_machine_slept_are_not_played_again(
-    world: World, store: Store, broker: Broker, monkeypatch: pytest.MonkeyPatch
+    world: World, store: Store, broker: Broker
 ) -> None:
     await record(world, broker)
     state = await load(store)
-    monkeypatch.setattr(Slept, "state", state)
-    monkeypatch.setattr(actors, "Mailbox", Slept)
+    mailbox = Slept(state)
 
-    await until_trained_on(state, an_actor(world, state, store, broker))
+    await until_trained_on(state, an_actor(world, state, store, broker, mailbox))
+
+    assert mailbox.state is None
 
     assert failure_limits.n_failed(state.rollouts) == 0
 
@@ -187,30 +194,44 @@ async def test_a_run_fails_although_what_it_had_begun_is_void(
     assert await state_of(store) == ("failed", "it broke")
 
 
+class FailsOnce(Store):
+    """The first transaction that ends the run as failed finds an error of the database."""
+
+    has_failed = False
+
+    async def transact(self, work: Callable[[Session], T]) -> T:
+        def failing(session: Session) -> T:
+            result = work(session)
+            if not self.has_failed and session.get_one(Run, RUN).state == RunState.FAILED:
+                self.has_failed = True
+                raise ValueError("the end of the run")
+            return result
+
+        return await super().transact(failing)
+
+
+class FailingRegistry(Registry):
+    """Whoever asks it first, the actor for its decision, gets an error of ours."""
+
+    n_asked = 0
+
+    def alive(self, role: WorkerRole | None = None) -> list[Heartbeat]:
+        self.n_asked += 1
+        if self.n_asked == 1:
+            raise ValueError("the decision")
+        return super().alive(role)
+
+
 async def test_a_run_whose_failure_can_t_be_written_ends_no_other(
-    world: World, store: Store, broker: Broker, monkeypatch: pytest.MonkeyPatch
+    world: World, tmp_path: Path, broker: Broker
 ) -> None:
-    monkeypatch.setattr(service, "RETRY_S", 0.0)
-    is_tried_again = asyncio.Event()
-    loop, decide, save = asyncio.get_running_loop(), decisions.decide, records.save
-    to_fail = ["the decision", "the end of the run"]
-
-    def failing_decide(state: CoordinatorState, alive: Alive) -> None:
-        if len(to_fail) == 2:
-            raise ValueError(to_fail.pop(0))
-        decide(state, alive)
-
-    def failing_save(session: Session, state: CoordinatorState, change: Change) -> None:
-        if to_fail:
-            raise ValueError(to_fail.pop())
-        save(session, state, change)
-        loop.call_soon_threadsafe(is_tried_again.set)
-
-    monkeypatch.setattr(decisions, "decide", failing_decide)
-    monkeypatch.setattr(records, "save", failing_save)
+    """It is tried again, and then goes where its owner wants it."""
+    store = await FailsOnce.open(f"sqlite:///{tmp_path / 'warren.db'}")
+    assert isinstance(store, FailsOnce)
     await store.transact(lambda session: session.exec(update(Run).values(is_cancel_requested=True)))
+    registry = FailingRegistry(broker)
     coordinators = Coordinators(
-        store, broker, Registry(broker), Relay(store, broker), driving=lambda _: None
+        store, broker, registry, Relay(store, broker), driving=lambda _: None
     )
 
     async def is_cancelled() -> bool:
@@ -218,6 +239,8 @@ async def test_a_run_whose_failure_can_t_be_written_ends_no_other(
 
     async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
         running = tasks.create_task(coordinators.run())
-        await is_tried_again.wait()
         await eventually(is_cancelled)
         running.cancel()
+    assert registry.n_asked > 1
+    assert store.has_failed
+    await store.close()

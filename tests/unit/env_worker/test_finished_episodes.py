@@ -1,11 +1,9 @@
 """What is remembered of episodes that are over, and for how many bytes."""
 
 import numpy as np
-import pytest
 from tests.support.factories import make_tokens
 from tests.support.interacting import RUN, spec, start
 
-from warren_env_worker import finished_episodes
 from warren_env_worker.finished_episodes import FinishedEpisodes
 from warren_env_worker.interaction import Interaction
 from warren_env_worker.successor import Origin, Successor, end
@@ -53,9 +51,8 @@ def test_what_is_remembered_keeps_no_message_alive() -> None:
     assert item.outcome == expected.outcome
 
 
-def test_the_oldest_are_forgotten_where_the_bytes_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finished_episodes, "MAX_BYTES", 10_000)
-    finished = FinishedEpisodes()
+def test_the_oldest_are_forgotten_where_the_bytes_run_out() -> None:
+    finished = FinishedEpisodes(max_bytes=10_000)
     for number in range(8):
         finished.add(ended(number))
     assert finished.size_bytes <= 10_000

@@ -32,7 +32,6 @@ from tests.support.trainer import (
 from torch import Tensor
 
 from warren_gpu_worker.trainer.child.engine import Engine
-from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
 from warren_schemas.config import CrossEntropyLoss, ImportanceSamplingLoss, Loss
 from warren_schemas.training import ModelSpec, TokenBatch
 

@@ -83,8 +83,7 @@ async def test_the_tier_http(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (await sandbox.run("while True: pass", 1.0)).status is CellStatus.TIMEOUT
 
 
-async def test_services_that_fail_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "FIRST_PAUSE_S", 0.01)
+async def test_services_that_fail_are_asked_again() -> None:
     answers = [
         web.Response(status=504),
         web.Response(text="no json"),
@@ -100,7 +99,7 @@ async def test_services_that_fail_are_asked_again(monkeypatch: pytest.MonkeyPatc
     app.router.add_post("/run_code", answer)
     async with TestServer(app) as server:
         url = str(server.make_url("/run_code"))
-        sandbox = RemoteSandbox(TRUSTED.service(url, None), SandboxLimits())
+        sandbox = RemoteSandbox(TRUSTED.service(url, None), SandboxLimits(), first_pause_s=0.01)
         assert (await sandbox.run("x", 5.0)).output == "42"
         with pytest.raises(SandboxFailed, match="it can't be had"):
             await sandbox.run("x", 5.0)

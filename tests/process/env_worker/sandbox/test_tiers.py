@@ -3,15 +3,18 @@
 import os
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 from pydantic import ValidationError
 
-from warren_env_worker.sandbox import bubblewrap, landlock, opening
-from warren_env_worker.sandbox.opening import Sandboxes
+from warren_env_worker.sandbox import bubblewrap
+from warren_env_worker.sandbox.opening import MAKERS, Sandboxes, Startable
+from warren_env_worker.sandbox.plan import Plan
 from warren_env_worker.sandbox.port import CellStatus, Sandbox, SandboxFailed
+from warren_env_worker.sandbox.process import ProcessSandbox
 from warren_env_worker.sandbox.settings import SandboxLimits, SandboxSettings, Tier
 
 TIERS: tuple[Tier, ...] = ("bubblewrap", "landlock", "monty")
@@ -95,35 +98,51 @@ async def test_code_that_is_no_text_or_too_long_is_an_error() -> None:
         assert (await sandbox.run("1\x00", 60.0)).status is CellStatus.ERROR
 
 
-def _lacking(_: SandboxSettings) -> None:
+def _lacking(_: SandboxSettings) -> Startable:
     raise SandboxFailed("not here")
 
 
 async def test_what_does_not_work_is_passed_over_and_named(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")
-    monkeypatch.setattr(bubblewrap, "plan", _lacking)
-    sandbox = await Sandboxes(SandboxSettings()).open()
+    makers = {**MAKERS, "bubblewrap": _lacking}
+    sandbox = await Sandboxes(SandboxSettings(), makers=makers).open()
     await sandbox.close()
     assert sandbox.tier == "landlock"
     assert "landlock (bubblewrap: not here)" in caplog.text
-    monkeypatch.setattr(landlock, "plan", _lacking)
-    sandbox = await Sandboxes(SandboxSettings()).open()
+    makers = {**makers, "landlock": _lacking}
+    sandbox = await Sandboxes(SandboxSettings(), makers=makers).open()
     await sandbox.close()
     assert sandbox.tier == "monty"
 
 
-async def test_a_tier_asked_for_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bubblewrap, "plan", _lacking)
+async def test_a_tier_asked_for_is_not_replaced() -> None:
+    makers = {**MAKERS, "bubblewrap": _lacking}
     with pytest.raises(SandboxFailed, match=r"no sandbox works here \(bubblewrap: not here\)"):
-        await Sandboxes(SandboxSettings(tier="bubblewrap")).open()
+        await Sandboxes(SandboxSettings(tier="bubblewrap"), makers=makers).open()
 
 
-async def test_walls_with_holes_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "CLOSED", "something else")
-    with pytest.raises(SandboxFailed, match="its walls have holes"):
-        await Sandboxes(SandboxSettings(tier="bubblewrap")).open()
+def _holed(settings: SandboxSettings) -> Startable:
+    """Cells can read the host's configuration."""
+
+    def plan() -> Plan:
+        whole = bubblewrap.plan(settings)
+
+        def program(socket: int) -> list[str]:
+            command = list(whole.program(socket))
+            end = command.index("--remount-ro")
+            return [*command[:end], "--ro-bind", "/etc", "/etc", *command[end:]]
+
+        return replace(whole, program=program)
+
+    return ProcessSandbox("bubblewrap", plan)
+
+
+async def test_walls_with_holes_do_not_count() -> None:
+    makers = {**MAKERS, "bubblewrap": _holed}
+    with pytest.raises(SandboxFailed, match=r"its walls have holes: .* False True True True True"):
+        await Sandboxes(SandboxSettings(tier="bubblewrap"), makers=makers).open()
 
 
 @pytest.fixture

@@ -18,7 +18,6 @@ from warren.testing import play
 from warren_env_worker.environments.math import Math
 from warren_env_worker.host.config import ConfigSchema
 from warren_env_worker.reach.reach import TRUSTED
-from warren_env_worker.rewards import service
 from warren_env_worker.rewards.composition import Composition
 from warren_env_worker.rewards.function import RewardFunction
 from warren_env_worker.rewards.scored import RewardFailed, Scored
@@ -138,8 +137,9 @@ def saying(text: str) -> Callable[[int], web.Response]:
     return lambda _: web.Response(text=text)
 
 
-def asking(settings: ServiceReward) -> RewardService:
-    return RewardService(TRUSTED.service(settings.url, settings.key_variable), settings)
+def asking(settings: ServiceReward, *, first_pause_s: float = 0.5) -> RewardService:
+    service = TRUSTED.service(settings.url, settings.key_variable)
+    return RewardService(service, settings, first_pause_s=first_pause_s)
 
 
 def served(judge: Judge) -> TestServer:
@@ -162,11 +162,11 @@ async def test_row_26_a_service_gives_the_rewards_of_episodes_that_end_together(
     assert set(judge.keys) == {"Bearer secret"}
 
 
-async def test_row_55_busy_services_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "FIRST_PAUSE_S", 0.01)
+async def test_row_55_busy_services_are_asked_again() -> None:
     judge = Judge(status(429), status(503), good)
     async with served(judge) as server:
-        client = asking(ServiceReward(url=str(server.make_url("/")), tries=3))
+        settings = ServiceReward(url=str(server.make_url("/")), tries=3)
+        client = asking(settings, first_pause_s=0.01)
         assert await client.score(SCORED) == 0.5
         judge.answers = [status(500)] * 3
         with pytest.raises(RewardFailed, match=FAILED):
