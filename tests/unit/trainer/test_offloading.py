@@ -5,6 +5,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from typing import cast
 
 import pytest
 import torch
@@ -132,7 +133,8 @@ def test_a_model_that_left_the_device_before_every_op_trains_to_the_same_bits(
 
 def full_at_fourth_resize() -> Callable[[UntypedStorage, int], object]:
     """In place of a storage's `resize_`: the fourth one finds the device full."""
-    resize, calls = UntypedStorage.resize_, count(1)
+    resize = cast("Callable[[UntypedStorage, int], object]", UntypedStorage.resize_)
+    calls = count(1)
 
     def resize_or_fail(storage: UntypedStorage, size_bytes: int) -> object:
         if next(calls) == 4:
