@@ -12,46 +12,6 @@ import pytest
 
 TESTS = Path(__file__).parents[1]
 
-ALLOWED = {
-    "chaos/gpu_worker.py": "a GPU worker whose child processes die where the chaos run tells them to",
-    "support/zygote.py": "a trainer's child that kills itself at the op that a test names",
-}
-"""Programs that a test starts as processes, to let them die at a line that nothing else can name."""
-
-NOT_YET: list[str] = [
-    "process/env_worker/sandbox/test_run_code.py",
-    "process/env_worker/sandbox/test_tiers.py",
-    "process/env_worker/test_math.py",
-    "process/sampler/test_time_share.py",
-    "system/test_failover.py",
-    "system/test_rabbitmq_broken_queues.py",
-    "system/test_rabbitmq_declaring.py",
-    "system/test_rabbitmq_listeners.py",
-    "system/trainer/test_trainer_failover.py",
-    "system/trainer/test_trainer_leases.py",
-    "system/trainer/test_trainer_service.py",
-    "system/trainer/test_trainer_slow_disk.py",
-    "unit/broker/test_remote.py",
-    "unit/coordinator/test_actor.py",
-    "unit/env_worker/rewards/test_rewards.py",
-    "unit/env_worker/test_finished_episodes.py",
-    "unit/rabbitmq/test_closing.py",
-    "unit/rabbitmq/test_connection.py",
-    "unit/sampler/test_adapter_files.py",
-    "unit/sampler/test_sleeping_child.py",
-    "unit/sampler/test_turn_dispatcher.py",
-    "unit/sampler/test_turn_queues.py",
-    "unit/trainer/test_checkpoint.py",
-    "unit/trainer/test_file_progress.py",
-    "unit/trainer/test_gradient.py",
-    "unit/trainer/test_lora_batching.py",
-    "unit/trainer/test_lost_device.py",
-    "unit/trainer/test_offloading.py",
-    "unit/trainer/test_optimizer_step.py",
-    "unit/trainer/test_policy_copies.py",
-]
-"""What still has to be done."""
-
 
 def origins(tree: ast.Module) -> dict[str, str]:
     """Where the names of a module come from."""
@@ -126,14 +86,8 @@ def found_in(path: Path) -> list[str]:
 
 
 def test_tests_patch_nothing_of_the_product() -> None:
-    exempt = {TESTS / name for name in (*ALLOWED, *NOT_YET)}
-    files = sorted(set(TESTS.rglob("*.py")) - exempt)
+    files = sorted(TESTS.rglob("*.py"))
     assert [told for path in files for told in found_in(path)] == []
-
-
-@pytest.mark.parametrize("name", ALLOWED)
-def test_what_is_exempt_has_a_reason(name: str) -> None:
-    assert found_in(TESTS / name), "it patches nothing any more: take it from the list"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.support.observed_broker import ObservedBroker
 from tests.support.trainer import (
     BASE,
     FULL,
@@ -21,7 +22,7 @@ from tests.support.trainer_children import kill_child
 from tests.support.trainer_owner import WORKER, Owner, owner_of, serving
 
 from warren_broker.memory.hub import MemoryHub
-from warren_broker.port import Consumer
+from warren_broker.port import Broker, Consumer
 from warren_broker.topology import Home, WorkQueue, train, trainer
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses
@@ -32,11 +33,25 @@ from warren_schemas.training import (
 )
 
 
+class LateQueue(ObservedBroker):
+    """Nobody takes from the worker's queue for grants before `has_queue` is set."""
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__(broker)
+        self.has_queue = asyncio.Event()
+
+    @asynccontextmanager
+    async def consume(self, queue: WorkQueue | Home, *, prefetch: int) -> AsyncGenerator[Consumer]:
+        if queue == trainer(WORKER):
+            await self.has_queue.wait()
+        async with super().consume(queue, prefetch=prefetch) as consumer:
+            yield consumer
+
+
 async def test_it_offers_nothing_before_it_has_a_queue_for_grants(
-    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings, monkeypatch: pytest.MonkeyPatch
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
 ) -> None:
-    broker, has_queue, is_ready = hub.client("worker"), asyncio.Event(), asyncio.Event()
-    consume = broker.consume
+    broker, is_ready = LateQueue(hub.client("worker")), asyncio.Event()
 
     class Ranks(RankProcesses):
         async def receive(self) -> bytes:
@@ -44,20 +59,12 @@ async def test_it_offers_nothing_before_it_has_a_queue_for_grants(
             is_ready.set()  # the first thing that a child says is that it is ready
             return frame
 
-    @asynccontextmanager
-    async def consume_late(queue: WorkQueue | Home, *, prefetch: int) -> AsyncGenerator[Consumer]:
-        if queue == trainer(WORKER):
-            await has_queue.wait()
-        async with consume(queue, prefetch=prefetch) as consumer:
-            yield consumer
-
-    monkeypatch.setattr(broker, "consume", consume_late)
     async with serving(broker, settings, spawn_ranks=Ranks.spawn):
         await is_ready.wait()
         n_before = len(owner.heartbeats)
         await owner.until(lambda: len(owner.heartbeats) > n_before + 1)
         assert all(beat.offers == () for beat in owner.heartbeats)
-        has_queue.set()
+        broker.has_queue.set()
         await owner.until(lambda: owner.heartbeats[-1].offers == (BASE,))
         await owner.grant(LORA, epoch=1)
         done(await owner.outcome(1, 0))

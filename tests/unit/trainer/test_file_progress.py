@@ -1,3 +1,4 @@
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 """Whoever waits for a trainer is told of every step over files, with its bytes, before it begins."""
 
 import hashlib
@@ -72,16 +73,17 @@ class Steps:
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
     steps = Steps()
-    for owner, attribute, name, size_of in (
-        (os, "fsync", "sync", of_descriptor),
-        (hashlib, "file_digest", "hash", of_stream),
-        (safetensors.torch, "serialize_file", "write", of_tensors),
-        (AutoModelForCausalLM, "from_pretrained", "read a base", of_base),
-        (MemoryFileSystem, "put_file", "upload", of_upload),
-        (MemoryFileSystem, "get_file", "download", of_download),
-    ):
-        step: Callable[..., object] = getattr(owner, attribute)
-        monkeypatch.setattr(owner, attribute, steps.watched(name, step, size_of))
+    watched = steps.watched
+    monkeypatch.setattr(os, "fsync", watched("sync", os.fsync, of_descriptor))
+    monkeypatch.setattr(hashlib, "file_digest", watched("hash", hashlib.file_digest, of_stream))
+    write, read = safetensors.torch.serialize_file, AutoModelForCausalLM.from_pretrained
+    monkeypatch.setattr(safetensors.torch, "serialize_file", watched("write", write, of_tensors))
+    monkeypatch.setattr(
+        AutoModelForCausalLM, "from_pretrained", watched("read a base", read, of_base)
+    )
+    upload, download = MemoryFileSystem.put_file, MemoryFileSystem.get_file
+    monkeypatch.setattr(MemoryFileSystem, "put_file", watched("upload", upload, of_upload))
+    monkeypatch.setattr(MemoryFileSystem, "get_file", watched("download", download, of_download))
     return steps
 
 
