@@ -1,4 +1,4 @@
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false, reportPrivateImportUsage=false
 """Whoever waits for a trainer is told of every step over files, with its bytes, before it begins."""
 
 import hashlib
