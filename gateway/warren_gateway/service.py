@@ -29,6 +29,7 @@ from warren_gateway.inference.questions import Questions
 from warren_gateway.inference.served import Served
 from warren_gateway.metrics.consumer import Metrics
 from warren_gateway.metrics.reports import Reports
+from warren_gateway.private import make_private_folder
 from warren_gateway.probe import Probe, answers_broker, answers_store
 from warren_gateway.recordings.stored import Recordings
 from warren_gateway.registry import Registry
@@ -69,7 +70,8 @@ async def serve_gateway(
     Raises `StoreUnavailable`, `CannotListen`, `InvalidKey`, `BrokerError` or `OSError` when it can't
     start.
     """
-    await asyncio.to_thread(settings.home.mkdir, parents=True, exist_ok=True)
+    for folder in (settings.home, settings.runs_dir):
+        await asyncio.to_thread(make_private_folder, folder)
     store = await Store.open(settings.store_url)
     try:
         await broker.declare(DEAD, FILE_CLEANUP, WORKERS, POLICIES, RUNS, CANCELLATIONS)

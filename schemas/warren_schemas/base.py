@@ -10,6 +10,10 @@ Listed = Annotated[tuple[EntryT, ...], Field(fail_fast=True)]
 """A list in what people send: reading ends with its first bad entry. A body of 1 MiB may hold half a
 million of them, and pydantic lets no other thread run until it has refused the last."""
 
+QueuePartRule = Field(min_length=1, max_length=128, pattern=r"^[!-~]+$")
+QueuePart = Annotated[str, QueuePartRule]
+"""What becomes part of a queue's name: a broker takes no name over 255 bytes, and none with a NUL."""
+
 
 class Frozen(BaseModel):
     """An immutable value that refuses unknown keys and non-finite numbers."""

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from warren_schemas.base import Frozen
+from warren_schemas.base import Frozen, QueuePart
 from warren_schemas.config import NonNegativeInt, PositiveFloat
 from warren_schemas.envelope import Item
 from warren_schemas.ids import ModelId, RunId, WorkerId
@@ -47,7 +47,7 @@ class Heartbeat(Item):
     schema_version: ClassVar[int] = 1
     worker: WorkerId
     role: WorkerRole
-    offers: tuple[str, ...]
+    offers: tuple[QueuePart, ...]
     """Base models of a sampler or trainer, environments of an env worker."""
     interval_s: PositiveFloat
     capacity: NonNegativeInt

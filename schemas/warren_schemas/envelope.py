@@ -1,10 +1,10 @@
 """The envelope that every item of every message carries, and the base of all items."""
 
-from typing import ClassVar, Unpack
+from typing import Annotated, ClassVar, Unpack
 
 from pydantic import ConfigDict, Field
 
-from warren_schemas.base import Frozen
+from warren_schemas.base import Frozen, QueuePartRule
 from warren_schemas.ids import EpisodeId, MessageId, RunId, new_message_id
 
 
@@ -16,7 +16,7 @@ class Envelope(Frozen):
     """
 
     id: MessageId = Field(default_factory=new_message_id)
-    run: RunId | None = None
+    run: Annotated[RunId, QueuePartRule] | None = None
     episode: EpisodeId | None = None
     attempt: int = Field(default=1, ge=1)
     deadline_s: float | None = None

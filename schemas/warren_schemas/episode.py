@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, JsonValue
 
-from warren_schemas.base import Frozen
+from warren_schemas.base import Frozen, QueuePart
 from warren_schemas.config import RewardRules, Sampling, SecretName, ToolFormat
 from warren_schemas.envelope import Item
 from warren_schemas.fields.spec_texts import NumberedInMessages
@@ -32,7 +32,7 @@ class PolicyRef(Frozen):
     """
 
     model: ModelId
-    base_model: str
+    base_model: QueuePart
     min_version: int = Field(ge=0)
     url: str | None = None
     """Where the weights of `min_version` lie; None for the base model itself (version 0)."""
@@ -69,7 +69,7 @@ class EpisodeSpec(Frozen):
     group: GroupId
     member: int = Field(ge=0)
     purpose: EpisodePurpose = EpisodePurpose.TRAIN
-    environment: str
+    environment: QueuePart
     run_owner: str = ""
     """Whose run it is: env workers let its config reach what this owner may. Empty: nobody's."""
     owner: str | None = None
@@ -156,7 +156,7 @@ class Generate(Item):
     spec: SharedSpec
     transcript: Transcript
     turn: int = Field(ge=0)
-    home: str
+    home: QueuePart
     """Worker that holds the live environment; the answer goes to its home queue."""
     forced_action: str | None = None
     """Set for demonstrations: these exact words become the turn and nothing is sampled."""

@@ -36,7 +36,8 @@ _LENGTH = struct.Struct("<I")
 
 Id = Annotated[int, Field(ge=0, lt=2**53)]
 Text = Annotated[str, Field(max_length=_MAX_TEXT)]
-EntityName = Annotated[str, Field(min_length=1, max_length=512)]
+EntityName = Annotated[str, Field(min_length=1, max_length=240, pattern=r"^[!-~]+$")]
+"""With the prefix of all our names no longer than a broker takes; and no NUL."""
 Seconds = Annotated[float, Field(ge=0, le=86400)]
 
 

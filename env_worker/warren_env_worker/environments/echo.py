@@ -7,6 +7,9 @@ import random
 
 from warren.environment import ConfigError, Context, Env, StepResult
 
+MOST_LETTERS = 100_000
+"""Of one word: the process that says it is shared with others."""
+
 
 class Echo(Env):
     name = "echo"
@@ -15,8 +18,10 @@ class Echo(Env):
 
     def __init__(self, letters: str = "0123456789", length: int = 1, turns: int = 1) -> None:
         """A word of `length` of these letters in each of `turns` turns."""
-        if not letters or length < 1 or turns < 1:
-            raise ConfigError("letters must not be empty; length and turns must be at least 1")
+        if not letters or not 1 <= length <= MOST_LETTERS or turns < 1:
+            raise ConfigError(
+                f"letters must not be empty, length must be 1 to {MOST_LETTERS}, turns at least 1"
+            )
         self.letters, self.length, self.n_left = letters, length, turns
 
     def reset(self, task: None, ctx: Context) -> str:

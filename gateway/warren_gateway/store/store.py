@@ -6,8 +6,10 @@ connection was lost in the very moment of the commit: whoever tries again must r
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TypeVar
 
 from alembic.util.exc import CommandError
@@ -17,6 +19,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DatabaseError, InterfaceError, InternalError, OperationalError
 from sqlmodel import Session, create_engine
 
+from warren_gateway.private import make_private_file
 from warren_gateway.store.migrate import upgrade
 from warren_schemas.ids import new_id
 
@@ -48,6 +51,8 @@ class Store:
     async def open(cls, url: str) -> "Store":
         """Connect and bring the schema up to date. Raises `StoreUnavailable`."""
         is_sqlite = make_url(url).get_backend_name() == "sqlite"
+        if is_sqlite:
+            await asyncio.to_thread(_make_file, make_url(url).database)
         engine = _sqlite(url) if is_sqlite else _postgres(url)
         store = cls(engine, 1 if is_sqlite else POSTGRES_THREADS)
         try:
@@ -136,6 +141,16 @@ def _postgres(url: str) -> Engine:
     given = make_url(url).query
     ours = {name: value for name, value in limits.items() if name not in given}
     return create_engine(url, pool_pre_ping=True, connect_args=ours)
+
+
+def _make_file(path: str | None) -> None:
+    """For its owner alone; SQLite gives the files that it puts beside it the same permissions.
+
+    Where it can't be made, connecting says so.
+    """
+    if path and path != ":memory:" and not path.startswith("file:"):
+        with contextlib.suppress(OSError):
+            make_private_file(Path(path))
 
 
 def _sqlite(url: str) -> Engine:

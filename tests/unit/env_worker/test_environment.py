@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import warren.environment as module
-from warren.environment import ChatMessage, Context, Env, NoDemonstrations, StepResult
+from warren.environment import ChatMessage, ConfigError, Context, Env, NoDemonstrations, StepResult
 from warren.testing import play
+from warren_env_worker.environments.echo import MOST_LETTERS, Echo
 
 
 class Chat(Env[str]):
@@ -103,3 +104,9 @@ def _dedented(text: str) -> str:
 
 PINNED = 1609216330489598451
 """The seed of the third task of a run with seed 1."""
+
+
+@pytest.mark.parametrize("length", [0, MOST_LETTERS + 1, 300_000_000])
+def test_a_word_that_would_fill_the_memory_of_a_shared_process_is_refused(length: int) -> None:
+    with pytest.raises(ConfigError, match=f"length must be 1 to {MOST_LETTERS}"):
+        Echo(length=length)

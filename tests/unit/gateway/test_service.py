@@ -1,6 +1,7 @@
 """A whole gateway in this process: it starts, serves, says why it can't, and stops in good order."""
 
 import asyncio
+import stat
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -188,3 +189,15 @@ async def test_a_store_that_can_not_be_opened_is_named_without_its_password(
 async def test_a_key_that_is_none_is_refused(broker: Broker, settings: GatewaySettings) -> None:
     with pytest.raises(InvalidKey):
         await serve_gateway(broker, settings.model_copy(update={"api_key": "hunter2"}))
+
+
+async def test_what_it_writes_is_its_owners_alone(
+    broker: Broker, settings: GatewaySettings
+) -> None:
+    async with serving(broker, settings):
+        modes = {
+            path.name: stat.S_IMODE(path.stat().st_mode)
+            for path in [settings.home, settings.runs_dir, *settings.home.glob("warren.db*")]
+        }
+    assert len(modes) >= 3
+    assert all(mode & 0o077 == 0 for mode in modes.values()), modes

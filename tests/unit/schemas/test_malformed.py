@@ -9,6 +9,7 @@ import orjson
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 from tests.support.factories import (
     make_close_model,
     make_episode_ended,
@@ -19,11 +20,14 @@ from tests.support.factories import (
     to_plain,
 )
 
+from warren_broker.remote.frames import EntityName
 from warren_schemas.codec.columns import ColumnWriter
 from warren_schemas.codec.frame import MAX_MESSAGE_BYTES, WireError, write
 from warren_schemas.codec.wire import Decoded, decode, encode
-from warren_schemas.episode import Step
+from warren_schemas.envelope import Envelope
+from warren_schemas.episode import PolicyRef, Step
 from warren_schemas.fields.spec_texts import MAX_REMEMBERED
+from warren_schemas.ids import ModelId, RunId
 from warren_schemas.training import OpDone
 
 
@@ -326,3 +330,13 @@ def test_an_item_that_is_nested_too_deeply_is_unreadable(depth: int) -> None:
     body = write((Step.kind, Step.schema_version), items, ColumnWriter())
     with pytest.raises(WireError, match=r"can't be read|not JSON"):
         decode(body)
+
+
+@pytest.mark.parametrize("name", ["", "a\0b", "x" * 129, "\u00e9" * 100, "a b"])
+def test_what_is_no_part_of_a_queue_s_name_is_refused_before_a_broker_sees_it(name: str) -> None:
+    with pytest.raises(ValidationError):
+        PolicyRef(model=ModelId("model_1"), base_model=name, min_version=0)
+    with pytest.raises(ValidationError):
+        Envelope(run=RunId(name))
+    with pytest.raises(ValidationError):
+        TypeAdapter(EntityName).validate_python(name if len(name) < 129 else name * 2)
