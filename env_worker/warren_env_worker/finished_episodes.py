@@ -25,24 +25,24 @@ class FinishedEpisodes:
 
     def add(self, interaction: Interaction) -> None:
         """Remember what a repetition needs, and nothing of the messages that it came in."""
-        self.forget(episode_of(interaction.taken))
+        self.forget_episode(episode_of(interaction.taken))
         interaction = _alone(interaction)
         self._finished[episode_of(interaction.taken)] = interaction
         self.size_bytes += _size_bytes(interaction)
         while len(self._finished) > MAX_EPISODES or self.size_bytes > self._max_bytes:
-            self.forget(next(iter(self._finished)))
+            self.forget_episode(next(iter(self._finished)))
 
     def get(self, episode: EpisodeId) -> Interaction | None:
         return self._finished.get(episode)
 
-    def forget(self, episode: EpisodeId) -> None:
+    def forget_episode(self, episode: EpisodeId) -> None:
         interaction = self._finished.pop(episode, None)
         if interaction is not None:
             self.size_bytes -= _size_bytes(interaction)
 
     def forget_run(self, run: RunId) -> None:
         for episode in [e for e, i in self._finished.items() if run_of(i.taken) == run]:
-            self.forget(episode)
+            self.forget_episode(episode)
 
 
 def _alone(interaction: Interaction) -> Interaction:

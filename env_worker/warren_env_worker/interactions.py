@@ -154,7 +154,7 @@ class Interactions:
         episode = episode_of(claim.item)
         if (known := self._live.get(episode)) is not None:
             self._drop(known)
-        self._finished.forget(episode)
+        self._finished.forget_episode(episode)
         refusal = self._refusal(claim.item)
         if refusal is None:
             self._begin(claim)

@@ -242,7 +242,7 @@ def _enter(state: CoordinatorState) -> None:
     if stage.n_steps:
         steps.show(state)
     state.emit(StateChanged(state=state.run_state, phase=stage.phase))
-    state.source.enter(state)
+    state.source.enter_stage(state)
     step_times.start_clock(state)
     is_training = stage.phase is Phase.TRAINING
     if is_training and state.config.algorithm.kl and not state.learning.has_reference:

@@ -33,7 +33,7 @@ class Keeping:
         source, nothing = PolicySource(KEY, version, url), np.zeros(0, np.int32)
         turn = self.turns.accept(TurnRequest(number, source, nothing, (), FREE, None))
         turn.request = Request(number, KEY, PROMPT_T, FREE)
-        self.policy_loader.submit(turn)
+        self.policy_loader.submit_turn(turn)
 
     def refused(self) -> list[Refusal]:
         """Those that nobody was told yet."""
@@ -76,15 +76,15 @@ def test_the_base_model_needs_no_fetch(tiny: PreTrainedModel) -> None:
 def test_a_newer_version_known_meanwhile_is_fetched_next(tiny: PreTrainedModel) -> None:
     it = Keeping(tiny)
     it.submit(1, version=1)
-    it.policy_loader.published(Published(KEY.model, 5, "file:///v5"))
-    it.policy_loader.published(Published(KEY.model, 3, "file:///v3"))
+    it.policy_loader.note_published(Published(KEY.model, 5, "file:///v5"))
+    it.policy_loader.note_published(Published(KEY.model, 3, "file:///v3"))
     it.submit(2, version=2)
     it.policy_loader.fetched(it.fetches[0], it.files(1))
     assert it.fetched_versions == [1, 5]
     assert sorted(completions(it.engine)) == [1]
     it.policy_loader.fetched(it.fetches[1], it.files(5))
     assert sorted(completions(it.engine)) == [2]
-    it.policy_loader.published(Published(KEY.model, 4, "file:///v4"))
+    it.policy_loader.note_published(Published(KEY.model, 4, "file:///v4"))
     assert it.fetched_versions == [1, 5]
 
 
@@ -93,7 +93,7 @@ def test_an_old_version_that_is_gone_harms_nobody_when_a_newer_is_known(
 ) -> None:
     it = Keeping(tiny)
     it.submit(1, version=1)
-    it.policy_loader.published(Published(KEY.model, 2, "file:///v2"))
+    it.policy_loader.note_published(Published(KEY.model, 2, "file:///v2"))
     it.policy_loader.fetch_failed(it.fetches[0], "is not there")
     assert it.refused() == []
     it.policy_loader.fetched(it.fetches[1], it.files(2))
@@ -136,7 +136,7 @@ def test_under_drain_requests_finish_first_and_newcomers_wait(tiny: PreTrainedMo
     it = Keeping(tiny, "drain")
     it.submit(1, version=1)
     it.policy_loader.fetched(it.fetches[0], it.files(1))
-    it.policy_loader.published(Published(KEY.model, 2, "file:///v2"))
+    it.policy_loader.note_published(Published(KEY.model, 2, "file:///v2"))
     it.policy_loader.fetched(it.fetches[1], it.files(2))
     it.submit(2, version=1)
     it.policy_loader.settle()
@@ -154,7 +154,7 @@ def test_under_drain_files_that_do_not_fit_leave_the_old_version_at_work(
     it = Keeping(tiny, "drain")
     it.submit(1, version=1)
     it.policy_loader.fetched(it.fetches[0], it.files(1))
-    it.policy_loader.published(Published(KEY.model, 2, "file:///v2"))
+    it.policy_loader.note_published(Published(KEY.model, 2, "file:///v2"))
     it.policy_loader.fetched(it.fetches[1], PolicyFiles("full", {}, None))
     it.submit(2, version=1)
     it.submit(3, version=2)
@@ -171,7 +171,7 @@ def test_under_drain_a_fetch_that_fails_costs_nobody_what_is_held_back(
     it = Keeping(tiny, "drain")
     it.submit(1, version=1)
     it.policy_loader.fetched(it.fetches[0], it.files(1))
-    it.policy_loader.published(Published(KEY.model, 2, "file:///v2"))
+    it.policy_loader.note_published(Published(KEY.model, 2, "file:///v2"))
     it.policy_loader.fetched(it.fetches[1], it.files(2))
     it.submit(2, version=2)
     it.submit(3, version=3)
@@ -190,7 +190,7 @@ def test_under_drain_what_is_held_back_never_replaces_a_newer_version(
     it.submit(1, version=1)
     it.policy_loader.fetched(it.fetches[0], it.files(1))
     for version in (2, 3):
-        it.policy_loader.published(Published(KEY.model, version, f"file:///v{version}"))
+        it.policy_loader.note_published(Published(KEY.model, version, f"file:///v{version}"))
     it.policy_loader.fetched(it.fetches[1], it.files(2))
     it.cancel({1})
     it.policy_loader.fetched(it.fetches[2], it.files(3))
@@ -201,9 +201,9 @@ def test_under_drain_what_is_held_back_never_replaces_a_newer_version(
 
 def test_news_of_models_that_nobody_samples_here_is_ignored(tiny: PreTrainedModel) -> None:
     it = Keeping(tiny)
-    it.policy_loader.published(Published("model_unknown", 1, "file:///v1"))
+    it.policy_loader.note_published(Published("model_unknown", 1, "file:///v1"))
     assert it.fetches == []
-    it.policy_loader.published(Published(LIVE.model, 1, "file:///v1"))
+    it.policy_loader.note_published(Published(LIVE.model, 1, "file:///v1"))
     assert it.fetched_versions == [1]
 
 
@@ -241,5 +241,5 @@ def test_a_version_0_that_is_published_takes_the_place_of_the_base_model(
 ) -> None:
     it = Keeping(tiny)
     it.submit(1, version=0, url=None)
-    it.policy_loader.published(Published(KEY.model, 0, "file:///v0"))
+    it.policy_loader.note_published(Published(KEY.model, 0, "file:///v0"))
     assert it.fetched_versions == [0]

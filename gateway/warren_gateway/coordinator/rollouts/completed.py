@@ -45,6 +45,6 @@ def take_batch(rollouts: RolloutState, n_groups: int) -> list[Group]:
 
 def abandon(state: CoordinatorState) -> None:
     """The stage, or the run, is over: what is ready or in flight is of no use."""
-    state.source.leave(state)
+    state.source.leave_stage(state)
     for group in list(state.rollouts.groups.values()):
         episodes.close(state, group, "abandoned")

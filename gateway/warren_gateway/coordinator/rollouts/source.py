@@ -44,10 +44,10 @@ class Live:
     def resume_offset(self, rollouts: RolloutState) -> int | None:
         return None
 
-    def enter(self, state: CoordinatorState) -> None:
+    def enter_stage(self, state: CoordinatorState) -> None:
         """Nothing to do: episodes are asked for as the stage goes on."""
 
-    def leave(self, state: CoordinatorState) -> None:
+    def leave_stage(self, state: CoordinatorState) -> None:
         state.rollouts.ready.clear()
 
     def can_step(self, learning: LearningState) -> bool:
@@ -100,7 +100,7 @@ class Recorded:
                 self.close(state, group, "failed")
         for group in given_up:
             state.change.replayed.append((group, episodes.outcomes(state, group, "incomplete")))
-        self.enter(state)
+        self.enter_stage(state)
 
     def wants_more(self, state: CoordinatorState) -> bool:
         """Whether the next message should be read."""
@@ -125,7 +125,7 @@ class Recorded:
     ) -> None:
         """Nothing to ask for: what was recorded comes as it is consumed."""
 
-    def enter(self, state: CoordinatorState) -> None:
+    def enter_stage(self, state: CoordinatorState) -> None:
         """Give the stage its groups; demonstrations come before everything else or not at all."""
         is_sft = state.stage.phase is Phase.SFT
         if not is_sft and state.stage.phase is not Phase.TRAINING:
@@ -140,7 +140,7 @@ class Recorded:
             else:
                 self.close(state, group, "abandoned")
 
-    def leave(self, state: CoordinatorState) -> None:
+    def leave_stage(self, state: CoordinatorState) -> None:
         for group in state.rollouts.ready:
             self.close(state, group, "abandoned")
         state.rollouts.ready.clear()

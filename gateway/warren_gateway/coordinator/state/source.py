@@ -32,11 +32,11 @@ class Source(Protocol[StateT_contra]):
         """Where in a recording another coordinator must read on; None where there is none."""
         ...
 
-    def enter(self, state: StateT_contra) -> None:
+    def enter_stage(self, state: StateT_contra) -> None:
         """A stage has begun."""
         ...
 
-    def leave(self, state: StateT_contra) -> None:
+    def leave_stage(self, state: StateT_contra) -> None:
         """A stage, or the run, is over: what waits for it is of no use."""
         ...
 

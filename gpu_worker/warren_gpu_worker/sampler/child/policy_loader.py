@@ -50,7 +50,7 @@ class PolicyLoader:
         """Those that were last loaded without files, as the base model."""
         self._wanted: dict[PolicyKey, PolicySource] = {}  # those with a fetch under way
 
-    def submit(self, turn: AcceptedTurn) -> None:
+    def submit_turn(self, turn: AcceptedTurn) -> None:
         """Hand the turn's request to the engine as soon as its policy is loaded."""
         source = turn.policy
         if source.key in self._held_back:
@@ -68,7 +68,7 @@ class PolicyLoader:
         else:
             self._refuse_turn(turn, f"version {source.version} has no address")
 
-    def published(self, news: Published) -> None:
+    def note_published(self, news: Published) -> None:
         """Bring the model's live weights up to date, if anybody uses them here."""
         key = PolicyKey(news.model)
         source = PolicySource(key, news.version, news.url)

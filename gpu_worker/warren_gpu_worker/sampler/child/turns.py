@@ -55,7 +55,7 @@ class Turns:
 
     def follow(self, orders: Orders) -> None:
         for news in orders.published:
-            self._policy_loader.published(news)
+            self._policy_loader.note_published(news)
         for turn in orders.requests:
             accepted = self._accepted.accept(turn)
             if turn.images is None:
@@ -101,7 +101,7 @@ class Turns:
             return self._refuse(turn, FailureKind.CONTEXT_LENGTH, reason)
         request.sampling = sampling
         accepted.request = request
-        self._policy_loader.submit(accepted)
+        self._policy_loader.submit_turn(accepted)
 
     def _refuse(self, turn: TurnRequest, kind: FailureKind, reason: str) -> None:
         self._accepted.answer(Refusal(turn.id, kind, reason))

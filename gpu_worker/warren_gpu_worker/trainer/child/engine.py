@@ -122,7 +122,7 @@ class Engine:
         """Forget the model; no error when there is none."""
         if entry := self._entries.pop(model_id, None):
             entry.publisher.close()
-        self._offloading.forget(model_id)
+        self._offloading.forget_model(model_id)
 
     def park(self) -> None:
         """Take full-parameter models off the device; each comes back with its next op.

@@ -55,7 +55,7 @@ class Offloading:
             return
         if (file := self._offloaded.get(model_id)) is not None:
             _fetch(file, _tensors(model))
-            self.forget(model_id)
+            self.forget_model(model_id)
         self._resident[model_id] = model
         self._resident.move_to_end(model_id)
         for idle_id in list(self._resident)[: -self._n_resident]:
@@ -84,7 +84,7 @@ class Offloading:
             self._offloaded[model_id] = file
             del self._resident[model_id]
 
-    def forget(self, model_id: ModelId) -> None:
+    def forget_model(self, model_id: ModelId) -> None:
         """The model is closed."""
         self._resident.pop(model_id, None)
         self._off_device.pop(model_id, None)

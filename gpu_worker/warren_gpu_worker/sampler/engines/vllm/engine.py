@@ -269,18 +269,18 @@ class VllmEngine:
             logprob = told[token].logprob
             if math.isnan(logprob):
                 answers.append(not_finite(request, version))
-                self._leave(request_id, output)
+                self._drop_request(request_id, output)
                 return
             request.append(token, min(logprob, 0.0), version)
             self._counters.n_tokens += 1
             if self._endings.is_finished(request):
                 answers.append(request)
-                self._leave(request_id, output)
+                self._drop_request(request_id, output)
                 return
         if output.finish_reason is not None:
             reason = f"vLLM gave this request up: {output.finish_reason}"
             answers.append(Refusal(request_id, FailureKind.SAMPLER_ERROR, reason))
-            self._leave(request_id, output)
+            self._drop_request(request_id, output)
 
     def _version_in_use(self, running: _Running) -> int:
         policy = running.request.policy
@@ -290,7 +290,7 @@ class VllmEngine:
             return cast(int, self.version_of(running.weights))
         return running.base_version
 
-    def _leave(self, request_id: int, output: CompletionOutput) -> None:
+    def _drop_request(self, request_id: int, output: CompletionOutput) -> None:
         del self._running[request_id]
         if output.finish_reason is None:
             self._abort([request_id])
