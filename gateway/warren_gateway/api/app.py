@@ -9,7 +9,6 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from warren_gateway.api.bearer import bearer_key
 from warren_gateway.api.http_server import Runner
 from warren_gateway.api.openai.errors import told
 from warren_gateway.api.openapi import document
@@ -18,6 +17,7 @@ from warren_gateway.api.problems import Refusal, answering_problems
 from warren_gateway.api.reading import MAX_BODY_BYTES
 from warren_gateway.api.route import Route
 from warren_gateway.api.table import ROUTES
+from warren_gateway.bearer import bearer_key
 from warren_schemas.http import Problem
 
 log = logging.getLogger(__name__)

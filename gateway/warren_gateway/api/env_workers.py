@@ -9,10 +9,10 @@ import logging
 from aiohttp import WSCloseCode, web
 
 from warren_broker.remote.frames import HEARTBEAT_S, MAX_FRAME_BYTES, PATH, Welcome
-from warren_gateway.api.bearer import bearer_key
 from warren_gateway.api.events import until_first
 from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Nothing, Route
+from warren_gateway.bearer import bearer_key
 from warren_gateway.remote.session import Misconduct
 from warren_schemas.http import Problem
 
