@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Any
 
 from warren.environment import ConfigError, Context, Env, Limits, StepResult
+from warren_env_worker.environments.reasoning_gym_answers import harmless
 from warren_schemas.answer_text import spoken
 
 UNFIT = {
@@ -64,7 +65,7 @@ class ReasoningGym(Env):
         words = spoken(action)
         found = _ANSWER.findall(words)
         answer = (found[-1] if found else words).strip()[:MAX_ANSWER_CHARS]
-        reward = float(self.tasks_there.score_answer(answer, self.entry))
+        reward = float(self.tasks_there.score_answer(harmless(self.dataset, answer), self.entry))
         metrics = {"exact": float(reward >= 1.0), "answered": float(bool(found))}
         return StepResult(reward=reward, done=True, metrics=metrics)
 

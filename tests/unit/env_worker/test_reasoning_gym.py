@@ -1,6 +1,7 @@
 """Puzzles of Reasoning Gym: refused in sentences without the package, scored with it."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,29 @@ def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "reasoning_gym", None)
     with pytest.raises(ConfigError, match="install the package reasoning-gym"):
         play(ReasoningGym("basic_arithmetic"), lambda _: "1")
+
+
+RUNS_ANSWERS = (
+    "binary_matrix", "n_queens", "spiral_matrix", "string_insertion", "countdown", "puzzle24",
+    "intermediate_integration", "polynomial_multiplication", "simple_integration",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("dataset", RUNS_ANSWERS)
+def test_an_answer_is_never_run(dataset: str, tmp_path: Path) -> None:
+    """The scorers of these datasets hand it to `eval`."""
+    path = tmp_path / "written"
+    for code in (
+        f"__import__('pathlib').Path('{path}').write_text('x')",
+        f"open('{path}', 'w')",
+        f"[c for c in [open][0]('{path}', 'w').name]",
+        f"print(open('{path}', 'w'))",
+    ):
+        environment = ReasoningGym(dataset)
+        play(environment, lambda _, code=code: f"<answer>{code}</answer>", seed=1)
+        assert not path.exists()
+    environment = ReasoningGym(dataset)
+    assert play(environment, demonstrator(environment), seed=1).reward == 1.0
 
 
 @pytest.mark.parametrize("dataset", ["basic_arithmetic", "chain_sum", "number_sorting", "sudoku"])
