@@ -17,7 +17,7 @@ BENCHMARKS := codec transport sampler trainer trainer.sharing trainer.equality e
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test-fast test tour storm chaos check format golden bench
+.PHONY: help install demo test-fast test tour storm chaos rough check format golden bench
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,10 @@ storm: install  ## Run the tests that take minutes each: deployments under fault
 
 chaos: install  ## Break things for long: FAULTS=1000 faults under load, then the ledger (SEED=1)
 	$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED)
+
+rough: FAULTS = 200
+rough: install  ## Break things from outside on both stores: FAULTS=200, then the audit of the public record (SEED=1)
+	$(BIN)/python -m tests.rough --faults $(FAULTS) --seed $(SEED)
 
 check: install  ## Lint, formatting, types and import layers
 	$(BIN)/ruff check
