@@ -4,6 +4,7 @@ PYTHON    ?= python3
 PIP_FLAGS ?=
 SEED      ?= 1
 FAULTS    ?= 1000
+MESSAGES  ?= 100000
 ARGS      ?=
 TESTERS   ?= 2
 FAST      := -m "not server" tests/unit tests/compat tests/contract/store $(wildcard tests/contract/test_broker_*.py)
@@ -17,7 +18,7 @@ BENCHMARKS := codec transport sampler trainer trainer.sharing trainer.equality e
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test-fast test tour storm chaos rough check format golden bench
+.PHONY: help install demo test-fast test tour storm chaos rough fuzz check format golden bench
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +55,9 @@ chaos: install  ## Break things for long: FAULTS=1000 faults under load, then th
 rough: FAULTS = 200
 rough: install  ## Break things from outside on both stores: FAULTS=200, then the audit of the public record (SEED=1)
 	$(BIN)/python -m tests.rough --faults $(FAULTS) --seed $(SEED)
+
+fuzz: install  ## Send MESSAGES=100000 fuzzed messages to a deployment, then see a run complete (SEED=1)
+	$(BIN)/python -m tests.fuzz --messages $(MESSAGES) --seed $(SEED)
 
 check: install  ## Lint, formatting, types and import layers
 	$(BIN)/ruff check

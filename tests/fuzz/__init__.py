@@ -1,0 +1,1 @@
+"""Messages that no part of ours would send, to parts that run: `make fuzz`."""

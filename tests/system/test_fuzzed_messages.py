@@ -1,0 +1,9 @@
+"""The short form of `make fuzz`: wrong messages to a deployment that runs, and a run afterwards."""
+
+from tests.fuzz.messages import fuzz
+
+
+async def test_fuzzed_messages_end_in_dead_and_a_run_completes_afterwards() -> None:
+    told = await fuzz(1_000, seed=1)
+    assert told.sent.total() == 1_000
+    assert told.outcome == "completed"
