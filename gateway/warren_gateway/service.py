@@ -8,9 +8,10 @@ caller. Whatever was not done by then is taken up by the next start.
 import asyncio
 import errno
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Any
 
 from aiohttp import web
 
@@ -128,14 +129,28 @@ async def _serve(
         store_probe=Probe(partial(answers_store, store)),
         broker_probe=Probe(partial(answers_broker, broker)),
     )
+    background = {
+        "registry": registry.run,
+        "relay": relay.run,
+        "coordinators": coordinators.run,
+        "metrics": metrics.run,
+        "archive": archive.run,
+        "questions": questions.run,
+        "tidy the broker": broker.tidy,
+    }
+    await _run(parts, settings, background, ready)
+
+
+async def _run(
+    parts: Parts,
+    settings: GatewaySettings,
+    background: Mapping[str, Callable[[], Coroutine[Any, Any, None]]],
+    ready: asyncio.Event,
+) -> None:
+    """Listen, and do what goes on in the background, until cancelled."""
     async with _listening(parts, settings) as runner, asyncio.TaskGroup() as tasks:
-        tasks.create_task(registry.run(), name="registry")
-        tasks.create_task(relay.run(), name="relay")
-        tasks.create_task(coordinators.run(), name="coordinators")
-        tasks.create_task(metrics.run(), name="metrics")
-        tasks.create_task(archive.run(), name="archive")
-        tasks.create_task(questions.run(), name="questions")
-        tasks.create_task(broker.tidy(), name="tidy the broker")
+        for name, work in background.items():
+            tasks.create_task(work(), name=name)
         log.info("gateway listens at http://%s:%d", settings.host, settings.port)
         ready.set()
         try:

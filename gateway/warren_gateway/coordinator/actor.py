@@ -10,7 +10,8 @@ Invariants
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeVar
 
 from sqlmodel import Session
@@ -98,7 +99,7 @@ class RunActor:
     async def _work(self) -> None:
         state = self._state
         await self._prepare()
-        reading = (
+        streams = (
             follow(
                 self._broker,
                 recording(state.run, state.config),
@@ -107,21 +108,17 @@ class RunActor:
             ),
             receive(self._broker, results(state.model), OpResult, prefetch=RESULTS_PREFETCH),
         )
-        async with reading[0] as endings, reading[1] as answers, asyncio.TaskGroup() as tasks:
-            name = state.run
-            readers = [
-                tasks.create_task(
-                    hand_over(endings, self._mailbox.put_endings), name=f"{name} endings"
-                ),
-                tasks.create_task(
-                    hand_over(answers, self._mailbox.put_answers), name=f"{name} answers"
-                ),
-                tasks.create_task(self._watch_workers(), name=f"{name} workers"),
-                tasks.create_task(watch_queues(state, self._broker), name=f"{name} queues"),
-            ]
+        async with streams[0] as endings, streams[1] as answers, asyncio.TaskGroup() as tasks:
+            reading = {
+                "endings": hand_over(endings, self._mailbox.put_endings),
+                "answers": hand_over(answers, self._mailbox.put_answers),
+                "workers": self._watch_workers(),
+                "queues": watch_queues(state, self._broker),
+            }
             if isinstance(state.source, Recorded):
-                playing = play(state.source.recording, self._broker, self._mailbox)
-                readers.append(tasks.create_task(playing, name=f"{name} recording"))
+                reading["recording"] = play(state.source.recording, self._broker, self._mailbox)
+            named = ((f"{state.run} {what}", work) for what, work in reading.items())
+            readers = [tasks.create_task(work, name=name) for name, work in named]
             await self._drive()
             for reader in readers:
                 reader.cancel()
@@ -172,8 +169,7 @@ class RunActor:
         self._absorb(mail)
         self._decide()
         await self._commit()
-        endings = [claim for _, claim in mail.endings]
-        for claim in (*endings, *mail.answers, *mail.recorded):
+        for claim in (*(claim for _, claim in mail.endings), *mail.answers, *mail.recorded):
             claim.done()
 
     def _notice_sleep(self) -> None:
@@ -261,10 +257,13 @@ class RunActor:
             return result
 
     async def _declare(self, *addresses: Address) -> None:
-        """Declare, tried again until the broker is there."""
+        await self._until_done(partial(self._broker.declare, *addresses))
+
+    async def _until_done(self, ask: Callable[[], Awaitable[None]]) -> None:
+        """Ask the broker, again until it is there."""
         while True:
             try:
-                return await self._broker.declare(*addresses)
+                return await ask()
             except BrokerUnavailable as error:
                 log.warning("%s waits for the broker: %s", self._state.run, error)
                 await asyncio.sleep(self._retry_s)
@@ -288,12 +287,7 @@ class RunActor:
 
     async def _clean_up(self) -> None:
         """The run's queues have done their work; its streams stay to be replayed."""
-        while True:
-            try:
-                return await self._broker.delete(*self._own_queues())
-            except BrokerUnavailable as error:
-                log.warning("%s can't delete its queues yet: %s", self._state.run, error)
-                await asyncio.sleep(self._retry_s)
+        await self._until_done(partial(self._broker.delete, *self._own_queues()))
 
     def forget(self) -> None:
         """The run is somebody else's now, and so are its queues."""
