@@ -21,6 +21,7 @@ _REASONS = {
     400: "Not JSON, or (OpenAI-compatible routes) doesn't match the schema",
     401: "Missing or wrong API key",
     404: "Not found, or owned by somebody else",
+    408: "The body did not arrive in time",
     409: "Not possible in the current state",
     410: "No longer kept",
     413: "Too large",
@@ -65,6 +66,8 @@ def _schemas() -> Json:
 def _operation(route: Route) -> Json:
     error = OpenAIError if speaks_openai(route.path) else Problem
     statuses = {*route.errors, 500, 503} | ({401} if route.scope == "user" else set[int]())
+    if route.method == "POST":
+        statuses.add(408)
     operation: Json = {
         "operationId": route.name,
         "summary": route.summary,

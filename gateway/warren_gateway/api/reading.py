@@ -19,6 +19,8 @@ from warren_schemas.text.explain import Mistakes, mistakes
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 MAX_BODY_BYTES = 1024 * 1024
+BODY_S = 30.0
+"""How long a body may take to arrive."""
 LARGE_BYTES = 16 * 1024
 """A larger body is read in a thread: the event loop has others to serve."""
 
@@ -26,9 +28,22 @@ _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 """In JSON; PostgreSQL stores no text that holds it."""
 
 
-async def read_body(request: web.Request, model: type[ModelT]) -> ModelT:
-    """Raises `Refusal`: 400 for what is not JSON, 422 for what does not fit the model."""
-    body = await _bytes(request)
+async def read_body(
+    request: web.Request, model: type[ModelT], *, within_s: float = BODY_S
+) -> ModelT:
+    """Raises `Refusal`: 400 for what is not JSON, 408 for what doesn't come, 422 for what does not fit
+    the model.
+    """
+    try:
+        async with asyncio.timeout(within_s):
+            body = await _bytes(request)
+    except TimeoutError as error:
+        problem = Problem(
+            code="request_timeout",
+            message=f"The body did not arrive within {within_s:g} s.",
+            hint="Send it again.",
+        )
+        raise Refusal(408, problem, {"Connection": "close"}) from error
     if len(body) > LARGE_BYTES:
         return await asyncio.to_thread(_decoded, body, model)
     return _decoded(body, model)

@@ -1,5 +1,6 @@
 """Reading what a request brings."""
 
+import asyncio
 import threading
 
 import pytest
@@ -7,7 +8,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from pydantic import field_validator
 from tests.support.gateway import Gateway
+from tests.support.patience import PATIENCE_S
 
+from warren_gateway.api.problems import answering_problems
 from warren_gateway.api.reading import LARGE_BYTES, read_body
 from warren_schemas.base import Frozen
 from warren_schemas.http import Problem
@@ -58,3 +61,21 @@ async def test_a_body_that_is_not_encoded_as_it_says_is_400(
         async with gateway.ann.post(path, data=body, headers=headers) as response:
             assert response.status == 400, await response.text()
             assert f"it is not {encoding}" in await response.text()
+
+
+async def test_a_body_that_does_not_come_is_408_and_its_connection_is_closed() -> None:
+    async def impatient(request: web.Request) -> web.Response:
+        return web.Response(text=(await read_body(request, Text, within_s=0.01)).text)
+
+    app = web.Application(
+        middlewares=[answering_problems(lambda _, status, problem: (status, problem))]
+    )
+    app.router.add_post("/", impatient)
+    async with TestServer(app) as server:
+        reader, writer = await asyncio.open_connection(server.host, server.port)
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+        async with asyncio.timeout(PATIENCE_S):
+            head = await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+    assert head.startswith(b"HTTP/1.1 408 ")
+    assert b"connection: close" in head.lower()
