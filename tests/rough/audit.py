@@ -101,7 +101,7 @@ async def _check_steps(run: Run, n_steps: int) -> None:
 def _check_curves(home: Path, n_steps: int) -> None:
     """In the TensorBoard files that the gateway writes."""
     folders = {path.parent for path in home.rglob("events.out.tfevents.*")}
-    curves = [_steps(folder, "reward/mean") for folder in sorted(folders)]
+    curves = [_steps(folder, "1_reward/mean") for folder in sorted(folders)]
     written = [steps for steps in curves if steps]
     assert written == [list(range(1, n_steps + 1))], f"steps of the curves: {written}"
 
