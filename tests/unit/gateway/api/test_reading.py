@@ -72,7 +72,7 @@ async def test_a_body_that_does_not_come_is_408_and_its_connection_is_closed() -
     )
     app.router.add_post("/", impatient)
     async with TestServer(app) as server:
-        reader, writer = await asyncio.open_connection(server.host, server.port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.make_url("/").port)
         writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
         async with asyncio.timeout(PATIENCE_S):
             head = await reader.readuntil(b"\r\n\r\n")
