@@ -2,14 +2,14 @@
 
 It is the samplers' until the trainer asks. Then every sampler's child that is in it falls asleep or
 is killed (see `sampler.supervisor.sleep_mode`), no other is started, and the trainer's models come. The trainer
-leaves when samplers miss the room and it has nothing more to do, or has had its time.
+leaves when samplers miss the GPU and it has nothing more to do, or has had its time.
 
 Invariants:
 - The trainer has the GPU only while no sampler's child is awake: each is asleep or dead.
 - Both get on: a sampler that comes back to work stays for `keep_s`; the trainer does an op or two,
-  and leaves, if samplers miss the room, after `hold_s` or after `linger_s` with nothing to do.
+  and leaves, if samplers miss the GPU, after `hold_s` or after `linger_s` with nothing to do.
 - Nobody waits for ever. The trainer waits for children that are loading, falling asleep or dying, each
-  of which has a deadline; samplers wait for an op, and then for a child that parks its models, both
+  of which has a deadline; samplers wait for an op, and then for a child that offloads its models, both
   within what the trainer's child is given before it is killed. Who dies has given up its turn.
 """
 
@@ -115,7 +115,7 @@ class Stay:
         time_share.on_missed = nudge
 
     async def come(self) -> None:
-        """Have the room."""
+        """Have the GPU."""
         if not self._is_in:
             await self._time_share.take()
             self._is_in, self._came_s = True, time.monotonic()

@@ -219,14 +219,14 @@ async def open_site(
         database = postgres.new_database().rpartition("/")[2]
         await asyncio.to_thread(rabbit.wait_until_ready)
         site = Site(home, rabbit, postgres, database, variables=variables)
-        keeper = asyncio.create_task(site.keep_alive(), name="keep alive")
+        keeping_alive = asyncio.create_task(site.keep_alive(), name="keep alive")
         try:
             await site.add_gateways(n_gateways)
             await site.add_gpu_workers(n_gpu_workers)
             await site.add_env_workers(n_env_workers)
             yield site
         finally:
-            keeper.cancel()
+            keeping_alive.cancel()
             await site.close()
     finally:
         rabbit.close()

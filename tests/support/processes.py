@@ -22,8 +22,8 @@ _MOST_TESTERS = 16
 _TESTER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _MOST_TESTERS
 _PORTS = range(_FIRST_PORT + _TESTER, _PORTS_END, _MOST_TESTERS)
 """Of this process; those that test beside it have others."""
-_MOST_KEEPERS = 64
-_keepers = deque[socket.socket]()
+_MOST_HELD = 64
+_held = deque[socket.socket]()
 _programs: list[asyncio.subprocess.Process] = []
 _next_ports = itertools.cycle(random.sample(_PORTS, len(_PORTS)))
 
@@ -35,22 +35,22 @@ def free_port() -> int:
     says `SO_REUSEADDR`, may listen there beside it.
     """
     for port in itertools.islice(_next_ports, len(_PORTS)):
-        keeper = socket.socket()
+        held = socket.socket()
         try:
-            keeper.bind(("127.0.0.1", port))
+            held.bind(("127.0.0.1", port))
         except OSError:
-            keeper.close()
+            held.close()
             continue
-        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        _keep(keeper)
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _hold(held)
         return port
     raise RuntimeError(f"every port of {_PORTS} is in use")
 
 
-def _keep(keeper: socket.socket) -> None:
-    if len(_keepers) == _MOST_KEEPERS:
-        _keepers.popleft().close()
-    _keepers.append(keeper)
+def _hold(held: socket.socket) -> None:
+    if len(_held) == _MOST_HELD:
+        _held.popleft().close()
+    _held.append(held)
 
 
 def spawn(

@@ -72,7 +72,7 @@ async def test_checkpoints_are_listed_for_their_owner(gateway: Gateway) -> None:
         assert response.status == 404
 
 
-async def test_a_deleted_run_is_gone_and_its_files_are_somebody_s_chore(
+async def test_a_deleted_run_is_gone_and_its_files_are_left_to_clean_up(
     gateway: Gateway, tmp_path: Path
 ) -> None:
     run, other = await gateway.submit(), await gateway.submit()

@@ -54,7 +54,7 @@ def memory_bytes(engine: Engine, model: ModelId) -> int:
 
 
 def weights_after(engine: Engine) -> list[str]:
-    """Interleaved op by op, so that every op finds its model parked."""
+    """Interleaved op by op, so that every op finds its model offloaded."""
     for number, op in enumerate([*OPS, optim_step()], 1):
         for model in MODELS:
             done(engine.apply(model, number, op))
@@ -62,12 +62,12 @@ def weights_after(engine: Engine) -> list[str]:
     for model in MODELS:
         assert "no gradient" in failed(engine.apply(model, 99, optim_step()))
         entry = engine._entries[model].model  # pyright: ignore[reportPrivateUsage]
-        # A copy, for what numpy has looked at can't be parked.
+        # A copy, for what numpy has looked at can't be offloaded.
         found.append(digest(p.clone() for p in entry.parameters.values()))
     return found
 
 
-def test_parked_models_train_to_the_same_bits(base_folder: Path, tmp_path: Path) -> None:
+def test_offloaded_models_train_to_the_same_bits(base_folder: Path, tmp_path: Path) -> None:
     with engine_with(base_folder, tmp_path / "a", n_resident=5) as engine:
         expected = weights_after(engine)
     with engine_with(base_folder, tmp_path / "b", n_resident=2) as engine:
@@ -95,7 +95,9 @@ def test_a_model_that_finds_no_room_on_disk_stays_and_fails_nobody(
         assert [memory_bytes(engine, model) > 0 for model in MODELS] == [False, True, *[False] * 3]
 
 
-def test_a_parked_model_can_be_closed_and_opened_again(base_folder: Path, tmp_path: Path) -> None:
+def test_an_offloaded_model_can_be_closed_and_opened_again(
+    base_folder: Path, tmp_path: Path
+) -> None:
     with engine_with(base_folder, tmp_path, n_resident=1) as engine:
         engine.close(MODELS[0])
         done(engine.open(MODELS[0], LORA, checkpoint_url=None, next_op=1))
@@ -122,8 +124,8 @@ def test_a_model_that_left_the_device_before_every_op_trains_to_the_same_bits(
         engine = full_model(base_folder, tmp_path / str(leaves))
         for number, op in enumerate(ops, 1):
             if leaves:
-                engine.park()
-                engine.park()
+                engine.offload()
+                engine.offload()
                 assert memory_bytes(engine, MODEL) == 0
             outcomes.append(done(engine.apply(MODEL, number, op)))
             assert memory_bytes(engine, MODEL) > 0
@@ -150,11 +152,11 @@ def test_a_return_that_finds_no_memory_fails_its_op_and_is_completed_by_the_next
     engine = full_model(base_folder, tmp_path)
     weights = engine._entries[MODEL].model.parameters  # pyright: ignore[reportPrivateUsage]
     expected = digest(p.clone() for p in weights.values())
-    engine.park()
+    engine.offload()
     with monkeypatch.context() as patch:
         patch.setattr(UntypedStorage, "resize_", full_at_fourth_resize())
         assert "memory" in failed(engine.apply(MODEL, 1, forward_backward(random_batch(1))))
-    engine.park()
+    engine.offload()
     assert memory_bytes(engine, MODEL) == 0
     assert "op 1" in failed(engine.apply(MODEL, 2, optim_step()))
     assert digest(p.clone() for p in weights.values()) == expected

@@ -124,7 +124,7 @@ class Engine:
             entry.publisher.close()
         self._offloading.forget_model(model_id)
 
-    def park(self) -> None:
+    def offload(self) -> None:
         """Take full-parameter models off the device; each comes back with its next op.
 
         Raises what copying them to the host does; then the process must end.

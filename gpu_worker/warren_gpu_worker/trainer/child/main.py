@@ -91,7 +91,7 @@ class TrainerChild:
                 case Close() as order:
                     self._close(order)
                 case Offload():
-                    self._engine.park()
+                    self._engine.offload()
                     self._say(Offloaded())
 
     def _open(self, order: Open) -> None:

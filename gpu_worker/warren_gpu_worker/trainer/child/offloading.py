@@ -5,7 +5,7 @@ Adapters go to a file. It has no name, so nothing is left behind when the proces
 as the machine has memory to spare the kernel keeps it there. A full-parameter model, which leaves
 the device when a sampler is to have it, goes to the host's memory.
 
-Invariants: a model that comes back has the same bits; an adapter that can't be parked stays where it
+Invariants: a model that comes back has the same bits; an adapter that can't be offloaded stays where it
 is; a return that failed half-way is completed by the next one, less what the model has dropped since.
 """
 
@@ -42,7 +42,7 @@ class Offloading:
         return frozenset(self._offloaded)
 
     def use(self, model_id: ModelId, model: TrainableModel) -> None:
-        """Have the model in memory, and park others that were idle for longer.
+        """Have the model in memory, and offload others that were idle for longer.
 
         Raises `OSError` when the model's file can't be read, and what torch raises when there is no
         memory.
@@ -59,7 +59,7 @@ class Offloading:
         self._resident[model_id] = model
         self._resident.move_to_end(model_id)
         for idle_id in list(self._resident)[: -self._n_resident]:
-            self._park(idle_id)
+            self._offload(idle_id)
 
     def leave_device(self, model_id: ModelId, model: TrainableModel) -> None:
         """Have the host keep a full-parameter model until it is used; others stay."""
@@ -73,12 +73,12 @@ class Offloading:
         for storage, _ in self._off_device[model_id]:
             storage.resize_(0)
 
-    def _park(self, model_id: ModelId) -> None:
+    def _offload(self, model_id: ModelId) -> None:
         """A model that can't go now stays; it is tried again with the next op."""
         try:
             file = _store(_tensors(self._resident[model_id]))
         except (OSError, RuntimeError) as error:  # torch says of a full disk the latter
-            log.warning("%s stays in memory, it can't be parked: %s", model_id, error)
+            log.warning("%s stays in memory, it can't be offloaded: %s", model_id, error)
             return
         if file is not None:
             self._offloaded[model_id] = file

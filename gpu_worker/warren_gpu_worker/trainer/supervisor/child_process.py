@@ -8,7 +8,7 @@ Invariants:
   it answers.
 - `order` never waits; what is under way is bounded by what the leases may hold.
 - Where the device is shared in turns (`settings.takes_turns`), what concerns a full-parameter model
-  is sent only while we have the GPU, and the GPU is given back once the child has parked the model
+  is sent only while we have the GPU, and the GPU is given back once the child has offloaded the model
   or is dead.
 - An op that one of several ranks has no memory for ends them all once: when it comes again it is
   told to fail, so that the ops after it are reached.
@@ -155,7 +155,7 @@ class TrainerProcess:
             if turn is None:
                 self._may_send.clear()
                 continue
-            if self._needs_room(turn):
+            if self._needs_gpu(turn):
                 await self._stay.come()
             was_idle = not self._owed
             if n_answers := _n_answers(turn):
@@ -173,7 +173,7 @@ class TrainerProcess:
             return None if self._owed else Offload()
         return self._shares.take() if len(self._owed) < _AT_HAND else None
 
-    def _needs_room(self, turn: Turn) -> bool:
+    def _needs_gpu(self, turn: Turn) -> bool:
         if isinstance(turn, Open):
             self._is_full = is_full(turn.spec)
         is_work = isinstance(turn, Open | Apply)
