@@ -121,7 +121,7 @@ async def _serve(
         keys=keys,
         recordings=recordings,
         reports=Reports(store),
-        rooms=RemoteSessions(broker, runs),
+        remote_sessions=RemoteSessions(broker, runs),
         served=Served(store, registry, advice),
         questions=questions,
         budgets=budgets,

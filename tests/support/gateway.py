@@ -97,7 +97,7 @@ async def open_gateway(
         keys=keys,
         recordings=Recordings(store),
         reports=Reports(store),
-        rooms=RemoteSessions(broker, runs, sessions),
+        remote_sessions=RemoteSessions(broker, runs, sessions),
         served=Served(store, registry),
         questions=Questions(broker),
         budgets=Budgets(budgets or BudgetOptions()),

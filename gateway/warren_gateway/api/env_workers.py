@@ -16,7 +16,7 @@ from warren_gateway.bearer import bearer_key
 from warren_gateway.remote.session import Misconduct
 from warren_schemas.http import Problem
 
-GOODBYE_S = 2.0
+CLOSE_S = 2.0
 MAX_REASON_BYTES = 120
 """What fits into a closing frame."""
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 async def connect_env_worker(call: Call[Nothing]) -> web.StreamResponse:
     socket = web.WebSocketResponse(
-        timeout=GOODBYE_S, heartbeat=HEARTBEAT_S, max_msg_size=MAX_FRAME_BYTES, compress=False
+        timeout=CLOSE_S, heartbeat=HEARTBEAT_S, max_msg_size=MAX_FRAME_BYTES, compress=False
     )
     _require_websocket(socket, call.request)
     with call.parts.budgets.env_workers.hold(call.owner):
@@ -44,7 +44,7 @@ async def _converse(call: Call[Nothing], socket: web.WebSocketResponse) -> tuple
 
     try:
         await until_first(
-            parts.rooms.serve(socket, call.owner, is_still_good), parts.closing.wait()
+            parts.remote_sessions.serve(socket, call.owner, is_still_good), parts.closing.wait()
         )
     except Misconduct as misconduct:
         log.warning("a remote worker of %s is sent away: %s", call.owner, misconduct)

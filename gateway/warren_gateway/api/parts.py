@@ -26,7 +26,7 @@ class Parts:
     keys: ApiKeys
     recordings: Recordings
     reports: Reports
-    rooms: RemoteSessions
+    remote_sessions: RemoteSessions
     served: Served
     questions: Questions
     budgets: Budgets

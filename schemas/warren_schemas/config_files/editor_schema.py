@@ -1,6 +1,6 @@
 """The JSON schema of a run's config, for editors: keys are completed, and wrong ones are underlined.
 
-It takes what a file may say, so a name stands for its kind here too (see `spelling`).
+It takes what a file may say, so a name stands for its kind here too (see `config_files`).
 """
 
 from typing import Any, cast

@@ -19,7 +19,7 @@ def row(view: TrajectoryView) -> Row:
     return {
         **_identity(view),
         **_outcome(view),
-        **_speech(item.transcript.messages),
+        **_texts(item.transcript.messages),
         "n_turns": len(item.transcript.turns),
         "n_tokens": len(item.transcript.tokens),
         "n_sampled_tokens": item.transcript.tokens.n_sampled,
@@ -86,7 +86,7 @@ def _versions(item: EpisodeEnded) -> tuple[int | None, int | None]:
     return (int(sampled_T.min()), int(sampled_T.max())) if sampled_T.size else (None, None)
 
 
-def _speech(messages: tuple[ChatMessage, ...]) -> Row:
+def _texts(messages: tuple[ChatMessage, ...]) -> Row:
     said = [n for n, message in enumerate(messages) if message.role == "assistant"]
     first = said[0] if said else len(messages)
     return {

@@ -12,7 +12,7 @@ from tests.unit.coordinator.world import World, config
 
 from warren_broker.memory import open_hub
 from warren_gateway.coordinator.rollouts.fair_shares import (
-    PLACES_OF_NOBODY,
+    CAPACITY_IF_UNKNOWN,
     Shares,
     even_share,
     look,
@@ -44,7 +44,7 @@ async def test_a_greedy_run_leaves_a_modest_one_what_it_wants() -> None:
         registry = Registry(hub.client("gateway"))
         shares = Shares(registry)
         shares.wants = {MODEST: {"guess": 8}, GREEDY: {"guess": 100_000}}
-        assert shares.of(GREEDY) == {"guess": PLACES_OF_NOBODY - 8}
+        assert shares.of(GREEDY) == {"guess": CAPACITY_IF_UNKNOWN - 8}
         registry.hear(heartbeat("w1", WorkerRole.ENVIRONMENT, "guess", "other", capacity=64))
         registry.hear(heartbeat("w2", WorkerRole.ENVIRONMENT, "guess", capacity=32))
         registry.hear(heartbeat("w3", WorkerRole.SAMPLER, "guess", capacity=1000))

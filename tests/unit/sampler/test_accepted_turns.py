@@ -39,8 +39,8 @@ def test_a_cancelled_turn_is_answered_by_nothing() -> None:
 def test_who_waits_for_a_policy_is_found_in_order_of_arrival() -> None:
     turns = AcceptedTurns()
     for number in (3, 1, 2):
-        accept(turns, number).is_parked = number != 1
-    accept(turns, 4, OTHER).is_parked = True
-    assert [turn.id for turn in turns.parked(LIVE)] == [3, 2]
+        accept(turns, number).is_waiting = number != 1
+    accept(turns, 4, OTHER).is_waiting = True
+    assert [turn.id for turn in turns.waiting(LIVE)] == [3, 2]
     turns.cancel([3])
-    assert [turn.id for turn in turns.parked(LIVE)] == [2]
+    assert [turn.id for turn in turns.waiting(LIVE)] == [2]

@@ -26,7 +26,7 @@ from warren_schemas.config import LiveSource, TrainConfig
 from warren_schemas.control import WorkerRole
 from warren_schemas.ids import RunId
 
-PLACES_OF_NOBODY = 64
+CAPACITY_IF_UNKNOWN = 64
 """Counted while no env worker offers an environment; what was sent by then waits for the first one."""
 
 MESSAGES_TO_FILL = 8
@@ -72,7 +72,7 @@ class Shares:
             for worker in self._registry.alive(WorkerRole.ENVIRONMENT)
             if any(place(environment, worker.owner) == at for environment in worker.offers)
         )
-        return [n for n in places if n] or [PLACES_OF_NOBODY]
+        return [n for n in places if n] or [CAPACITY_IF_UNKNOWN]
 
 
 def even_share(n_places: int, wants: Iterable[int]) -> int:

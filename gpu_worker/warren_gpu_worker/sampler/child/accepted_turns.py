@@ -27,7 +27,7 @@ class AcceptedTurn:
     """Those of the transcript; the request's prompt continues them."""
     request: Request | None = None
     """None until its prompt is made."""
-    is_parked: bool = False
+    is_waiting: bool = False
     """Whether it waits for its policy."""
 
 
@@ -52,9 +52,9 @@ class AcceptedTurns:
     def get(self, turn_id: int) -> AcceptedTurn | None:
         return self._open.get(turn_id)
 
-    def parked(self, policy: PolicyKey) -> list[AcceptedTurn]:
+    def waiting(self, policy: PolicyKey) -> list[AcceptedTurn]:
         """Those that wait for this policy, in order of arrival."""
-        return [t for t in self._open.values() if t.is_parked and t.policy.key == policy]
+        return [t for t in self._open.values() if t.is_waiting and t.policy.key == policy]
 
     def answer(self, answer: Answer) -> None:
         if self._open.pop(answer.id, None):

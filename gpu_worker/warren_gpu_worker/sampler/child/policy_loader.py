@@ -1,6 +1,6 @@
 """Sees to it that a policy is loaded before anybody samples from it.
 
-A turn whose policy is not loaded, or older than it needs, is parked; the files are fetched
+A turn whose policy is not loaded, or older than it needs, waits; the files are fetched
 elsewhere (reading a store may take long), and its request goes to the engine once they are loaded. While a
 fetch is under way a newer version may become known: then that one is fetched next, and an old one
 that has been deleted meanwhile harms nobody.
@@ -12,7 +12,7 @@ Version 0 of most models is the base model, and has no address. A run that start
 adapter publishes that as version 0: where a key came without an address before, and stands for the
 base model, such a turn has its files fetched all the same.
 
-Invariants: at most one fetch for each policy; every parked turn is released, refused or cancelled; the live
+Invariants: at most one fetch for each policy; every waiting turn is released, refused or cancelled; the live
 weights of a model never go back to an older version.
 """
 
@@ -54,13 +54,13 @@ class PolicyLoader:
         """Hand the turn's request to the engine as soon as its policy is loaded."""
         source = turn.policy
         if source.key in self._held_back:
-            turn.is_parked = True
+            turn.is_waiting = True
             if source.version > self._held_back[source.key][0].version:
                 self._want(source)
         elif self._has(source):
             self._submit_now(turn)
         elif source.url is not None:
-            turn.is_parked = True
+            turn.is_waiting = True
             self._want(source)
         elif source.version == BASE_VERSION:
             self._load_bare(source.key)
@@ -125,13 +125,13 @@ class PolicyLoader:
 
     def _submit_now(self, turn: AcceptedTurn) -> None:
         assert turn.request, "a turn comes here with its prompt"
-        turn.is_parked = False
+        turn.is_waiting = False
         for refusal in self._engine.submit([turn.request]):
             self._turns.answer(refusal)
 
     def _release(self, key: PolicyKey) -> None:
         """Submit those for whom the loaded version will do."""
-        for turn in self._turns.parked(key):
+        for turn in self._turns.waiting(key):
             if self._has(turn.policy):
                 self._submit_now(turn)
 
@@ -141,7 +141,7 @@ class PolicyLoader:
         if held_back is None:
             self._release(source.key)
         coming = held_back[0].version if held_back else -1
-        for turn in self._turns.parked(source.key):
+        for turn in self._turns.waiting(source.key):
             if turn.policy.version > coming:
                 self._refuse_turn(turn, f"version {source.version}: {reason}")
 
