@@ -109,6 +109,7 @@ def main() -> None:
     parser.add_argument("--gap-s", type=float, default=GAP_S)
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="warren-rough-"))
+    folder.chmod(0o755)  # servers that refuse to run as root run as somebody else
     print(f"logs lie in {folder}")
     (folder / "rabbit").mkdir()
     rabbit = PrivateRabbit(folder / "rabbit")

@@ -17,7 +17,7 @@ from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses, S
 from warren_gpu_worker.trainer.supervisor.service import serve_trainer
 from warren_schemas.control import Heartbeat, HeldModel, PolicyPublished
 from warren_schemas.envelope import Envelope
-from warren_schemas.ids import ModelId, WorkerId
+from warren_schemas.ids import MessageId, ModelId, WorkerId
 from warren_schemas.training import (
     CloseModel,
     ModelSpec,
@@ -79,7 +79,13 @@ class Owner:
 
     async def send(self, epoch: int, ops: Iterable[tuple[int, OpBody]]) -> None:
         items = [
-            Op(envelope=Envelope(), model=self.model, epoch=epoch, number=number, body=body)
+            Op(
+                envelope=Envelope(id=MessageId(f"{self.model}-{number}")),
+                model=self.model,
+                epoch=epoch,
+                number=number,
+                body=body,
+            )
             for number, body in ops
         ]
         await self.broker.declare(train(self.model, epoch))

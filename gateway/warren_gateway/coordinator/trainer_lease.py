@@ -72,8 +72,9 @@ def gone_ahead(state: CoordinatorState, version: int) -> str | None:
     mended: it goes back to the checkpoint unless it has published what it made of them."""
     if version > state.learning.version_issued:
         return ahead_reason("the trainer", version, state.learning.version_issued)
-    log.warning("%s: the trainer is ahead of the op log and goes back", state.run)
-    revoke(state)
+    if state.lease.holder is not None:
+        log.warning("%s: the trainer is ahead of the op log and goes back", state.run)
+        revoke(state)
     return None
 
 
