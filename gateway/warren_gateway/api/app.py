@@ -20,6 +20,9 @@ from warren_gateway.api.table import ROUTES
 from warren_gateway.bearer import bearer_key
 from warren_schemas.http import Problem
 
+IDLE_S = 75.0
+"""Longer than proxies keep connections, or they would send requests into closed ones."""
+
 log = logging.getLogger(__name__)
 
 
@@ -37,11 +40,15 @@ def build_app(parts: Parts) -> web.Application:
     return app
 
 
-def build_runner(parts: Parts, *, shutdown_s: float) -> web.AppRunner:
-    """A handler is cancelled when its caller is gone; `_serve` says what that means."""
+def build_runner(parts: Parts, *, shutdown_s: float, idle_s: float = IDLE_S) -> web.AppRunner:
+    """A handler is cancelled when its caller is gone; `_serve` says what that means.
+
+    A connection on which no whole request comes for `idle_s` is closed.
+    """
     return Runner(
         build_app(parts),
         access_log=None,
+        keepalive_timeout=idle_s,
         shutdown_timeout=shutdown_s,
         handler_cancellation=True,
     )
