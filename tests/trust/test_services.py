@@ -74,6 +74,17 @@ def test_a_start_says_no_value_of_a_secret_when_it_is_shown() -> None:
         "https://judge.example.org/v1/../admin",
         "https://judge.example.org/v1/%2e%2e/admin",
         "https://judge.example.org/v1/..%2fadmin",
+        "https://judge.example.org/v1/..;/admin",
+        "https://judge.example.org/v1/..;a=b/admin",
+        "https://judge.example.org/v1/..%3b/admin",
+        "https://judge.example.org/v1/..%3f/admin",
+        "https://judge.example.org/v1/..%5Cadmin",
+        "https://judge.example.org/v1/%252e%252e/admin",
+        "https://judge.example.org/v1/%25252e%25252e/admin",
+        "https://judge.example.org/v1/%2525252525252e./admin",
+        "https://judge.example.org/v1/..%20/admin",
+        "https://judge.example.org/v1/..%00/admin",
+        "https://judge.example.org/v1/%c0%ae%c0%ae/admin",
         "https://judge.example.org/",
         "https://judge.example.org@evil.example.org/v1/",
         "https://judge.example.org\\@evil.example.org/v1/",
@@ -91,7 +102,12 @@ def test_urls_that_no_service_covers(url: str) -> None:
 
 def test_urls_that_a_service_covers() -> None:
     services = [{"url": JUDGE, "owners": ["ann"]}]
-    for url in (JUDGE, "https://judge.example.org/v1", "https://JUDGE.example.org:443/v1/a?b=c"):
+    urls = ("", "a?b=c", "a?up=..", "a..b/%20c;d=e", "%C3%A9", "100%2525", "%252Fa")
+    for url in (
+        "https://judge.example.org/v1",
+        "https://JUDGE.example.org:443/v1/a",
+        *(JUDGE + u for u in urls),
+    ):
         assert not reach(services=services).service(url, None).may_be_private
     with pytest.raises(ConfigError, match="allows this run"):
         reach("bob", services=services).service(JUDGE, None)
@@ -116,6 +132,10 @@ def test_urls_that_a_service_covers() -> None:
         ("64:ff9b::7f00:1", False),
         ("2002:7f00:1::", False),
         ("ff02::1", False),
+        ("fec0::1", False),
+        ("192.0.0.8", False),
+        ("192.0.0.9", False),
+        ("192.88.99.1", False),
     ],
 )
 def test_public_addresses(address: str, expected: bool) -> None:

@@ -10,8 +10,20 @@ import socket
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
 
-_EMBEDDING = ipaddress.ip_network("64:ff9b::/96")
-"""NAT64: an IPv4 address, which a gateway may find in its own network, dressed as a public one."""
+_NOT_PUBLIC = tuple(
+    ipaddress.ip_network(network)
+    for network in (
+        "192.0.0.0/24",  # for protocols of the IETF
+        "192.88.99.0/24",  # relays from IPv6 to IPv4, withdrawn
+        "2001::/23",  # for protocols of the IETF, Teredo too
+        "2002::/16",  # 6to4: holds an IPv4 address
+        "3fff::/20",  # for documentation
+    )
+)
+"""Which Python takes for global, here or there."""
+_GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
+"""All other IPv6 addresses are local, of no use, or hold an IPv4 address that a gateway may find in its own
+network (NAT64)."""
 
 
 def is_public(address: str) -> bool:
@@ -20,8 +32,10 @@ def is_public(address: str) -> bool:
     if isinstance(found, ipaddress.IPv6Address):
         if found.ipv4_mapped is not None:
             return is_public(str(found.ipv4_mapped))
-        if found.sixtofour is not None or found.teredo is not None or found in _EMBEDDING:
+        if found not in _GLOBAL_UNICAST:
             return False
+    if any(found in network for network in _NOT_PUBLIC):
+        return False
     return found.is_global and not (found.is_multicast or found.is_reserved)
 
 
