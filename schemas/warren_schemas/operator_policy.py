@@ -25,7 +25,7 @@ def _url_prefix(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
         raise ValueError("expected http(s)://host[:port][/path]")
-    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+    if parts.username is not None or parts.password is not None or "?" in url or "#" in url:
         raise ValueError("a URL prefix has no user, password, query or fragment")
     return url
 

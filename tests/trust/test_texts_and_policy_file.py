@@ -1,5 +1,7 @@
 """What is told without secrets, and the file that says what configs may reach."""
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +46,10 @@ def test_secrets_that_a_child_was_told_are_known_there() -> None:
 
 def test_a_policy_file(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
-    path.write_text(f"secrets:\n  JUDGE: {{owners: [ann], urls: ['{JUDGE}']}}\ndata_root: /srv\n")
+    path.write_text(
+        f"secrets:\n  JUDGE: {{owners: [ann], urls: ['{JUDGE}']}}\n"
+        f"services: [{{url: '{JUDGE}score', owners: [bob, ann]}}]\ndata_root: {tmp_path}\n"
+    )
     found = policy_of(path, otherwise=TRUSTING)
     assert not found.trusts_configs
     assert found.secrets["JUDGE"].owners == ("ann",)
@@ -67,6 +72,41 @@ def test_a_policy_file_that_will_not_do(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"services": [{"url": "https://judge/v1/../"}]}, "services.0.url: .* or .. in it"),
+        ({"services": [{"url": "https://judge/a b/"}]}, "services.0.url: .* spaces"),
+        ({"services": [{"url": "https://judge/%2e%2e/x"}]}, "services.0.url: "),
+        ({"secrets": {"A": {"owners": ["ann"], "urls": ["https://h/..;/"]}}}, "secrets.A.urls.0: "),
+        ({"secrets": {"A": {"owners": ["ann"], "urls": [JUDGE]}}}, "sent nowhere"),
+        (
+            {
+                "secrets": {"A": {"owners": ["ann"], "urls": [JUDGE]}},
+                "services": [
+                    {"url": JUDGE, "owners": ["bob"]},
+                    {"url": "https://judge.example.org/v2/"},
+                ],
+            },
+            "sent nowhere",
+        ),
+        ({"variables": ["HTTPS_PROXY", "PATH"]}, "variables.1: PATH is passed on anyway"),
+        ({"variables": ["LC_ALL"]}, "variables.0: "),
+        ({"data_root": "/nowhere"}, "data_root: /nowhere is no folder"),
+        ({"sandbox": {"python": ["/usr"]}}, "sandbox.python.0: /usr is no program"),
+        ({"sandbox": {"libraries": ["/nowhere"]}}, "sandbox.libraries.0: /nowhere is no folder"),
+    ],
+)
+def test_rules_that_would_not_do_what_they_say(
+    fields: dict[str, Any], told: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(json.dumps(fields))
+    with pytest.raises(ConfigurationError) as refused:
+        policy_of(path, otherwise=TRUSTING)
+    assert re.search(told, "\n".join(refused.value.details))
+
+
+@pytest.mark.parametrize(
     "fields",
     [
         {"secrets": {"A": {"owners": ["ann"]}}},
@@ -74,6 +114,8 @@ def test_a_policy_file_that_will_not_do(text: str, tmp_path: Path) -> None:
         {"services": [{"url": "judge"}]},
         {"services": [{"url": "https://user:pw@judge/"}]},
         {"services": [{"url": "https://judge/?a=b"}]},
+        {"services": [{"url": "https://judge/v1?"}]},
+        {"services": [{"url": "https://judge/v1#"}]},
         {"functions": ["os"]},
         {"functions": ["*:*"]},
         {"data_root": "/data/../etc"},

@@ -11,5 +11,6 @@ urls       which URLs a prefix covers
 addresses  no private address, unless the operator allowed it
 service    requests to a service: no redirects, fixed words for failures
 files      files below a root, and no way out of it
+policy_check  rules of a policy that would have no effect
 variables  what processes that run environments inherit
 """

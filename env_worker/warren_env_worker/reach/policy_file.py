@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from warren.errors import ConfigurationError
+from warren_env_worker.reach.policy_check import mistakes
 from warren_schemas.config_files.yaml_text import YamlError, parse_yaml
 from warren_schemas.operator_policy import OperatorPolicy
 from warren_schemas.text.explain import explain
@@ -25,12 +26,15 @@ def policy_of(path: Path | None, *, otherwise: OperatorPolicy) -> OperatorPolicy
     except (YamlError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} is not valid YAML: {error}", hint=_HINT) from error
     try:
-        return OperatorPolicy.model_validate({} if found is None else found)
+        policy = OperatorPolicy.model_validate({} if found is None else found)
     except ValidationError as error:
         details = explain(error, OperatorPolicy)
         raise ConfigurationError(
             f"{path} is no operator's policy", details=details, hint=_HINT
         ) from error
+    if wrong := mistakes(policy):
+        raise ConfigurationError(f"{path} would not do what it says", details=wrong, hint=_HINT)
+    return policy
 
 
 _HINT = "docs/trust.md shows one; --operator-policy (WARREN_OPERATOR_POLICY) names it."
