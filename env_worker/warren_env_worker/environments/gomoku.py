@@ -19,6 +19,9 @@ from warren_env_worker.environments.gomoku_board import MARKS, Board, Cell, O, X
 from warren_env_worker.environments.gomoku_players import Opponent, move
 from warren_schemas.answer_text import spoken
 
+MAX_DEPTH = 4
+"""Episodes of many owners share a process, and each wait for the moves of the others: on the largest board
+depth 4 takes half a second, and each one more up to ten times as long."""
 MAX_STRIKES = 3
 _OPENINGS_TRIED = 1000
 _MOVE = re.compile(r"<move>\s*(\d{1,3})\s*,\s*(\d{1,3})\s*</move>")
@@ -44,7 +47,7 @@ class Gomoku(Env):
         illegal_reward: float = -0.1,
         short: bool = False,
     ) -> None:
-        """`opponent` plays a random move with probability `noise`; `depth` is that of `search`.
+        """`opponent` plays a random move with probability `noise`; `depth` is that of `search`, 1 to 4.
 
         `first`: the policy begins; null lets chance decide. `opening` random stones, half of each
         colour, lie there at the start. `moves` of the policy before the game is cut; null: no limit.
@@ -53,8 +56,10 @@ class Gomoku(Env):
             raise ConfigError(f"2 <= win <= size <= 25 must hold, not win {win} and size {size}")
         if opening % 2 or not 0 <= opening <= size * size // 4:
             raise ConfigError(f"opening must be even and at most {size * size // 4}, not {opening}")
-        if not 0 <= noise <= 1 or depth < 1 or (moves is not None and moves < 1):
-            raise ConfigError("noise must be 0 to 1, depth and moves at least 1")
+        if not 1 <= depth <= MAX_DEPTH:
+            raise ConfigError(f"depth must be 1 to {MAX_DEPTH}, not {depth}")
+        if not 0 <= noise <= 1 or (moves is not None and moves < 1):
+            raise ConfigError("noise must be 0 to 1, moves at least 1")
         self.board = Board(size, win)
         self.opponent: Opponent = opponent
         self.noise, self.depth, self.first, self.opening = noise, depth, first, opening
@@ -104,16 +109,22 @@ class Gomoku(Env):
         if not self.opening:
             return
         for _ in range(_OPENINGS_TRIED):
-            fresh = Board(self.board.size, self.board.win)
-            for number, cell in enumerate(rng.sample(fresh.free, self.opening)):
-                fresh.place(cell, (X, O)[number % 2])
-            if not fresh.is_over:
-                self.board = fresh
+            if self._placed(rng.sample(self.board.free, self.opening)):
                 return
         raise ConfigError(
             f"of {_OPENINGS_TRIED} openings of {self.opening} random stones each had"
             f" {self.board.win} in a row; take a smaller opening, or a larger win"
         )
+
+    def _placed(self, cells: list[Cell]) -> bool:
+        """Whether these stones lie there now; none does if they end the game."""
+        for number, cell in enumerate(cells):
+            self.board.place(cell, (X, O)[number % 2])
+            if self.board.is_over:
+                for taken in reversed(cells[: number + 1]):
+                    self.board.undo(taken, None)
+                return False
+        return True
 
     def _answer(self) -> None:
         cell = move(self.board, self.other, self.opponent, self.rng, self.noise, self.depth)

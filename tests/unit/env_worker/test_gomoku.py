@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from warren.environment import ConfigError
 from warren.testing import demonstrator, play
-from warren_env_worker.environments.gomoku import Gomoku
+from warren_env_worker.environments.gomoku import MAX_DEPTH, Gomoku
 from warren_env_worker.environments.gomoku_board import Board, O, X
 from warren_env_worker.environments.gomoku_players import Opponent, move
 
@@ -122,11 +122,53 @@ def test_a_short_board_is_one_line_for_tiny_models() -> None:
 
 
 @pytest.mark.parametrize(
-    "config", [{"size": 3, "win": 5}, {"opening": 3}, {"noise": 2.0}, {"moves": 0}]
+    "config",
+    [
+        {"size": 3, "win": 5},
+        {"opening": 3},
+        {"noise": 2.0},
+        {"moves": 0},
+        {"depth": 0},
+        {"depth": 5},
+        {"depth": 2**62},
+    ],
 )
 def test_impossible_boards_are_refused(config: dict[str, int]) -> None:
     with pytest.raises(ConfigError):
         Gomoku(**config)  # pyright: ignore[reportArgumentType]
+
+
+def test_the_largest_game_that_a_config_may_ask_looks_at_few_positions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A shared process plays for others, too: the work of a move is counted, not timed."""
+    n_placed = 0
+    place = Board.place
+
+    def counted(board: Board, cell: int, side: int) -> None:
+        nonlocal n_placed
+        n_placed += 1
+        place(board, cell, side)
+
+    monkeypatch.setattr(Board, "place", counted)
+    game = Gomoku(size=25, opponent="search", first=True, depth=MAX_DEPTH)
+    play(game, demonstrator(game, seed=0), max_turns=1)
+    assert n_placed <= 1500
+    n_placed = 0
+    with pytest.raises(ConfigError, match="take a smaller opening"):
+        play(Gomoku(size=25, win=2, opening=156), lambda _: "")
+    assert n_placed <= 60_000
+
+
+def test_a_refused_opening_leaves_no_stone() -> None:
+    game = Gomoku(size=9, win=3, opening=12)
+    play(game, lambda _: "", seed=0, max_turns=1)
+    board = game.board
+    fresh = Board(board.size, board.win)
+    for cell, side in enumerate(board.stones):
+        if side:
+            fresh.place(cell, side)
+    assert (board.counts, board.n_free) == (fresh.counts, fresh.n_free)
 
 
 def test_an_opening_that_hardly_exists_is_refused() -> None:
