@@ -9,6 +9,7 @@ counted from the right, else 0. Every message but a whole number in decimal digi
 """
 
 import random
+import re
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +20,7 @@ from warren_env_worker.reach.reach import current
 
 COLUMNS = ("question", "answer")
 PARTIAL_REWARD = 0.2
+_WHOLE = re.compile(r"-?[0-9]{1,1000}")
 SHIPPED = str(Path(__file__).with_name("arithmetic-{split}.parquet"))
 
 
@@ -82,7 +84,7 @@ class Arithmetic(Env[Problem]):
 
 
 def read_problems(source: BinaryIO, name: str) -> list[Problem]:
-    """Raises `ConfigError` for a file that is broken or has other columns."""
+    """Raises `ConfigError`, which says nothing of what it holds, for a file that is broken or has other columns."""
     parquet: Any = import_module("pyarrow.parquet")  # untyped, and heavy: only who needs it
     try:
         file = parquet.ParquetFile(source)
@@ -93,7 +95,11 @@ def read_problems(source: BinaryIO, name: str) -> list[Problem]:
     if len(there) < len(COLUMNS):
         raise ConfigError(f"{name} lacks the columns question and answer")
     rows = zip(*(columns[column] for column in COLUMNS), strict=True)
-    return [Problem(str(question), str(answer)) for question, answer in rows]
+    problems = [Problem(str(question), str(answer)) for question, answer in rows]
+    for number, problem in enumerate(problems):
+        if not _WHOLE.fullmatch(problem.answer):
+            raise ConfigError(f"{name}: the answer of row {number} is no whole number")
+    return problems
 
 
 def _share_of_digits(said: str, answer: str) -> float:

@@ -105,3 +105,14 @@ def test_files_that_will_not_do(tmp_path: Path) -> None:
     path = write(tmp_path / "other.parquet", question=["1+1="], solution=[2])
     with pytest.raises(ConfigError, match="lacks the columns question and answer"):
         Arithmetic(path=path).tasks("train")
+
+
+@pytest.mark.parametrize("max_answer", [None, 5])
+@pytest.mark.parametrize("answer", ["the hidden solution", "1.5", "", "٣", "9" * 5000, None])
+def test_an_answer_that_is_no_whole_number_is_told_by_its_row_alone(
+    answer: str | None, max_answer: int | None, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "x.parquet", question=["1+1=", "?"], answer=["-2", answer])
+    with pytest.raises(ConfigError) as refused:
+        Arithmetic(path=path, max_answer=max_answer).tasks("train")
+    assert str(refused.value) == f"{path}: the answer of row 1 is no whole number"
