@@ -16,7 +16,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, JsonValue
 
 from warren_schemas.base import Frozen, QueuePart
-from warren_schemas.config import RewardRules, Sampling, SecretName, ToolFormat
+from warren_schemas.config import Name, RewardRules, Sampling, SecretName, ToolFormat
 from warren_schemas.envelope import Item
 from warren_schemas.fields.spec_texts import NumberedInMessages
 from warren_schemas.ids import GroupId, ModelId
@@ -46,7 +46,7 @@ class TaskRef(Frozen):
     each epoch, an environment without tasks takes its seed from it.
     """
 
-    split: str = "train"
+    split: Name = "train"
     index: int = Field(ge=0)
     order_seed: int = Field(default=0, ge=0)
     """Seed of the order in which tasks are drawn; the same throughout a run."""

@@ -98,20 +98,15 @@ ATTACKS: Mapping[str, Attack] = {
         model={"base": "warren/tiny", "update": {"kind": "lora", "start_adapter": "../../x"}},
     ),
     "environments.name": at_gateway("Warren's own", environments=[{"name": "warren/chat"}]),
-    "environments.split": Attack(
-        lambda _: environment(
-            name="math", config={"path": "{split}.jsonl"}, split="../outside", workers="shared"
-        ),
-        NO_FILE,
+    "environments.split": at_gateway(
+        "environments.0.split",
+        environments=[{"name": "math", "config": {"path": "{split}.jsonl"}, "split": "../outside"}],
     ),
-    "environments.evaluation_split": Attack(
-        lambda _: {
-            **environment(
-                name="math", config={"path": "{split}.jsonl"}, evaluation_split="../outside"
-            ),
-            "evaluation": {"episodes": 2, "before": True, "after": False},
-        },
-        NO_FILE,
+    "environments.evaluation_split": at_gateway(
+        "evaluation_split",
+        environments=[
+            {"name": "echo", "evaluation_split": "x\n2026-11-23T00:00:00Z root: \x1b[31mforged"}
+        ],
     ),
     "environments.secrets": Attack(lambda _: environment(secrets=["JUDGE"]), "none of this name"),
     "secrets": Attack(lambda _: base(secrets=["JUDGE"]), "none of this name"),
@@ -150,7 +145,7 @@ HARMLESS: Mapping[str, str] = {
     "name": SHOWN,
     "sampling.stop": "held against what the policy said",
     "environments.sampling.stop": "held against what the policy said",
-    "environments.splits": "its keys are names of splits that only `split` brings into use",
+    "environments.splits": "its keys are names of splits, of plain characters, that only `split` brings into use",
     "environments.config": "the environment's own keys: see those of each",
     "model.update.targets": "names of layers of the model, compared with those that it has",
     "model.update.exclude": "names of layers of the model, compared with those that it has",

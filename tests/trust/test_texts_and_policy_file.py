@@ -12,6 +12,9 @@ from tests.trust.reaching import JUDGE, KEY, VALUE, policy
 from warren.errors import ConfigurationError
 from warren_env_worker.reach.policy_file import policy_of
 from warren_env_worker.reach.secrets import Cleaner, remember, shortened
+from warren_env_worker.rewards.settings import OwnReward
+from warren_schemas.config import EnvironmentConfig
+from warren_schemas.episode import TaskRef
 from warren_schemas.operator_policy import TRUSTING, OperatorPolicy
 
 
@@ -126,3 +129,21 @@ def test_rules_that_would_not_do_what_they_say(
 def test_rules_that_will_not_do(fields: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         policy(**fields)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x" * 129, "train\n2026-11-23T00:00:00Z root: forged", "\x1b[31mred", "a b", "é"]
+)
+def test_names_that_would_forge_a_line_of_a_log_or_of_a_table_are_refused(text: str) -> None:
+    cases: tuple[dict[str, object], ...] = (
+        {"split": text},
+        {"evaluation_split": text},
+        {"splits": {text: {}}},
+    )
+    for changes in cases:
+        with pytest.raises(ValidationError):
+            EnvironmentConfig.model_validate({"name": "echo", **changes})
+    with pytest.raises(ValidationError):
+        TaskRef(split=text, index=0)
+    with pytest.raises(ValidationError):
+        OwnReward(name=text)

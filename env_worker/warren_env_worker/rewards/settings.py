@@ -6,13 +6,13 @@ from pydantic import Field
 
 from warren_env_worker.reach.secrets import SecretVariable
 from warren_schemas.base import Frozen
-from warren_schemas.config.numbers import PositiveFloat, PositiveInt
+from warren_schemas.config.numbers import Name, PositiveFloat, PositiveInt
 
 
 class _Part(Frozen):
     weight: float = 1.0
     """The sum of all parts, each times its weight, is the reward."""
-    name: str | None = None
+    name: Name | None = None
     """What its metric is called: `reward/<name>`."""
 
 
@@ -24,7 +24,7 @@ class OwnReward(_Part):
 
 class FunctionReward(_Part):
     kind: Literal["function"] = "function"
-    function: Annotated[str, Field(pattern=r"^[\w.-]+(:[\w.]+)?$")]
+    function: Annotated[str, Field(pattern=r"^[\w.-]+(:[\w.]+)?$", max_length=256)]
     """The name of an entry point of `warren.rewards`, or `module:function` of a module that can be imported
     where the env worker runs, if its operator allows it."""
 

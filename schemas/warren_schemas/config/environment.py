@@ -8,6 +8,7 @@ from warren_schemas.base import Listed
 from warren_schemas.config.groups import GroupSize
 from warren_schemas.config.numbers import (
     EnvironmentName,
+    Name,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
@@ -39,11 +40,11 @@ class EnvironmentConfig(Config):
     connected with `warren env-worker --gateway`."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
     """Passed to the environment's constructor."""
-    split: str = "train"
+    split: Name = "train"
     """Which of the environment's tasks are trained on."""
-    evaluation_split: str | None = None
+    evaluation_split: Name | None = None
     """Split for evaluation; null uses fresh tasks of `split`."""
-    splits: dict[str, SplitConfig] = Field(default_factory=dict)
+    splits: dict[Name, SplitConfig] = Field(default_factory=dict)
     """Settings by name of the split; a split without settings is used completely and shuffled."""
     weight: PositiveFloat = 1.0
     """Relative share of the groups that this environment gets."""
