@@ -1,5 +1,6 @@
 """What is told without secrets, and the file that says what configs may reach."""
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -7,15 +8,22 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests.trust.reaching import JUDGE, KEY, VALUE, policy
+from tests.trust.reaching import JUDGE, KEY, VALUE, policy, reach
 
+from warren.environment import ConfigError
 from warren.errors import ConfigurationError
 from warren_env_worker.reach.policy_file import policy_of
+from warren_env_worker.reach.sealed import Sealed
 from warren_env_worker.reach.secrets import Cleaner, remember, shortened
 from warren_env_worker.rewards.settings import OwnReward
 from warren_schemas.config import EnvironmentConfig
 from warren_schemas.episode import TaskRef
 from warren_schemas.operator_policy import TRUSTING, OperatorPolicy
+
+TO_JUDGE: dict[str, Any] = {
+    "secrets": {"JUDGE": {"owners": ["ann"], "urls": [JUDGE]}},
+    "services": [{"url": JUDGE}],
+}
 
 
 @pytest.fixture(autouse=True)
@@ -147,3 +155,29 @@ def test_names_that_would_forge_a_line_of_a_log_or_of_a_table_are_refused(text: 
         TaskRef(split=text, index=0)
     with pytest.raises(ValidationError):
         OwnReward(name=text)
+
+
+def test_secrets_that_are_passed_on_are_cut_out_where_they_lie() -> None:
+    sealed = Sealed.of(
+        {"TOLD": "told-0123\nand-4567", "PIN": "12345"}, {"WARREN_SECRET_A": "key-89ab"}
+    )
+    cleaner = Cleaner(sealed.lines())
+    printed = b"told-0123\nand-4567|and-4567|key-89ab|12345|key-"
+    assert cleaner.clean(printed) == b"<TOLD>|<TOLD>|<A>|12345|"
+    assert cleaner.clean(b"89ab") == b"<A>"
+    assert sealed.opened() == (
+        {"TOLD": "told-0123\nand-4567", "PIN": "12345"},
+        {"WARREN_SECRET_A": "key-89ab"},
+    )
+
+
+def test_a_key_is_not_told_where_tasks_are_loaded() -> None:
+    confined = reach(config={"key_variable": KEY}, **TO_JUDGE).without_values()
+    assert VALUE not in str(confined.values_of_keys)
+
+    async def ask() -> None:
+        async with confined.service(JUDGE, KEY).session(1.0):
+            pass
+
+    with pytest.raises(ConfigError, match="while tasks were loaded"):
+        asyncio.run(ask())

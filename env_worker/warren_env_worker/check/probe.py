@@ -18,6 +18,7 @@ from warren_env_worker.host.protocol import Config, Message, Start
 from warren_env_worker.host.refusal import Refusal, blame, error_refusal
 from warren_env_worker.output.stack import own_root
 from warren_env_worker.reach.reach import TRUSTED
+from warren_env_worker.reach.sealed import NOTHING
 
 MAX_TURNS = 64
 Policy = Callable[[Env[Any], int], str]
@@ -68,7 +69,7 @@ class Probe:
         return Start(
             config=self._config, seed=11, member=member, max_turns=MAX_TURNS, split=self._split,
             index=index, order_seed=0, shuffle=True, num_samples=None, demonstrates=False,
-            tool_format=None, secrets={}, reach=TRUSTED, tag="",
+            tool_format=None, sealed=NOTHING, reach=TRUSTED, tag="",
         )  # fmt: skip
 
     def play(

@@ -2,9 +2,13 @@
 
 A frame to the child is a list of `Call`, a frame back a list of `Observed` and `Refused`, in the
 order in which they finish. Every call is answered exactly once, unless the child dies.
+
+Values of secrets follow behind the JSON of the calls: who passes a call on need not look at them.
 """
 
-from collections.abc import Mapping, Sequence
+import socket
+import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -12,7 +16,7 @@ import orjson
 
 from warren_env_worker.host.order import Order
 from warren_env_worker.reach.reach import Reach
-from warren_env_worker.reach.secrets import PREFIX
+from warren_env_worker.reach.sealed import NOTHING, Sealed
 from warren_schemas.episode import FailureKind
 from warren_schemas.transcript import MediaType
 
@@ -22,6 +26,10 @@ Picture = tuple[MediaType, str]
 """Media type and base64."""
 Message = tuple[Role, str] | tuple[Role, str, Sequence[Picture]]
 """Role, content, and images where there are any; the policy's own role is `assistant`."""
+
+HEAD = struct.Struct("<II")
+"""Before a frame of calls: the size of all that follows the first number, and that of the JSON."""
+_N_JSON = struct.Struct("<I")
 
 IDLE = 0
 """No call has this number."""
@@ -45,18 +53,12 @@ class Start:
     """Each observation comes with a demonstrated action."""
     tool_format: str | None
     """None: the environment's own."""
-    secrets: Mapping[str, str]
-    """What the environment's code gets, by name."""
+    sealed: Sealed
+    """The secrets that its environment's code and its services get."""
     reach: Reach
-    """What its config may reach."""
+    """What its config may reach, without the values of keys."""
     tag: str
     """Stands before what the episode prints."""
-
-    @property
-    def values_of_secrets(self) -> Mapping[str, str]:
-        """All that are in here, by name."""
-        keys = {key.variable.removeprefix(PREFIX): key.value for key in self.reach.keys}
-        return keys | dict(self.secrets)
 
     @property
     def order(self) -> Order:
@@ -134,11 +136,38 @@ Answer = Observed | Refused
 
 
 def pack(calls: Sequence[Call]) -> bytes:
-    return orjson.dumps(calls)
+    head, values = _packed(calls)
+    return b"".join((head, *values))
+
+
+def send(talk: socket.socket, call: Call) -> None:
+    """A frame of one call. Values of secrets are sent from where they lie."""
+    head, values = _packed([call])
+    n_bytes = len(head) + sum(map(len, values))
+    talk.sendall(n_bytes.to_bytes(4, "little") + head)
+    for value in values:
+        talk.sendall(value)
 
 
 def unpack(frame: bytes) -> list[Call]:
-    return [_call(fields) for fields in orjson.loads(frame)]
+    (n_json,) = _N_JSON.unpack_from(frame)
+    rest = memoryview(frame)[_N_JSON.size :]
+    return unpacked(rest[:n_json], rest[n_json:])
+
+
+def unpacked(calls: bytearray | memoryview, values: memoryview) -> list[Call]:
+    """From JSON, and the values of secrets that follow it."""
+    found: list[Call] = []
+    for fields in orjson.loads(calls):
+        start = fields["start"]
+        if start:
+            sealed, n_bytes = start["sealed"], start["sealed"]["values"]
+            start["sealed"] = NOTHING
+            if n_bytes:
+                start["sealed"] = Sealed(sealed["secrets"], sealed["keys"], values[:n_bytes])
+                values = values[n_bytes:]
+        found.append(_call(fields))
+    return found
 
 
 def pack_answers(answers: Sequence[Answer]) -> bytes:
@@ -159,6 +188,14 @@ def pack_greeting(greeting: Description | Unusable) -> bytes:
 def unpack_greeting(frame: bytes) -> Description | Unusable:
     fields = orjson.loads(frame)
     return Unusable(**fields) if "reason" in fields else Description(**fields)
+
+
+def _packed(calls: Sequence[Call]) -> tuple[bytes, list[bytes | memoryview]]:
+    """The JSON with its size before it, in which the values of secrets are told by their size; and they."""
+    json = orjson.dumps(calls, default=len)
+    starts = (call.start for call in calls if call.start is not None)
+    values = [start.sealed.values for start in starts if start.sealed.values]
+    return _N_JSON.pack(len(json)) + json, values
 
 
 def _call(fields: dict[str, Any]) -> Call:

@@ -8,6 +8,7 @@ from warren.environment import ConfigError
 from warren_env_worker.host.protocol import Answer, Call, Start
 from warren_env_worker.host.refusal import config_refusal, one_line
 from warren_env_worker.reach.granting import Granted, granted
+from warren_env_worker.reach.sealed import Sealed
 from warren_schemas.episode import EpisodePurpose, EpisodeSpec
 from warren_schemas.operator_policy import OperatorPolicy
 from warren_schemas.transcript import Transcript
@@ -60,7 +61,7 @@ def start_of(spec: EpisodeSpec, has: Granted) -> Start:
         num_samples=spec.task.num_samples,
         demonstrates=spec.purpose is EpisodePurpose.DEMONSTRATE,
         tool_format=spec.tool_format,
-        secrets=has.secrets,
-        reach=has.reach,
+        sealed=Sealed.of(has.secrets, has.reach.values_of_keys),
+        reach=has.reach.without_values(),
         tag=f"{spec.group} member {spec.member}, {spec.task.split} {spec.task.index}",
     )

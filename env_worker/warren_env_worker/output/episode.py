@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from warren_env_worker.output.lines import Lines
 from warren_env_worker.output.stack import asked, own_place, places
+from warren_env_worker.reach.sealed import Sealed
 from warren_env_worker.reach.secrets import Cleaner
 
 MAX_BYTES = 65_536
@@ -17,12 +18,13 @@ _STDERR = 2
 
 
 class EpisodeOutput:
-    def __init__(self, source: int, tag: str) -> None:
-        """`source` stays the caller's to close; reading from it never waits."""
+    def __init__(self, source: int, tag: str, told: Sealed) -> None:
+        """`source` stays the caller's to close; reading from it never waits. What the process was `told`
+        is cut out."""
         os.set_blocking(source, False)
         self._source = source
         self._lines = Lines(tag)
-        self._cleaner = Cleaner()
+        self._cleaner = Cleaner(told.lines())
         self._room = MAX_BYTES
 
     def pass_on(self) -> bool:
@@ -48,6 +50,10 @@ class EpisodeOutput:
             self._tell(printed)
         self._keep(self._cleaner.rest())
         self._write(self._lines.end())
+
+    def forget(self) -> None:
+        """What was read and not written yet."""
+        self._lines, self._cleaner = Lines(""), Cleaner()
 
     def _rest(self) -> Iterator[bytes]:
         """What it has started may hold the pipe: nobody waits for that, nor reads it without end."""

@@ -8,10 +8,10 @@ Invariant: a process that plays episodes of a deployment may do nothing outside 
 reach; only a process that a person started for themselves (a test, `warren env check`) trusts itself.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -39,13 +39,14 @@ class KeyGrant:
 
     variable: str
     value: str = field(repr=False)
+    """Empty while tasks are loaded, and on the way to the episode's process."""
     urls: tuple[str, ...] | None
     """The beginnings of their URLs; None: to all that the run may ask."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """It travels to the child with the episode's start, values of secrets included."""
+    """It travels to the child with the episode's start, the values of keys apart from it."""
 
     is_trusted: bool = False
     """Whatever this process can reach."""
@@ -69,6 +70,20 @@ class Reach:
             pythons=tuple(fields["pythons"]),
             libraries=tuple(fields["libraries"]),
         )
+
+    @property
+    def values_of_keys(self) -> dict[str, str]:
+        """By variable."""
+        return {key.variable: key.value for key in self.keys}
+
+    def with_values(self, of_keys: Mapping[str, str]) -> "Reach":
+        if not self.keys:
+            return self
+        keys = (replace(key, value=of_keys.get(key.variable, "")) for key in self.keys)
+        return replace(self, keys=tuple(keys))
+
+    def without_values(self) -> "Reach":
+        return self.with_values({})
 
     def open_file(self, path: str) -> BinaryIO:
         """A file that the config names, to be closed by the caller."""

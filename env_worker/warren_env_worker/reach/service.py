@@ -15,6 +15,7 @@ import aiohttp
 import orjson
 from yarl import URL
 
+from warren.environment import ConfigError
 from warren_env_worker.reach.addresses import PublicResolver, is_public
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
@@ -38,10 +39,16 @@ class ServiceFailed(Exception):
 class Service:
     url: URL
     key: str | None = field(repr=False)
+    """Empty where tasks are loaded: that serves the episodes of all, so no secret is told there."""
     may_be_private: bool
 
     @asynccontextmanager
     async def session(self, timeout_s: float) -> AsyncGenerator["ServiceSession"]:
+        if self.key == "":
+            raise ConfigError(
+                f"{self.url} was asked with a key while tasks were loaded, where no key is told;"
+                " ask it in reset() or score()"
+            )
         resolver = None if self.may_be_private else PublicResolver()
         headers = {"Authorization": f"Bearer {self.key}"} if self.key is not None else {}
         async with aiohttp.ClientSession(

@@ -19,7 +19,7 @@ class LiveEpisode:
         self._context = replace(
             Context.derive(start.seed, start.split, start.index, start.member),
             tool_format=start.tool_format,
-            secrets=start.secrets,
+            secrets=start.sealed.opened()[0],
         )
         self._demonstrates = start.demonstrates
         self._caller = caller

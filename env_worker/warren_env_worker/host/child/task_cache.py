@@ -10,7 +10,7 @@ from warren_env_worker.host.config import ConfigSchema
 from warren_env_worker.host.protocol import Config, Start
 from warren_env_worker.host.refusal import config_refusal, one_line
 from warren_env_worker.reach.reach import Reach, acting
-from warren_env_worker.reach.secrets import remember
+from warren_env_worker.reach.secrets import PREFIX, remember
 
 MAX_KEPT = 64
 """Configs and task lists that are kept; the oldest goes first."""
@@ -37,12 +37,16 @@ class TaskCache:
 
     def make(self, start: Start) -> Env[Any]:
         """A fresh instance, which may reach what this episode may."""
-        remember(start.values_of_secrets)
+        secrets, keys = start.sealed.opened()
+        remember({variable.removeprefix(PREFIX): key for variable, key in keys.items()} | secrets)
+        return self._made(start, start.reach.with_values(keys))
+
+    def _made(self, start: Start, reach: Reach) -> Env[Any]:
         key = _key(start.config)
         if key not in self._arguments:
             _keep(self._arguments, key, self._schema.check(start.config))
         try:
-            with acting(start.reach):
+            with acting(reach):
                 return self._environment(**self._arguments[key])
         except _MISFITS as error:
             raise config_refusal(f"the constructor refused: {one_line(error)}") from error
@@ -51,8 +55,8 @@ class TaskCache:
         return _load(start) in self._tasks
 
     def load(self, start: Start) -> None:
-        """Load the tasks of a split; may take long."""
-        loader = self.make(start)
+        """Load the tasks of a split; may take long. No secret is told: others are forked from here."""
+        loader = self._made(start, start.reach)
         try:
             with acting(start.reach):
                 tasks: Sequence[Any] | None = loader.tasks(start.split)

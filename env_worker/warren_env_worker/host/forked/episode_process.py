@@ -8,9 +8,9 @@ import struct
 import time
 
 from warren_env_worker.host.call_status import CallStatus
-from warren_env_worker.host.protocol import IDLE, Call, pack
+from warren_env_worker.host.protocol import IDLE, Call, send
 from warren_env_worker.output.episode import EpisodeOutput
-from warren_env_worker.reach.secrets import remember
+from warren_env_worker.reach.sealed import NOTHING
 
 SEND_S = 5
 """How long a process that waits for its next call may take to read it."""
@@ -32,6 +32,8 @@ class EpisodeProcess:
         self.status = status
         self.n_loads = n_loads
         """How often tasks had been loaded when it was forked."""
+        self.told = NOTHING
+        """The secrets that it knows, where they lie."""
         self.slot: int | None = None
         """Of the episode that is live there."""
         self.call: Call | None = None
@@ -42,23 +44,28 @@ class EpisodeProcess:
         self._is_reused = False
         self._progress_before = 0
         self._received = bytearray()
-        self._printed = EpisodeOutput(output, "between episodes")
+        self._printed = EpisodeOutput(output, "between episodes", NOTHING)
         talk.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.pack(SEND_S, 0))
+
+    def suits(self, call: Call, n_loads: int) -> bool:
+        """Whether it has the tasks, for it was forked after so many loads, and knows nobody else's secrets."""
+        assert call.start is not None
+        knows_others = bool(self.told.values) and self.told != call.start.sealed
+        return self.n_loads >= n_loads and not knows_others
 
     def begin(self, call: Call) -> None:
         """Give it an episode, which `call` starts. Raises `OSError` if it does not read."""
         assert call.start is not None
         self.slot = call.slot
-        remember(call.start.values_of_secrets)  # what it prints passes through here
-        self._printed = EpisodeOutput(self.output, call.start.tag)
+        self.told = call.start.sealed
+        self._printed = EpisodeOutput(self.output, call.start.tag, self.told)
         self.ask(call)
 
     def ask(self, call: Call) -> None:
         """Raises `OSError` if it does not read."""
         self.call, self.asked_s = call, time.monotonic()
         self._progress_before = self.status.progress
-        frame = pack([call])
-        self.talk.sendall(len(frame).to_bytes(4, "little") + frame)
+        send(self.talk, call)
 
     def rest(self) -> None:
         """It is ready for another episode; what it printed before it said so is the last one's."""
@@ -144,6 +151,11 @@ class EpisodeProcess:
         if code < 0:
             return f"its process was killed by {signal.Signals(-code).name}"
         return f"its process ended with exit code {code}"
+
+    def forget(self) -> None:
+        """In the process of another episode: what this one's said and printed."""
+        self._received.clear()
+        self._printed.forget()
 
     def close(self) -> None:
         self.talk.close()

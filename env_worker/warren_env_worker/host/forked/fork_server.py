@@ -6,7 +6,8 @@ tasks, once for each config and split, so that all episodes share them.
 
 Invariants: every call is answered once, by the episode's process or, when that is late or dead, by
 the fork server. A process has at most one live episode, and gets another only after it has said that
-the last one is closed and left nothing behind. Whatever an episode does, the others do not notice:
+the last one is closed and left nothing behind, and only with the same secrets as before or with its
+first ones. No value of a secret is copied here, so no process is forked with one. Whatever an episode does, the others do not notice:
 one that waits for a process that turns out to be of no use gets another.
 """
 
@@ -29,11 +30,7 @@ from warren_env_worker.host.forked.task_loader import TaskLoader
 from warren_env_worker.host.forked.told import Closed, unpack_told
 from warren_env_worker.host.forked.waiting import Waiting
 from warren_env_worker.host.forked.within import play
-from warren_env_worker.host.protocol import (
-    Call,
-    Observed,
-    Refused,
-)
+from warren_env_worker.host.protocol import Call, Observed, Refused
 from warren_env_worker.output.stack import own_root
 from warren_schemas.episode import FailureKind
 
@@ -143,7 +140,7 @@ class ForkServer:
 
     def _place(self) -> None:
         """Give those that wait a process: an idle one, one that is soon idle, or a new one."""
-        while self._waiting and (process := self._pool.take(self._waiting.n_loads)) is not None:
+        while self._waiting and (process := self._pool.take(*self._waiting.first)) is not None:
             self._begin(process, self._waiting.take())
         for _ in range(MAX_FORKS):
             if len(self._waiting) <= self._n_soon():
@@ -164,8 +161,8 @@ class ForkServer:
         if not (self._reuses and self._waiting and self._closing):
             return 0
         since_s = time.monotonic() - SOON_S
-        n_loads = self._waiting.n_loads
-        return sum(p.asked_s > since_s and p.n_loads >= n_loads for p in self._closing)
+        first = self._waiting.first
+        return sum(p.asked_s > since_s and p.suits(*first) for p in self._closing)
 
     def _add(self, process: EpisodeProcess) -> None:
         self._processes.add(process)
@@ -178,6 +175,7 @@ class ForkServer:
         self._selector.close()
         self._supervisor.close()
         for sibling in self._processes:
+            sibling.forget()
             sibling.close()
             os.close(sibling.exit)
         play(talk, status, self._environment, self._tasks.task_cache, self._template)

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 
 from warren_env_worker.host.forked.episode_process import EpisodeProcess
+from warren_env_worker.host.protocol import Call
 
 IDLE_S = 60.0
 """How long a process waits for an episode."""
@@ -29,10 +30,10 @@ class Pool:
     def put(self, process: EpisodeProcess) -> None:
         self._idle.append(_Idle(process, time.monotonic()))
 
-    def take(self, n_loads: int) -> EpisodeProcess | None:
-        """One that was forked after so many loads of tasks, and so has those that are wanted."""
+    def take(self, call: Call, n_loads: int) -> EpisodeProcess | None:
+        """One that suits this call, whose tasks came with so many loads."""
         for position in reversed(range(len(self._idle))):
-            if self._idle[position].process.n_loads >= n_loads:
+            if self._idle[position].process.suits(call, n_loads):
                 return self._idle.pop(position).process
         return None
 

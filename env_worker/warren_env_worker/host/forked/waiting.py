@@ -13,9 +13,9 @@ class Waiting:
         return len(self._calls)
 
     @property
-    def n_loads(self) -> int:
-        """After so many loads of tasks its process must have been forked: of the first one."""
-        return self._calls[0][1]
+    def first(self) -> tuple[Call, int]:
+        """And after how many loads of tasks its process must have been forked."""
+        return self._calls[0]
 
     def put(self, call: Call, n_loads: int) -> None:
         self._calls.append((call, n_loads))
