@@ -12,11 +12,10 @@ from tests.support.processes import children_running
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Answer, Observed, Refused
 from warren_env_worker.host.request import Request
+from warren_env_worker.host.startup import CHILD_MODULE
 from warren_schemas.episode import EpisodeSpec
 from warren_schemas.operator_policy import TRUSTING, OperatorPolicy
 from warren_schemas.transcript import ChatMessage, Transcript, Turn
-
-_CHILD = "warren_env_worker.host.child_main"
 
 
 class Player:
@@ -62,7 +61,7 @@ class Player:
 
 def child_pids() -> list[int]:
     """The processes of all hosts of this test process."""
-    return children_running(_CHILD)
+    return children_running(CHILD_MODULE)
 
 
 @asynccontextmanager

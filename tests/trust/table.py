@@ -19,7 +19,9 @@ class Target:
     run: str
     """The other tenant's."""
     judge: str
-    """The other tenant's service, which gets his key."""
+    """The other tenant's service, which gets his key and is not for the attacker."""
+    own: str
+    """A service that the attacker may ask, without a key."""
     listener: str
     """A service on the attacker's own, on loopback."""
     outside: str
@@ -70,6 +72,7 @@ def boxed(**sandbox: Any) -> Config:
 
 NO_FILE = "there is no such file below the env worker's data root"
 NO_SERVICE = "no service that this env worker's operator allows this run"
+NO_SECRET = "no secret that this env worker's operator lets this run send there"
 NO_FUNCTION = "no reward function that this env worker's operator allows"
 
 
@@ -86,7 +89,7 @@ def _attacks_on(name: str) -> dict[str, Attack]:
             lambda target: rewarded(name, kind="service", url=target.listener), NO_SERVICE
         ),
         f"{at}.rewards.key_variable": Attack(
-            lambda target: rewarded(name, **service, url=target.judge), NO_SERVICE
+            lambda target: rewarded(name, **service, url=target.own), NO_SECRET
         ),
     }
 
@@ -124,10 +127,10 @@ ATTACKS: Mapping[str, Attack] = {
     **_attacks_on("math"),
     **_attacks_on("math_python"),
     "environments.config.math_python.sandbox.url": Attack(
-        lambda target: boxed(tier="http", url=target.listener), NO_SERVICE
+        lambda target: boxed(tier="http", url=target.judge), NO_SERVICE
     ),
     "environments.config.math_python.sandbox.key_variable": Attack(
-        lambda target: boxed(tier="http", url=target.judge, key_variable=KEY), NO_SERVICE
+        lambda target: boxed(tier="http", url=target.own, key_variable=KEY), NO_SECRET
     ),
     "environments.config.math_python.sandbox.python": Attack(
         lambda _: boxed(tier="landlock", python="/bin/sh"), "python: /bin/sh is not one"

@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from tests.support.hosting import child_pids
 from tests.support.one_process import in_process, tiny_site
 from tests.support.patience import several_waits
-from tests.support.processes import children_running
 from tests.trust.table import ATTACKS, KEY, SECRET, Attack, Target, base, math
 
 import warren
@@ -41,7 +41,6 @@ from warren_schemas.operator_policy import OperatorPolicy
 
 pytestmark = several_waits
 
-CHILD = "warren_env_worker.host.child.main"
 PASSWORD = "of-the-broker-0123456789"
 
 
@@ -73,6 +72,7 @@ class Scene:
     """Mallory's."""
     target: Target
     listener: Listener
+    own: Listener
     judge: Listener
     folder: Path
 
@@ -86,13 +86,20 @@ async def set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenera
     question = json.dumps({"problem": "1+1?", "answer": "2"})
     for path in (data / "in.jsonl", data / "train.jsonl", tmp_path / "outside.jsonl"):
         path.write_text(question)
-    judge, listener = Listener(), Listener()
+    judge, own, listener = Listener(), Listener(), Listener()
     site = tiny_site(tmp_path / "site", partial(in_process, tmp_path / "streams"))
-    async with judge.listening() as judge_url, listener.listening() as listener_url:
+    async with (
+        judge.listening() as judge_url,
+        own.listening() as own_url,
+        listener.listening() as listener_url,
+    ):
         policy = OperatorPolicy.model_validate(
             {
                 "secrets": {"JUDGE": {"owners": ["local"], "urls": [judge_url]}},
-                "services": [{"url": judge_url, "owners": ["local"], "private": True}],
+                "services": [
+                    {"url": judge_url, "owners": ["local"], "private": True},
+                    {"url": own_url, "owners": ["mallory"], "private": True},
+                ],
                 "data_root": str(data),
             }
         )
@@ -107,9 +114,11 @@ async def set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenera
             await store.close()
             run = await victim.train(victims_config(judge_url))
             outside = str(tmp_path / "outside.jsonl")
-            target = Target(run.id, judge_url, listener_url, outside)
+            target = Target(run.id, judge_url, own_url, listener_url, outside)
             async with warren.connect(site.url, str(key)) as mallory:
-                yield Scene(victim, mallory, site.url, str(key), target, listener, judge, tmp_path)
+                yield Scene(
+                    victim, mallory, site.url, str(key), target, listener, own, judge, tmp_path
+                )
 
 
 def victims_config(judge: str, steps: int = 3) -> TrainConfig:
@@ -155,12 +164,15 @@ async def attack_by_http(scene: Scene) -> None:
     assert SECRET not in heard
     assert PASSWORD not in heard
     assert scene.listener.keys == []
+    assert scene.own.keys == []
 
     await victims.result()
     print(f"the other tenant's run took {time.monotonic() - began_s:.1f} s beside the attacks")
     assert set(scene.judge.keys) == {f"Bearer {SECRET}"}
 
-    for pid in children_running(CHILD):  # no child was told what the attacks named
+    pids = child_pids()
+    assert pids
+    for pid in pids:  # no child was told what the attacks named
         variables = variables_of(pid)
         assert SECRET not in variables
         assert PASSWORD not in variables
