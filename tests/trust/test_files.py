@@ -1,8 +1,9 @@
 """Files, functions and programs that a config names, and the variables that children inherit."""
 
 import os
+import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from tests.trust.reaching import JUDGE, KEY, VALUE, policy, reach
@@ -57,6 +58,23 @@ def test_reward_functions_that_may_be_called(listed: list[str], named: str, may:
             return
         with pytest.raises(ConfigError):
             Composition([FunctionReward(function=named)])
+
+
+def test_installed_packages_are_searched_for_reward_functions_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    confined = reach(functions=[f"{HERE}:*"])
+    confined.function(f"{HERE}:brevity")
+    monkeypatch.setattr(sys, "path", [])  # where they would be looked for
+    monkeypatch.setattr(sys, "meta_path", [NoSearch()])
+    confined.function(f"{HERE}:greedy")
+
+
+class NoSearch:
+    """Stands where distributions are found."""
+
+    def find_distributions(self, context: object) -> NoReturn:
+        raise AssertionError("distributions were searched")
 
 
 def test_a_service_reward_is_checked_before_the_episode_begins() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -104,7 +105,7 @@ class Reach:
     def function(self, named: str) -> tuple[str, bool]:
         """`module:function` of a reward function, given so or by the name of an entry point; and whether
         it must be defined in that very module, for it was not allowed by its own name."""
-        points = {point.name: point.value for point in entry_points(group=FUNCTIONS)}
+        points = _declared()
         if named in points:
             return points[named], False
         if ":" not in named:
@@ -161,6 +162,12 @@ class Reach:
         if not own:
             raise ConfigError(f"the env worker lacks a secret: {variable} is not set")
         return own, None
+
+
+@cache
+def _declared() -> Mapping[str, str]:
+    """Reward functions of installed packages, which takes milliseconds to find out."""
+    return {point.name: point.value for point in entry_points(group=FUNCTIONS)}
 
 
 def _not_for_this_run(variable: str) -> ConfigError:
