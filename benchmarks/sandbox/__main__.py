@@ -4,6 +4,7 @@ import asyncio
 import statistics
 import time
 
+from warren_env_worker.reach.reach import TRUSTED
 from warren_env_worker.sandbox.opening import AUTOMATIC, MAKERS, Sandboxes
 from warren_env_worker.sandbox.port import Sandbox, SandboxFailed
 from warren_env_worker.sandbox.settings import SandboxSettings
@@ -16,7 +17,7 @@ LIMIT_S = 60.0
 
 async def measured_tier(tier: str) -> str:
     settings = SandboxSettings.model_validate({"tier": tier})
-    await (await Sandboxes(settings).open()).close()
+    await (await Sandboxes(settings, TRUSTED).open()).close()
     starts_s: list[float] = []
     cells_s: list[float] = []
     for _ in range(N_STARTS):

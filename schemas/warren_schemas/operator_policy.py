@@ -14,6 +14,14 @@ from pydantic import AfterValidator, Field, model_validator
 
 from warren_schemas.base import Frozen, Listed
 from warren_schemas.config.environment import SecretName
+from warren_schemas.config.sandbox import (
+    CellSeconds,
+    DiskMib,
+    Files,
+    MemoryMib,
+    OutputBytes,
+    Processes,
+)
 
 EVERYBODY = "*"
 """As an owner: all of them. As an environment: all of them."""
@@ -77,6 +85,17 @@ class ServiceRule(Frozen):
     """Its address may be a private, loopback or link-local one."""
 
 
+class MaxSandboxLimits(Frozen):
+    """The most that configs may set as `limits` of each of their sandboxes."""
+
+    cell_s: CellSeconds = 60.0
+    memory_mib: MemoryMib = 2048
+    processes: Processes = 64
+    disk_mib: DiskMib = 256
+    files: Files = 50_000
+    output_bytes: OutputBytes = 65_536
+
+
 class SandboxRules(Frozen):
     """What configs may name for sandboxes."""
 
@@ -84,6 +103,8 @@ class SandboxRules(Frozen):
     """Interpreters, besides the one that a sandbox takes by itself."""
     libraries: Listed[AbsolutePath] = ()
     """Folders made by `pip install --target`."""
+    limits: MaxSandboxLimits = Field(default_factory=MaxSandboxLimits)
+    """The most that configs may ask; a config that sets none gets less where this is below its default."""
 
 
 class OperatorPolicy(Frozen):

@@ -39,6 +39,8 @@ def _a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
         ([f"{HERE}:*"], f"{HERE}:Judge.whole", False),
         ([f"{HERE}:*"], f"{HERE}.more:greedy", False),
         (["tests.support.patience:*"], "tests.support.patience:Path", False),
+        ([f"{HERE}:*"], f"{HERE}:Judge", False),
+        (["tests.support.environments:*"], "tests.support.environments:_hang", False),
         (
             ["warren_env_worker.rewards.function:*"],
             "warren_env_worker.rewards.function:cast",

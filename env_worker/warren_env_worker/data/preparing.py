@@ -17,6 +17,7 @@ from pathlib import Path
 
 from warren.environment import ConfigError
 from warren_env_worker.environments.questions import Question, read_questions
+from warren_env_worker.reach.reach import TRUSTED
 
 _UID_CHARS = 16
 
@@ -27,7 +28,9 @@ def prepare(sources: Sequence[Path], folder: Path, *, holdout: float) -> dict[st
     `holdout` is the share of the questions that goes to the test split, at least one if it is not 0.
     Questions that several files hold come once. Raises `ConfigError` for a file that can't be read.
     """
-    questions = {uid(question): question for path in sources for question in read_questions(path)}
+    questions = {
+        uid(question): question for path in sources for question in read_questions(path, TRUSTED)
+    }
     in_order = sorted(questions)  # by digest: as good as shuffled, and always the same
     n_test = max(1, round(holdout * len(in_order))) if holdout else 0
     if n_test >= len(in_order):

@@ -96,7 +96,7 @@ def read_problems(source: BinaryIO, name: str) -> list[Problem]:
         raise ConfigError(f"{name} lacks the columns question and answer")
     rows = zip(*(columns[column] for column in COLUMNS), strict=True)
     problems = [Problem(str(question), str(answer)) for question, answer in rows]
-    for number, problem in enumerate(problems):
+    for number, problem in enumerate(problems, 1):
         if not _WHOLE.fullmatch(problem.answer):
             raise ConfigError(f"{name}: the answer of row {number} is no whole number")
     return problems

@@ -11,7 +11,7 @@ held against the right answer by the verifier. A sandbox that fails fails the ep
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 
 from warren.environment import ChatMessage, ConfigError, Context, Limits, StepResult
 from warren_env_worker.background_loop import background_loop
@@ -73,8 +73,9 @@ class MathPython(Math):
             raise ConfigError(f"max_calls must be at least 1, not {max_calls}")
         self.form = tool_format
         self.n_calls_left = max_calls
-        self.settings = sandbox or SandboxSettings()
-        self.sandboxes = sandboxes_of(os.getpid(), self.settings.model_dump_json(), self.reach)
+        asked = (sandbox or SandboxSettings()).model_dump_json(exclude_unset=True)
+        self.sandboxes = sandboxes_of(os.getpid(), asked, self.reach)
+        self.settings = self.sandboxes.settings
         self.sandbox: Sandbox | None = None
         self.is_closed = False
         self.counts = {"calls": 0.0, "misformed_calls": 0.0, "failed_calls": 0.0}
@@ -150,7 +151,10 @@ def _code_in(words: str, form: ToolFormat) -> str | NotACall | None:
     return code if isinstance(code, str) else NotACall("python needs the argument code, a text")
 
 
-@cache
+@lru_cache(maxsize=64)
 def sandboxes_of(process: int, settings: str, reach: Reach) -> Sandboxes:
-    """Shared by the episodes of this process with this reach; one that was forked makes its own."""
+    """Shared by the episodes of this process with this reach; one that was forked makes its own.
+
+    `settings` holds what the config says, and no defaults: those give way to the operator's limits.
+    """
     return Sandboxes(SandboxSettings.model_validate_json(settings), reach)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from warren.environment import ChatMessage, ConfigError
-from warren_env_worker.reach.reach import TRUSTED, Reach
+from warren_env_worker.reach.reach import Reach
 from warren_env_worker.verifier.extraction import AnswerForm, extract, last_boxed
 
 COLUMNS = (
@@ -43,7 +43,7 @@ class Question(NamedTuple):
     """The file gives whole messages, with their own instructions."""
 
 
-def read_questions(path: Path, reach: Reach = TRUSTED) -> list[Question]:
+def read_questions(path: Path, reach: Reach) -> list[Question]:
     """Raises `ConfigError`, naming the row, for a file that may not be read, is missing or has another
     layout; of what stands in it, nothing is told."""
     seen: dict[tuple[object, str], Question] = {}

@@ -40,6 +40,7 @@ def granted(policy: OperatorPolicy, spec: EpisodeSpec) -> Granted:
             data_root=policy.data_root,
             pythons=policy.sandbox.python,
             libraries=policy.sandbox.libraries,
+            sandbox_limits=tuple(policy.sandbox.limits.model_dump().items()),
         )
     return Granted(reach, _secrets(policy, spec))
 

@@ -58,6 +58,8 @@ class Reach:
     data_root: str | None = None
     pythons: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
+    sandbox_limits: tuple[tuple[str, float], ...] = ()
+    """The most that a config may set, by the name of the limit; the default of each that is not named."""
 
     @classmethod
     def unpacked(cls, fields: dict[str, Any]) -> "Reach":
@@ -70,6 +72,7 @@ class Reach:
             data_root=fields["data_root"],
             pythons=tuple(fields["pythons"]),
             libraries=tuple(fields["libraries"]),
+            sandbox_limits=tuple((name, most) for name, most in fields["sandbox_limits"]),
         )
 
     @property

@@ -22,14 +22,14 @@ MAX_REASON_CHARS = 300
 
 class RewardFunction:
     def __init__(self, path: str, *, is_own: bool = False) -> None:
-        """With `is_own`, only one that its module defines.
+        """With `is_own`, only a function that its module defines for others: no class, no `_name`.
 
         Raises `ConfigError` for a function that is not there, or asks for what there is not.
         """
         self._path = path
         self._function = _found(path)
-        if is_own and getattr(self._function, "__module__", None) != path.partition(":")[0]:
-            raise ConfigError(f"{path} is not defined in that module, so it is not allowed")
+        if is_own and not _is_own(self._function, path):
+            raise ConfigError(f"{path} is no function for others that this module defines")
         parameters = inspect.signature(self._function).parameters.values()
         self._takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
         self._names = {
@@ -82,6 +82,12 @@ def _found(path: str) -> Callable[..., object]:
     if not callable(found) or inspect.isbuiltin(found):  # such as `os:fork`, which takes nothing
         raise ConfigError(f"{path} is no function written in Python")
     return found
+
+
+def _is_own(function: Callable[..., object], path: str) -> bool:
+    module_name, _, name = path.partition(":")
+    is_defined_there = inspect.isfunction(function) and function.__module__ == module_name
+    return is_defined_there and not name.startswith("_")
 
 
 def _offered(scored: Scored) -> Mapping[str, object]:

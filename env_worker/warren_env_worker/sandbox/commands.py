@@ -61,6 +61,7 @@ async def _serve(host: str, port: int, given: dict[str, object]) -> None:
     from aiohttp import web
     from pydantic import ValidationError
 
+    from warren_env_worker.reach.reach import TRUSTED
     from warren_env_worker.sandbox.opening import Sandboxes
     from warren_env_worker.sandbox.port import SandboxFailed
     from warren_env_worker.sandbox.server import make_app
@@ -69,7 +70,7 @@ async def _serve(host: str, port: int, given: dict[str, object]) -> None:
 
     try:
         settings = SandboxSettings.model_validate(given)
-        sandboxes = Sandboxes(settings)
+        sandboxes = Sandboxes(settings, TRUSTED)
         await (await sandboxes.open()).close()
     except ValidationError as error:
         raise ConfigurationError("These settings won't do", details=explain(error)) from error

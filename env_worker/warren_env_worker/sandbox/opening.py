@@ -6,13 +6,16 @@ that was asked for by name is never replaced by another; and there is no tier wi
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from warren_env_worker.reach.reach import TRUSTED, Reach
+from yarl import URL
+
+from warren_env_worker.reach.reach import Reach
 from warren_env_worker.sandbox import bubblewrap, landlock
+from warren_env_worker.sandbox.allowance import allowance
 from warren_env_worker.sandbox.interpreter import MontySandbox
+from warren_env_worker.sandbox.max_limits import allowed
 from warren_env_worker.sandbox.port import CellResult, CellStatus, Sandbox, SandboxFailed
 from warren_env_worker.sandbox.process import ProcessSandbox
 from warren_env_worker.sandbox.remote import RemoteSandbox, run_code_url
@@ -20,10 +23,6 @@ from warren_env_worker.sandbox.settings import SandboxSettings
 
 AUTOMATIC = ("bubblewrap", "landlock", "monty")
 """In the order in which they are tried."""
-MAX_STARTS = 8
-"""Sessions that start at the same time: more only make each other slow."""
-MAX_REMOTE = 64
-"""Cells that a service is asked to run at the same time; here, as many run as there are cores."""
 PROBE_S = 30.0
 PROBE = """
 import os, socket
@@ -76,18 +75,16 @@ MAKERS: Makers = {
 class Sandboxes:
     """Opens sandboxes of one kind, for one event loop; the tier is chosen once."""
 
-    def __init__(
-        self, settings: SandboxSettings, reach: Reach = TRUSTED, makers: Makers = MAKERS
-    ) -> None:
+    def __init__(self, settings: SandboxSettings, reach: Reach, makers: Makers = MAKERS) -> None:
         """`reach` is that of the config from which the settings come; `makers` has one for each tier.
 
-        Raises `ConfigError` for settings that name what may not be reached.
+        Raises `ConfigError` for settings that name what may not be reached, or ask for more than allowed.
         """
-        self._settings = settings
-        self._make = _maker(settings, reach, makers)
+        self.settings = allowed(settings, reach)
+        """Those that hold: limits that the config leaves open may be lower by the operator's policy."""
+        self._make = _maker(self.settings, reach, makers)
         self._choosing = asyncio.Lock()
-        self._starting = asyncio.Semaphore(MAX_STARTS)
-        self._running = asyncio.Semaphore(MAX_REMOTE if settings.url else os.cpu_count() or 1)
+        self._service = str(URL(settings.url).origin()) if settings.url else None
         self._tier: str | None = None
 
     async def open(self) -> Sandbox:
@@ -96,7 +93,7 @@ class Sandboxes:
             if self._tier is None:
                 self._tier = await self._chosen()
         sandbox = self._make(self._tier)
-        async with self._starting:
+        async with allowance().starting:
             await sandbox.start()
         return sandbox
 
@@ -105,15 +102,16 @@ class Sandboxes:
 
         `limit_s` is that of the settings unless given. Raises `SandboxFailed`.
         """
-        async with self._running:
-            return await sandbox.run(code, limit_s or self._settings.limits.cell_s)
+        async with allowance().running(self._service):
+            return await sandbox.run(code, limit_s or self.settings.limits.cell_s)
 
     async def _chosen(self) -> str:
-        asked = self._settings.tier
+        asked = self.settings.tier
         lacks: list[str] = []
         for tier in AUTOMATIC if asked == "auto" else (asked,):
             try:
-                await _probe(self._make(tier))
+                async with allowance().starting:
+                    await _probe(self._make(tier))
             except SandboxFailed as error:
                 lacks.append(f"{tier}: {error}")
             else:

@@ -6,7 +6,14 @@ from pydantic import Field, model_validator
 
 from warren_env_worker.reach.secrets import SecretVariable
 from warren_schemas.base import Frozen
-from warren_schemas.config.numbers import PositiveFloat, PositiveInt
+from warren_schemas.config.sandbox import (
+    CellSeconds,
+    DiskMib,
+    Files,
+    MemoryMib,
+    OutputBytes,
+    Processes,
+)
 
 MIB = 1 << 20
 Tier = Literal["auto", "bubblewrap", "landlock", "monty", "http"]
@@ -15,15 +22,15 @@ Tier = Literal["auto", "bubblewrap", "landlock", "monty", "http"]
 class SandboxLimits(Frozen):
     """Of one session."""
 
-    cell_s: PositiveFloat = 10.0
+    cell_s: CellSeconds = 10.0
     """How long a cell may run."""
-    memory_mib: PositiveInt = 512
+    memory_mib: MemoryMib = 512
     """Of all its processes together."""
-    processes: PositiveInt = 32
-    disk_mib: PositiveInt = 64
+    processes: Processes = 32
+    disk_mib: DiskMib = 64
     """Of its own files, which lie in memory; the landlock tier lets it write none."""
-    files: PositiveInt = 10_000
-    output_bytes: PositiveInt = 16_384
+    files: Files = 10_000
+    output_bytes: OutputBytes = 16_384
     """Of what a cell prints, as much is kept: the beginning and the end."""
 
 

@@ -115,4 +115,4 @@ def test_an_answer_that_is_no_whole_number_is_told_by_its_row_alone(
     path = write(tmp_path / "x.parquet", question=["1+1=", "?"], answer=["-2", answer])
     with pytest.raises(ConfigError) as refused:
         Arithmetic(path=path, max_answer=max_answer).tasks("train")
-    assert str(refused.value) == f"{path}: the answer of row 1 is no whole number"
+    assert str(refused.value) == f"{path}: the answer of row 2 is no whole number"

@@ -9,6 +9,7 @@ from tests.support.question_files import CHAT, LAYOUTS, write_rows
 from warren.environment import ConfigError
 from warren_env_worker.data.preparing import prepare
 from warren_env_worker.environments.questions import read_questions
+from warren_env_worker.reach.reach import TRUSTED
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
@@ -20,7 +21,10 @@ def test_row_47_every_layout_becomes_one(layout: str, suffix: str, tmp_path: Pat
     row = json.loads(line)
     assert row["ground_truth"] == "42"
     assert row.get("prompt", row.get("problem")) in (CHAT, "6*7?")
-    (before,), (after,) = read_questions(source), read_questions(tmp_path / "out/train.jsonl")
+    (before,), (after,) = (
+        read_questions(source, TRUSTED),
+        read_questions(tmp_path / "out/train.jsonl", TRUSTED),
+    )
     assert (before.prompt, before.gold, before.is_chat) == (after.prompt, after.gold, after.is_chat)
 
 

@@ -16,6 +16,7 @@ from warren.testing import play
 from warren_env_worker.environments.math import Math
 from warren_env_worker.environments.questions import read_questions
 from warren_env_worker.host.config import ConfigSchema
+from warren_env_worker.reach.reach import TRUSTED
 from warren_env_worker.verifier.extraction import AnswerForm
 
 arrow: Any = import_module("pyarrow")
@@ -68,7 +69,7 @@ def test_layouts(layout: str, suffix: str, tmp_path: Path) -> None:
         path.write_text(json.dumps([LAYOUTS[layout]]))
     else:
         (write_parquet if suffix == "parquet" else write_lines)(path, LAYOUTS[layout])
-    (question,) = read_questions(path)
+    (question,) = read_questions(path, TRUSTED)
     assert question.prompt == (ChatMessage(role="user", content="What is 6*7?"),)
     assert question.gold == "42"
 
@@ -76,7 +77,7 @@ def test_layouts(layout: str, suffix: str, tmp_path: Path) -> None:
 def test_repeated_rows_come_once(tmp_path: Path) -> None:
     other: dict[str, object] = {**LAYOUTS["dapo"], "reward_model": {"ground_truth": "1"}}
     path = write_parquet(tmp_path / "x.parquet", *[LAYOUTS["dapo"]] * 100, other)
-    assert [question.gold for question in read_questions(path)] == ["42", "1"]
+    assert [question.gold for question in read_questions(path, TRUSTED)] == ["42", "1"]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_rows_that_will_not_do_are_named(
     row: dict[str, object], reason: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match=reason):
-        read_questions(write_lines(tmp_path / "x.jsonl", row))
+        read_questions(write_lines(tmp_path / "x.jsonl", row), TRUSTED)
 
 
 def test_files_that_will_not_do(tmp_path: Path) -> None:
@@ -113,7 +114,7 @@ def test_files_that_will_not_do(tmp_path: Path) -> None:
         if content is not None:
             (tmp_path / name).write_text(content)
         with pytest.raises(ConfigError, match=reason):
-            read_questions(tmp_path / name)
+            read_questions(tmp_path / name, TRUSTED)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ LIMITS = SandboxLimits(cell_s=20.0)
 
 @pytest_asyncio.fixture
 async def url() -> AsyncGenerator[str]:
-    app = make_app(Sandboxes(SandboxSettings(limits=LIMITS)), LIMITS, key="secret")
+    app = make_app(Sandboxes(SandboxSettings(limits=LIMITS), TRUSTED), LIMITS, key="secret")
     async with TestServer(app) as server:
         yield str(server.make_url("/"))
 
@@ -71,9 +71,9 @@ async def test_the_tier_http(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         tier="http", url=url, key_variable="WARREN_SECRET_SANDBOX", limits=LIMITS
     )
     with pytest.raises(ConfigError, match="WARREN_SECRET_SANDBOX is not set"):
-        Sandboxes(settings)
+        Sandboxes(settings, TRUSTED)
     monkeypatch.setenv("WARREN_SECRET_SANDBOX", "secret")
-    sandbox = await Sandboxes(settings).open()
+    sandbox = await Sandboxes(settings, TRUSTED).open()
     assert not sandbox.keeps_state
     result = await sandbox.run("x = 42\nprint(x)", 20.0)
     assert (result.status, result.output) == (CellStatus.OK, "42\n")

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from pydantic import ValidationError
 
+from warren_env_worker.reach.reach import TRUSTED
 from warren_env_worker.sandbox import bubblewrap
 from warren_env_worker.sandbox.opening import MAKERS, Sandboxes, Startable
 from warren_env_worker.sandbox.plan import Plan
@@ -24,7 +25,7 @@ LIMITS = SandboxLimits(cell_s=10.0, memory_mib=256, output_bytes=1000)
 @asynccontextmanager
 async def opened(tier: Tier, libraries: str | None = None) -> AsyncGenerator[Sandbox]:
     settings = SandboxSettings(tier=tier, limits=LIMITS, libraries=libraries)
-    sandbox = await Sandboxes(settings).open()
+    sandbox = await Sandboxes(settings, TRUSTED).open()
     try:
         yield sandbox
     finally:
@@ -107,12 +108,12 @@ async def test_what_does_not_work_is_passed_over_and_named(
 ) -> None:
     caplog.set_level("INFO")
     makers = {**MAKERS, "bubblewrap": _lacking}
-    sandbox = await Sandboxes(SandboxSettings(), makers=makers).open()
+    sandbox = await Sandboxes(SandboxSettings(), TRUSTED, makers=makers).open()
     await sandbox.close()
     assert sandbox.tier == "landlock"
     assert "landlock (bubblewrap: not here)" in caplog.text
     makers = {**makers, "landlock": _lacking}
-    sandbox = await Sandboxes(SandboxSettings(), makers=makers).open()
+    sandbox = await Sandboxes(SandboxSettings(), TRUSTED, makers=makers).open()
     await sandbox.close()
     assert sandbox.tier == "monty"
 
@@ -120,7 +121,7 @@ async def test_what_does_not_work_is_passed_over_and_named(
 async def test_a_tier_asked_for_is_not_replaced() -> None:
     makers = {**MAKERS, "bubblewrap": _lacking}
     with pytest.raises(SandboxFailed, match=r"no sandbox works here \(bubblewrap: not here\)"):
-        await Sandboxes(SandboxSettings(tier="bubblewrap"), makers=makers).open()
+        await Sandboxes(SandboxSettings(tier="bubblewrap"), TRUSTED, makers=makers).open()
 
 
 def _holed(settings: SandboxSettings) -> Startable:
@@ -142,7 +143,7 @@ def _holed(settings: SandboxSettings) -> Startable:
 async def test_walls_with_holes_do_not_count() -> None:
     makers = {**MAKERS, "bubblewrap": _holed}
     with pytest.raises(SandboxFailed, match=r"its walls have holes: .* None True True True True"):
-        await Sandboxes(SandboxSettings(tier="bubblewrap"), makers=makers).open()
+        await Sandboxes(SandboxSettings(tier="bubblewrap"), TRUSTED, makers=makers).open()
 
 
 @pytest.fixture
@@ -161,13 +162,13 @@ async def test_a_host_that_forbids_namespaces_is_told(
 ) -> None:
     monkeypatch.setattr(os, "defpath", f"{refusing}:{os.defpath}")
     with pytest.raises(SandboxFailed, match="exit code 1: bwrap: No permissions to create"):
-        await Sandboxes(SandboxSettings(tier="bubblewrap")).open()
+        await Sandboxes(SandboxSettings(tier="bubblewrap"), TRUSTED).open()
 
 
 async def test_a_missing_bwrap_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(SandboxFailed, match=r"bwrap is not installed \(Debian: bubblewrap\)"):
-        await Sandboxes(SandboxSettings(tier="bubblewrap")).open()
+        await Sandboxes(SandboxSettings(tier="bubblewrap"), TRUSTED).open()
 
 
 def test_settings_that_contradict_themselves() -> None:
