@@ -46,7 +46,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, rabbit: PrivateRabbit) -> Gen
     try:
         asyncio.run(site.start_gateway())
         site.start("gpu", "gpu-worker", "--base-model", "warren/tiny")
-        site.start("env", "env-worker")
+        site.start("env", "env-worker", "--env", "warren_env_worker.environments.trouble:Hang")
         yield site
     finally:
         site.stop()

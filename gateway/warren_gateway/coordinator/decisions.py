@@ -66,7 +66,7 @@ def absorb_answer(state: CoordinatorState, result: OpResult) -> None:
         return _absorb_opening(state, result)
     outcome = result.outcome
     if isinstance(outcome, OpFailed) and outcome.ahead_version is not None:
-        return _absorb_going_ahead(state, outcome.ahead_version)
+        return _absorb_going_ahead(state, result.number, outcome.ahead_version)
     for answer in op_log.take_answer(state, result):
         steps.note_answer(state, answer)
         checkpointing.note_saved(state, answer)
@@ -142,8 +142,8 @@ def _absorb_opening(state: CoordinatorState, result: OpResult) -> None:
         ending.end(state, RunState.FAILED, f"the model can't be opened: {result.outcome.reason}")
 
 
-def _absorb_going_ahead(state: CoordinatorState, version: int) -> None:
-    if (reason := trainer_lease.gone_ahead(state, version)) is not None:
+def _absorb_going_ahead(state: CoordinatorState, number: int, version: int) -> None:
+    if (reason := trainer_lease.gone_ahead(state, number, version)) is not None:
         ending.end(state, RunState.FAILED, reason)
 
 

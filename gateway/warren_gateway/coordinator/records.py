@@ -8,6 +8,7 @@ from sqlmodel import Session, col, select
 from warren_broker.port import FromTime
 from warren_broker.topology import train, trainer
 from warren_gateway.coordinator import trainer_lease
+from warren_gateway.coordinator.learning import op_log
 from warren_gateway.coordinator.restoring import restore
 from warren_gateway.coordinator.rollouts.recording import Recording, Terms
 from warren_gateway.coordinator.rollouts.source import Live, Recorded
@@ -35,9 +36,8 @@ def load(session: Session, run_id: RunId, now_s: float) -> CoordinatorState:
     groups = session.exec(select(GroupRow).where(is_open).order_by(col(GroupRow.number)))
     state = restore(run, model, groups, _source(session, run, now_s), now_s)
     ids = select(OpRow.number, OpRow.item_id).where(col(OpRow.model_id) == model.id)
-    state.learning.op_ids = dict(
-        session.exec(ids.where(col(OpRow.number) > model.checkpoint_op)).all()
-    )
+    newer = ids.where(col(OpRow.number) > model.checkpoint_op)
+    op_log.restore_ids(state.learning, session.exec(newer).all())
     return state
 
 

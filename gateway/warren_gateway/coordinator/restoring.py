@@ -83,4 +83,5 @@ def _group(row: GroupRow) -> Group:
         min_version=row.min_version,
         deadline_s=row.deadline_s,
         attempts=list(row.attempts),
+        was_interrupted=True,
     )

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from warren_broker.topology import trainer
 from warren_gateway.coordinator.learning import op_log
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.learning import LearningState
 from warren_gateway.coordinator.state.lease import TrainerLease
 from warren_schemas.control import Heartbeat, HeldModel
 from warren_schemas.envelope import Envelope
@@ -67,15 +68,23 @@ def _newest_epoch(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> int
     return max((one.epoch for one in held), default=0)
 
 
-def gone_ahead(state: CoordinatorState, version: int) -> str | None:
-    """The holder has applied ops that the log doesn't have; the reason to end the run, if that can't be
-    mended: it goes back to the checkpoint unless it has published what it made of them."""
-    if version > state.learning.version_issued:
-        return ahead_reason("the trainer", version, state.learning.version_issued)
+def gone_ahead(state: CoordinatorState, number: int, version: int) -> str | None:
+    """The holder has applied another op under this number; the reason to end the run, if that can't be
+    mended: it goes back to the checkpoint unless it has made a version that the log doesn't lead to."""
+    known = _version_before(state.learning, number)
+    if version > known:
+        return ahead_reason("the trainer", version, known)
     if state.lease.holder is not None:
         log.warning("%s: the trainer is ahead of the op log and goes back", state.run)
         revoke(state)
     return None
+
+
+def _version_before(learning: LearningState, number: int) -> int:
+    """The policy version that the ops before this one lead to. Later ones say nothing of it: their versions
+    may have the same numbers as those that were lost."""
+    issued = (step.version for step in learning.pending if 0 < step.last_op < number)
+    return max(issued, default=learning.policy_version)
 
 
 def ahead_reason(who: str, version: int, version_issued: int) -> str:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
+from warren_broker.errors import BrokerUnavailable
 from warren_broker.inbox import Inbox, follow
 from warren_broker.port import Broker
 from warren_broker.topology import Stream
@@ -21,19 +22,20 @@ from warren_schemas.events import RunEvent
 KEPT_BYTES = 256 * 1024
 """Kept of each stream that is followed, and read at once by who is behind."""
 CATCH_UP = 8
-GONE_S = 10.0
-"""What should be in the stream and does not come for so long is no longer kept there."""
+ANSWER_S = 10.0
+"""A broker that gives nothing of what should be there for so long is away. What is no longer kept takes no
+time: the next message that is kept comes instead."""
 
 
 class Followers:
     """`follow` the events of any run."""
 
     def __init__(
-        self, broker: Broker, *, kept_bytes: int = KEPT_BYTES, gone_s: float = GONE_S
+        self, broker: Broker, *, kept_bytes: int = KEPT_BYTES, answer_s: float = ANSWER_S
     ) -> None:
         self._broker = broker
         self._kept_bytes = kept_bytes
-        self._gone_s = gone_s
+        self._answer_s = answer_s
         self._readers: dict[Stream, SharedReader] = {}
         self._catching_up = asyncio.Semaphore(CATCH_UP)
 
@@ -84,6 +86,7 @@ class Followers:
                 yield message
                 offset = message.offset + 1
             elif reader.is_over:
+                reader.raise_error()
                 return
             else:
                 await reader.more()
@@ -105,12 +108,14 @@ class Followers:
         return part, part[-1].offset + 1
 
     async def _next(self, inbox: Inbox[RunEvent]) -> Told | None:
-        """None when it is no longer kept."""
+        """None when the stream is deleted. Raises `BrokerUnavailable` when nothing comes."""
         try:
-            async with asyncio.timeout(self._gone_s):
+            async with asyncio.timeout(self._answer_s):
                 claims = await anext(inbox, None)
         except TimeoutError:
-            return None
+            raise BrokerUnavailable(
+                f"events that are kept did not come within {self._answer_s:g} s"
+            ) from None
         if claims is None:
             return None
         for claim in claims:

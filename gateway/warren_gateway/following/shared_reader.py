@@ -10,9 +10,10 @@ Invariants
 """
 
 import asyncio
+import logging
 from collections import deque
 
-from warren_broker.errors import BrokerError
+from warren_broker.errors import BrokerError, BrokerUnavailable
 from warren_broker.inbox import follow
 from warren_broker.port import Broker
 from warren_broker.topology import Stream
@@ -20,6 +21,8 @@ from warren_gateway.following.told import Told, told
 from warren_schemas.events import RunEvent
 
 PREFETCH = 8
+
+log = logging.getLogger(__name__)
 
 
 class SharedReader:
@@ -47,7 +50,7 @@ class SharedReader:
             await asyncio.wait({reading, waiting}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             waiting.cancel()
-        self._raise_error()
+        self.raise_error()
 
     def reach_back(self, offset: int) -> None:
         """Begin again at this offset where nothing was read yet and it lies before our start."""
@@ -66,7 +69,7 @@ class SharedReader:
             changed = self._changed
             self._wanted.set()
             await changed.wait()
-        self._raise_error()
+        self.raise_error()
 
     async def close(self) -> None:
         self._reading.cancel()
@@ -81,6 +84,9 @@ class SharedReader:
             await self._read_on(start)
         except BrokerError as error:
             self._error = error
+        except Exception:
+            log.exception("reading %s for its followers broke", self._stream.name)
+            self._error = BrokerUnavailable("events could not be read; the gateway's log says why")
         self.is_over = True
         self._announce()
 
@@ -116,6 +122,7 @@ class SharedReader:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def _raise_error(self) -> None:
+    def raise_error(self) -> None:
+        """Raises `BrokerError` if reading ended by one."""
         if self._error is not None:
             raise type(self._error)(*self._error.args)

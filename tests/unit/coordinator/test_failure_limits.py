@@ -8,7 +8,10 @@ from tests.unit.coordinator.world import World, config
 from warren_gateway.coordinator import ending
 from warren_gateway.coordinator.rollouts import failure_limits
 from warren_schemas.control import WorkerRole
+from warren_schemas.episode import EpisodeEnded, Failed, FailureKind, StartEpisode
 from warren_schemas.events import RunState, StateChanged, WarningRaised
+from warren_schemas.ids import WorkerId
+from warren_schemas.transcript import Transcript
 
 FAILED_GROUPS, GROUP_SIZE = 4, 4
 ENOUGH = FAILED_GROUPS * GROUP_SIZE
@@ -105,6 +108,57 @@ def test_episodes_that_nobody_plays_are_waited_for() -> None:
         world.episodes.clear()
         world.now_s += 60.0
         world.read_mail()
+
+    assert world.drive(chaos=0.0).run_state is RunState.COMPLETED
+
+
+def late(item: StartEpisode) -> EpisodeEnded:
+    """What an env worker says of an episode that it gets after its time."""
+    failure = Failed(kind=FailureKind.DEADLINE, reason="its deadline passed while it waited")
+    return EpisodeEnded(
+        envelope=item.envelope, spec=item.spec, transcript=Transcript(), outcome=failure,
+        worker=WorkerId("env"), started_s=0.0, ended_s=0.0,
+    )  # fmt: skip
+
+
+def test_late_starts_that_a_worker_refuses_while_the_sampler_is_away_cost_no_attempt() -> None:
+    limits = {"steps": 3, "episode_s": 50, "episode_attempts": 1, "failed_groups": 1}
+    world = World(config(limits=limits), random.Random(2), away=WorkerRole.SAMPLER)
+    world.decide()
+    while not world.episodes:
+        world.train()
+        world.read_mail()
+    world.now_s += 60.0
+    world.decide()
+    world.stream += [late(item) for item in world.episodes]
+    world.episodes.clear()
+    world.read_mail()
+    world.away = None
+
+    state = world.drive(chaos=0.0)
+
+    assert state.run_state is RunState.COMPLETED
+    assert failure_limits.n_failed(state.rollouts) == 0
+
+
+@pytest.mark.parametrize("is_taken_over", [False, True])
+def test_a_worker_that_comes_back_just_before_the_deadline_costs_no_attempt(
+    is_taken_over: bool,
+) -> None:
+    limits = {"steps": 3, "episode_s": 50, "episode_attempts": 1, "failed_groups": 1}
+    world = World(config(limits=limits), random.Random(2), away=WorkerRole.SAMPLER)
+    world.decide()
+    while not world.episodes:
+        world.train()
+        world.read_mail()
+    world.episodes.clear()
+    world.now_s += 49.0
+    world.decide()
+    world.away = None
+    world.decide()
+    if is_taken_over:
+        world.load()
+    world.now_s += 2.0
 
     assert world.drive(chaos=0.0).run_state is RunState.COMPLETED
 

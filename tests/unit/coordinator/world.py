@@ -4,6 +4,7 @@ Everything happens in an order drawn from a seed: episodes end late, twice or in
 answer twice or die, and the coordinator itself is forgotten and loaded again from the store.
 """
 
+import hashlib
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -80,6 +81,8 @@ class Trainer:
     waiting: dict[int, Op] = field(default_factory=dict[int, Op])
     answered: dict[int, tuple[str, OpDone]] = field(default_factory=dict[int, tuple[str, OpDone]])
     """Id of the op's envelope, and the answer."""
+    weights: str = ""
+    """Stands for them: a digest of all ops that made them."""
 
 
 @dataclass
@@ -114,6 +117,10 @@ class World:
     """The model starts with this one, of another run."""
     applied: dict[int, Op] = field(default_factory=dict[int, Op])
     published: dict[int, str] = field(default_factory=dict[int, str])
+    weights_saved: dict[str, str] = field(default_factory=dict[str, str])
+    """By the checkpoint's URL."""
+    weights_published: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
+    """All that were ever published under a version."""
     n_generations: int = 0
     run: RunId = RUN
     model: ModelId = MODEL
@@ -207,6 +214,7 @@ class World:
                 assert item.next_op in (op + 1, 1), "a checkpoint is of the op before"
                 worker = WorkerId(f"trainer-{self.n_generations}")
                 self.trainer = Trainer(worker, item.epoch, item.next_op, version)
+                self.trainer.weights = self.weights_saved.get(item.checkpoint_url or "", "")
                 note = self.notes[item.checkpoint_url] if item.checkpoint_url else None
                 self._answer(0, OpDone(version=version, note=note))
             case Op():
@@ -260,6 +268,9 @@ class World:
         self._answer(op.number, outcome, op)
 
     def _apply(self, trainer: Trainer, op: Op) -> OpDone:
+        if isinstance(op.body, ForwardBackward | OptimStep):
+            made_of = trainer.weights + op.body.model_dump_json()
+            trainer.weights = hashlib.sha256(made_of.encode()).hexdigest()
         match op.body:
             case OptimStep():
                 trainer.version += 1
@@ -267,6 +278,7 @@ class World:
             case PublishPolicy():
                 url = f"mem://v{trainer.version}"
                 self.published[trainer.version] = url
+                self.weights_published.setdefault(trainer.version, set()).add(trainer.weights)
                 policy = Policy(version=trainer.version, url=url, size_bytes=1)
                 return OpDone(version=trainer.version, policy=policy)
             case SaveState(name=name):
@@ -278,6 +290,7 @@ class World:
                         del self.checkpoints[other]
                 self.notes[name] = op.body.note
                 self.checkpoints[name] = (op.number, trainer.version)
+                self.weights_saved[name] = trainer.weights
                 return OpDone(version=trainer.version, checkpoint_url=name)
             case ForwardBackward():
                 return OpDone(version=trainer.version, metrics={"loss:sum": 0.5})

@@ -1,13 +1,16 @@
 """Those who follow a stream: each gets all of it, once and in order, whoever else follows."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import cast
 
 import pytest
 from tests.support.gateway import event, publish_events, step
 from tests.support.patience import PATIENCE_S
 
-from warren_broker.port import Broker
+from warren_broker.errors import BrokerUnavailable
+from warren_broker.port import Broker, Consumer, StreamStart
 from warren_broker.topology import Stream, run_events
 from warren_gateway.following.followers import Followers
 from warren_gateway.following.told import Told
@@ -64,14 +67,31 @@ async def test_who_is_slow_holds_up_nobody_and_misses_nothing(broker: Broker) ->
         assert await offsets(slow, 29) == list(range(1, 30))
 
 
-async def test_what_is_no_longer_kept_is_passed_over(broker: Broker) -> None:
-    """Who is behind waits no longer than a moment for what the broker has dropped."""
-    followers = Followers(broker, kept_bytes=1, gone_s=0.0)
+class QuietBroker:
+    """Gives new readers nothing of what it keeps, like one that is frozen."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.is_quiet = False
+
+    def read(
+        self, stream: Stream, *, start: StreamStart, prefetch: int, aside: bool
+    ) -> AbstractAsyncContextManager[Consumer]:
+        begin = "next" if self.is_quiet else start
+        return self._broker.read(stream, start=begin, prefetch=prefetch, aside=aside)
+
+
+async def test_what_is_kept_and_does_not_come_ends_it_and_is_not_skipped(broker: Broker) -> None:
+    """So that the client goes on behind what it has got."""
+    quiet = QuietBroker(broker)
+    followers = Followers(cast("Broker", quiet), kept_bytes=1, answer_s=0.01)
     await tell(broker, *range(4))
     async with followers.follow(STREAM, 0) as quick:
         assert await offsets(quick, 4) == [0, 1, 2, 3]
+        quiet.is_quiet = True
         async with followers.follow(STREAM, 0) as late:
-            assert (await offsets(late, 1))[0] in (0, 3)
+            with pytest.raises(BrokerUnavailable):
+                await anext(late)
 
 
 async def test_a_stream_that_is_deleted_ends_it_and_the_next_reader_begins_anew(
@@ -87,3 +107,19 @@ async def test_a_stream_that_is_deleted_ends_it_and_the_next_reader_begins_anew(
         await tell(broker, 7)
         async with followers.follow(STREAM, 0) as other:
             assert await offsets(other, 1) == [0]
+
+
+class BrokenBroker:
+    @asynccontextmanager
+    async def read(self, *_: object, **__: object) -> AsyncGenerator[None]:
+        raise ValueError("a mistake of ours")
+        yield
+
+
+async def test_a_mistake_while_reading_is_told_and_nobody_waits_for_ever() -> None:
+    followers = Followers(cast("Broker", BrokenBroker()))
+    async with asyncio.timeout(PATIENCE_S):
+        for _ in range(2):
+            with pytest.raises(BrokerUnavailable, match="log says why"):
+                async with followers.follow(STREAM, 0):
+                    pass

@@ -199,6 +199,22 @@ def test_under_drain_what_is_held_back_never_replaces_a_newer_version(
     assert it.engine.version_of(KEY) == 3
 
 
+def test_under_drain_late_news_of_an_older_version_leave_the_newer_one_held_back(
+    tiny: PreTrainedModel,
+) -> None:
+    it = Keeping(tiny, "drain")
+    it.submit(1, version=1)
+    it.policy_loader.fetched(it.fetches[0], it.files(1))
+    for fetch, version in enumerate((3, 2), 1):
+        it.policy_loader.note_published(Published(KEY.model, version, f"file:///v{version}"))
+        it.policy_loader.fetched(it.fetches[fetch], it.files(version))
+    it.submit(2, version=3)
+    completions(it.engine)
+    it.policy_loader.settle()
+    assert it.refused() == []
+    assert set(completions(it.engine)[2].versions_T.tolist()) == {3}
+
+
 def test_news_of_models_that_nobody_samples_here_is_ignored(tiny: PreTrainedModel) -> None:
     it = Keeping(tiny)
     it.policy_loader.note_published(Published("model_unknown", 1, "file:///v1"))

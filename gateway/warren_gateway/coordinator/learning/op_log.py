@@ -7,6 +7,7 @@ answered to the first one says nothing of that.
 """
 
 import logging
+from collections.abc import Iterable
 
 from warren_broker.topology import train
 from warren_gateway.coordinator.state.change import op_row
@@ -34,6 +35,11 @@ def append(state: CoordinatorState, body: OpBody) -> int:
     if state.lease.holder is not None:
         state.change.send(train(state.model, state.lease.epoch), op)
     return op.number
+
+
+def restore_ids(learning: LearningState, ids: Iterable[tuple[int, str]]) -> None:
+    """The ids of the ops after the checkpoint, as the store has them."""
+    learning.op_ids = dict(ids)
 
 
 def take_answer(state: CoordinatorState, result: OpResult) -> list[OpResult]:

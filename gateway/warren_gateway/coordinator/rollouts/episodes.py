@@ -8,6 +8,7 @@ Attempts that nobody could play, for want of a worker, don't count among these.
 
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from warren_broker.topology import CANCELLATIONS, interact
@@ -115,6 +116,8 @@ def absorb(state: CoordinatorState, item: EpisodeEnded, position: Position) -> G
         return None
     item = as_trainable(item)
     if isinstance(item.outcome, Failed):
+        if group.excuses(item.outcome):
+            return None  # it starts anew when its time is up, or somebody is there again
         failure_limits.note_failures(state, group.environment, item.outcome)
     again = group.take(item, position, max_attempts=group_policy.max_attempts(state.config, group))
     if again:
@@ -125,17 +128,23 @@ def absorb(state: CoordinatorState, item: EpisodeEnded, position: Position) -> G
 def expire(state: CoordinatorState, can_be_played: Callable[[int], bool]) -> list[Group]:
     """Start members again that are past their deadline; the groups that this decides.
 
-    A group of an environment that can't be played, for want of a worker, is postponed instead.
+    That counts for nothing where nobody could play them for a part of the time; and while nobody can, for
+    want of a worker, they are postponed.
     """
     decided: list[Group] = []
+    is_playable = cache(can_be_played)
     for group in state.rollouts.groups.values():
-        if group.is_complete or not (group.is_postponed or group.deadline_s <= state.now_s):
+        if group.is_complete:
             continue
-        if not can_be_played(group.environment):
+        group.was_interrupted |= not is_playable(group.environment)
+        is_due = group.deadline_s <= state.now_s
+        if is_due and not is_playable(group.environment):
             _postpone(state, group)
-        elif group.is_postponed:
+        elif (group.is_postponed and is_playable(group.environment)) or (
+            is_due and group.was_interrupted
+        ):
             _restart(state, group, group.excuse())
-        elif _fails_by_deadline(state, group):
+        elif is_due and _fails_by_deadline(state, group):
             decided.append(group)
     return decided
 

@@ -4,7 +4,8 @@ Invariant: each member ends at most once. An ending counts only if it belongs to
 current attempt, so a duplicate, or a late ending of an attempt that was given up, changes nothing.
 The one that counted is known by its position in the run's stream, which tells it from others of the
 same attempt, be they the very same message stored twice: what became of the member is said of it alone.
-Attempts that no worker was there for are excused: they get a number, but count for nothing.
+Attempts during which no worker was there, or no coordinator, and that then ran out of time are excused:
+they get a number, but count for nothing.
 """
 
 from collections import Counter
@@ -31,6 +32,8 @@ class Group:
     """Where the ending of each member stands; none for a member that never ended."""
     excused: Counter[int] = field(default_factory=Counter[int])
     """By member. Not stored: after a takeover they count, which costs at most as many attempts."""
+    was_interrupted: bool = False
+    """For a part of this attempt nobody could play it, or nobody drove the run."""
     is_postponed: bool = False
     """Its deadline passed while nobody could play it: it starts anew once somebody can."""
     first_offset: int | None = None
@@ -118,11 +121,16 @@ class Group:
 
     def excuse(self) -> list[int]:
         """The members in flight get another attempt that counts for nothing; these members."""
-        self.is_postponed = False
+        self.is_postponed = self.was_interrupted = False
         for member in self.missing:
             self.attempts[member] += 1
             self.excused[member] += 1
         return self.missing
+
+    def excuses(self, failure: Failed) -> bool:
+        """Whether this says nothing but that nobody was there in time."""
+        is_late = self.was_interrupted and failure.kind is FailureKind.DEADLINE
+        return self.is_postponed or is_late
 
 
 def timed_out(episode_s: float) -> Failed:

@@ -79,7 +79,9 @@ class PolicyLoader:
     def fetched(self, source: PolicySource, files: PolicyFiles) -> None:
         """The files are here; they may be of no use."""
         if self._drains and self._engine.has_requests(source.key):
-            self._held_back[source.key] = (source, files)
+            held_back = self._held_back.get(source.key)
+            if held_back is None or held_back[0].version < source.version:
+                self._held_back[source.key] = (source, files)
             self._go_on_after(source)
             return
         try:
