@@ -1,5 +1,6 @@
 """Secrets and services: whose, where to, and at which addresses."""
 
+import asyncio
 import os
 import socket
 from collections.abc import AsyncGenerator
@@ -12,13 +13,18 @@ from aiohttp.abc import ResolveResult
 from aiohttp.resolver import ThreadedResolver
 from aiohttp.test_utils import TestServer
 from tests.support.interacting import spec
+from tests.support.patience import PATIENCE_S
 from tests.trust.reaching import JUDGE, KEY, VALUE, policy, reach
 
 from warren.environment import ConfigError
 from warren_env_worker.host.request import start_of
 from warren_env_worker.reach.addresses import is_public
 from warren_env_worker.reach.granting import granted
+from warren_env_worker.reach.reach import acting
 from warren_env_worker.reach.service import FAILED, ServiceFailed
+from warren_env_worker.rewards.composition import Composition
+from warren_env_worker.rewards.scored import RewardFailed, Scored
+from warren_env_worker.rewards.settings import ServiceReward
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +63,40 @@ def test_a_key_goes_to_its_urls_alone_and_only_where_the_config_names_it() -> No
         reach("bob", named, secrets=BOUND, services=services).service(JUDGE, KEY)
     assert reach("ann", {}, secrets=BOUND, services=services).keys == ()
     assert reach("bob", named, secrets=BOUND).keys == ()
+
+
+async def test_one_owners_requests_neither_wait_for_anothers_nor_go_with_them() -> None:
+    comes, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: web.Request) -> web.Response:
+        responses = [episode["response"] for episode in (await request.json())["episodes"]]
+        if "mallory's" in responses:
+            comes.set()
+            await goes_on.wait()
+            return web.Response(status=400)
+        return web.json_response({"rewards": [1.0] * len(responses)})
+
+    app = web.Application()
+    app.router.add_post("/", answer)
+    async with TestServer(app) as server, asyncio.TaskGroup() as group:
+        url = str(server.make_url("/"))
+
+        async def score(owner: str) -> float:
+            with acting(reach(owner, services=[{"url": url, "private": True}])):
+                composition = Composition([ServiceReward(url=url, in_flight=1)])
+            return (await composition.score(Scored((), f"{owner}'s", None, 0.0, "math")))[0]
+
+        async def fail() -> None:
+            with pytest.raises(RewardFailed):
+                await score("mallory")
+
+        group.create_task(fail(), name="mallory's")
+        await comes.wait()
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                assert await score("ann") == 1.0
+        finally:
+            goes_on.set()
 
 
 def test_a_start_says_no_value_of_a_secret_when_it_is_shown() -> None:

@@ -27,9 +27,10 @@ class Granted:
 def granted(policy: OperatorPolicy, spec: EpisodeSpec) -> Granted:
     """Raises `ConfigError` for a secret that the run may not have."""
     if policy.trusts_configs:
-        reach = Reach(is_trusted=True, keys=tuple(_all_keys(spec)))
+        reach = Reach(spec.run_owner, is_trusted=True, keys=tuple(_all_keys(spec)))
     else:
         reach = Reach(
+            spec.run_owner,
             services=tuple(
                 ServiceGrant(rule.url, rule.private)
                 for rule in policy.services

@@ -49,6 +49,8 @@ class KeyGrant:
 class Reach:
     """It travels to the child with the episode's start, the values of keys apart from it."""
 
+    owner: str = field(default="", compare=False)
+    """The run's. Those who may reach the same share the tasks that they loaded, and no requests."""
     is_trusted: bool = False
     """Whatever this process can reach."""
     services: tuple[ServiceGrant, ...] = ()
@@ -65,6 +67,7 @@ class Reach:
     def unpacked(cls, fields: dict[str, Any]) -> "Reach":
         """From JSON."""
         return cls(
+            owner=fields["owner"],
             is_trusted=fields["is_trusted"],
             services=tuple(ServiceGrant(**grant) for grant in fields["services"]),
             keys=tuple(_key_grant(**grant) for grant in fields["keys"]),

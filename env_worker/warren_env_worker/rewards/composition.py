@@ -52,10 +52,10 @@ def _score_of(part: Reward, reach: Reach) -> Score:
         return _own
     if isinstance(part, FunctionReward):
         return _function(*reach.function(part.function))
-    service, settings = reach.service(part.url, part.key_variable), part.model_dump_json()
+    asker = (reach.owner, reach.service(part.url, part.key_variable), part.model_dump_json())
 
     async def ask(scored: Scored) -> float:
-        return await background_loop().call(_asked(os.getpid(), service, settings, scored))
+        return await background_loop().call(_asked(scored, os.getpid(), *asker))
 
     return ask
 
@@ -69,11 +69,16 @@ def _function(path: str, is_own: bool) -> RewardFunction:
     return RewardFunction(path, is_own=is_own)
 
 
-async def _asked(process: int, service: Service, settings: str, scored: Scored) -> float:
-    return await _client(process, service, settings).score(scored)
+async def _asked(
+    scored: Scored, process: int, owner: str, service: Service, settings: str
+) -> float:
+    return await _client(process, owner, service, settings).score(scored)
 
 
 @cache
-def _client(process: int, service: Service, settings: str) -> RewardService:
-    """Shared by the episodes of this process that may ask in the same way: their requests go together."""
+def _client(process: int, owner: str, service: Service, settings: str) -> RewardService:
+    """Shared by one owner's episodes in this process that ask in the same way: their requests go together.
+
+    What one owner's episodes send can neither spoil nor hold up the requests of another's.
+    """
     return RewardService(service, ServiceReward.model_validate_json(settings))
