@@ -17,10 +17,12 @@ from tests.support.patience import PATIENCE_S
 from tests.trust.reaching import JUDGE, KEY, VALUE, policy, reach
 
 from warren.environment import ConfigError
-from warren_env_worker.host.request import start_of
+from warren_env_worker.host.refusal import Refusal
+from warren_env_worker.host.request import Request, start_of
 from warren_env_worker.reach.addresses import is_public
 from warren_env_worker.reach.granting import granted
 from warren_env_worker.reach.reach import acting
+from warren_env_worker.reach.secrets import shortened
 from warren_env_worker.reach.service import FAILED, ServiceFailed
 from warren_env_worker.rewards.composition import Composition
 from warren_env_worker.rewards.scored import RewardFailed, Scored
@@ -97,6 +99,34 @@ async def test_one_owners_requests_neither_wait_for_anothers_nor_go_with_them() 
                 assert await score("ann") == 1.0
         finally:
             goes_on.set()
+
+
+def test_no_refusal_tells_whether_a_guess_is_somebodys_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def told(*names: str) -> str:
+        of = spec("math", run_owner="mallory", secrets=names)
+        with pytest.raises(Refusal) as refused:
+            Request(0, of, None, lambda _: None).whole_call(1, policy(secrets=BOUND))
+        return refused.value.reason
+
+    before = told("hunter21", "hunter22")
+    monkeypatch.setenv("WARREN_SECRET_DB", "hunter22")
+    assert told("hunter21", "hunter22") == before
+    assert "hunter21, hunter22" in before
+
+
+def test_blanks_around_a_secret_are_no_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY, f" {VALUE}\n")
+    named = {"rewards": [{"key_variable": KEY}]}
+    of = spec("math", run_owner="ann", environment_config=named, secrets=("JUDGE",))
+    has = granted(policy(secrets=BOUND), of)
+    assert has.secrets == {"JUDGE": VALUE}
+    assert has.reach.values_of_keys == {KEY: VALUE}
+    assert shortened(f"for key {VALUE}.", 100) == "for key <JUDGE>."
+    monkeypatch.setenv(KEY, " ")
+    with pytest.raises(ConfigError, match="none of this name"):
+        granted(policy(secrets=BOUND), of)
 
 
 def test_a_start_says_no_value_of_a_secret_when_it_is_shown() -> None:

@@ -4,7 +4,7 @@ import traceback
 from types import FrameType
 
 from warren.environment import ConfigError, NoDemonstrations
-from warren_env_worker.reach.secrets import shortened, without_secrets
+from warren_env_worker.reach.secrets import cut, shortened, without_secrets
 from warren_schemas.episode import FailureKind
 
 MAX_REASON_CHARS = 300
@@ -43,6 +43,15 @@ def one_line(error: BaseException) -> str:
     name = type(error).__name__
     line = text if isinstance(error, ConfigError | NoDemonstrations) else f"{name}: {text}"
     return shortened(line, MAX_REASON_CHARS)
+
+
+def in_its_own_words(error: ConfigError) -> str:
+    """One line for who wrote the config: of its words and ours, whatever secrets this process has.
+
+    To cut a secret out of it would tell the writer of a config that a guess was right.
+    """
+    line = " ".join(str(error).split()).encode(errors="replace").decode()
+    return cut(line, MAX_REASON_CHARS)
 
 
 def place(error: BaseException, package: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from warren.environment import ConfigError
 from warren_env_worker.host.protocol import Answer, Call, Start
-from warren_env_worker.host.refusal import config_refusal, one_line
+from warren_env_worker.host.refusal import config_refusal, in_its_own_words
 from warren_env_worker.reach.granting import Granted, granted
 from warren_env_worker.reach.sealed import Sealed
 from warren_schemas.episode import EpisodePurpose, EpisodeSpec
@@ -41,7 +41,7 @@ class Request:
         try:
             start = start_of(self.spec, granted(policy, self.spec))
         except ConfigError as error:
-            raise config_refusal(one_line(error)) from error
+            raise config_refusal(in_its_own_words(error)) from error
         if self.transcript is None:
             return Call(call, self.slot, start)
         digests = (self.transcript.reset_digest, *(turn.digest for turn in self.transcript.turns))

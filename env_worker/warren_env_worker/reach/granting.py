@@ -74,7 +74,7 @@ def _may_have(policy: OperatorPolicy, spec: EpisodeSpec, name: str) -> bool:
 def _all_keys(spec: EpisodeSpec) -> Iterator[KeyGrant]:
     """Those of this worker that the config names."""
     for variable in sorted(_variables_in(spec.environment_config)):
-        if value := (value_of(variable.removeprefix(PREFIX)) or "").strip():
+        if value := value_of(variable.removeprefix(PREFIX)):
             yield KeyGrant(variable, value, None)
 
 

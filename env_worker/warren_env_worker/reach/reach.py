@@ -164,8 +164,8 @@ class Reach:
             return grant.value, grant.urls
         if not self.is_trusted:
             raise _not_for_this_run(variable)
-        own = (value_of(variable.removeprefix(PREFIX)) or "").strip()
-        if not own:
+        own = value_of(variable.removeprefix(PREFIX))
+        if own is None:
             raise ConfigError(f"the env worker lacks a secret: {variable} is not set")
         return own, None
 

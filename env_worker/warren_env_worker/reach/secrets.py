@@ -37,8 +37,8 @@ SecretVariable = Annotated[str, AfterValidator(_of_a_secret)]
 
 
 def value_of(name: str) -> str | None:
-    """Of this worker's secret of this name."""
-    return os.environ.get(PREFIX + name)
+    """Of this worker's secret of this name, without the blanks around it; None for one without content."""
+    return os.environ.get(PREFIX + name, "").strip() or None
 
 
 def remember(secrets: Mapping[str, str]) -> None:
@@ -55,8 +55,12 @@ def without_secrets(text: str) -> str:
 
 def shortened(text: str, max_chars: int) -> str:
     """The text without secrets, and not longer than this."""
-    clean = without_secrets(text)
-    return clean if len(clean) <= max_chars else clean[:max_chars] + "…"
+    return cut(without_secrets(text), max_chars)
+
+
+def cut(text: str, max_chars: int) -> str:
+    """For a text that holds no secret, or is told to who wrote it."""
+    return text if len(text) <= max_chars else text[:max_chars] + "…"
 
 
 class Cleaner:
@@ -113,7 +117,7 @@ def _known() -> Iterable[tuple[str, str]]:
 
     Of a value of several lines, each long one counts by itself: what is printed goes on line by line.
     """
-    own = {n.removeprefix(PREFIX): v for n, v in os.environ.items() if n.startswith(PREFIX)}
+    own = {n.removeprefix(PREFIX): v.strip() for n, v in os.environ.items() if n.startswith(PREFIX)}
     found = [
         (name, part)
         for name, value in (own | _told).items()
