@@ -12,7 +12,7 @@ from tests.support.interacting import spec
 from tests.trust.reaching import JUDGE, KEY, policy
 
 from warren_env_worker.environments.arithmetic import Arithmetic
-from warren_env_worker.host.child.task_cache import TaskCache
+from warren_env_worker.host.child.task_cache import MAX_KEPT, TaskCache
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Start
 from warren_env_worker.host.request import start_of
@@ -71,6 +71,20 @@ async def test_no_piece_of_a_secret_is_told_where_texts_are_cut(tmp_path: Path) 
     log = OutputLog(log_path(tmp_path, NOSY)).path.read_text()
     assert "=" * 100 in log
     assert PIECE[:7] not in refusal.reason + log
+
+
+def test_nothing_is_kept_of_tasks_that_gave_way_to_others() -> None:
+    def start(number: int) -> Start:
+        of = spec("arithmetic", environment_config={"max_answer": number})
+        return start_of(of, granted(policy(), of))
+
+    tasks = TaskCache(Arithmetic)
+    for number in range(MAX_KEPT + 1):
+        tasks.load(start(10 + number))
+        assert tasks.loaded_at(start(10 + number)) == number + 1
+    assert not tasks.has_loaded(start(10))
+    assert tasks.loaded_at(start(10)) == 0
+    assert tasks.loaded_at(start(11)) == 2
 
 
 def test_tasks_are_shared_by_those_alone_who_may_reach_the_same() -> None:

@@ -1,7 +1,7 @@
 """What is done once per process and not per episode: configs checked, tasks loaded."""
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
@@ -24,6 +24,12 @@ KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
 
 
+class _Loaded(NamedTuple):
+    tasks: Sequence[Any] | None
+    n_loads: int
+    """So many there had been with this one."""
+
+
 class TaskCache:
     """Instances and tasks of one class. All methods run user code and raise `Refusal`."""
 
@@ -31,8 +37,7 @@ class TaskCache:
         self._environment = environment
         self._schema = ConfigSchema(environment)
         self._arguments: dict[bytes, Config] = {}
-        self._tasks: dict[_Load, Sequence[Any] | None] = {}
-        self._loaded_at: dict[_Load, int] = {}
+        self._loaded: dict[_Load, _Loaded] = {}
         self.n_loads = 0
 
     def make(self, start: Start) -> Env[Any]:
@@ -52,7 +57,7 @@ class TaskCache:
             raise config_refusal(f"the constructor refused: {one_line(error)}") from error
 
     def has_loaded(self, start: Start) -> bool:
-        return _load(start) in self._tasks
+        return _load(start) in self._loaded
 
     def load(self, start: Start) -> None:
         """Load the tasks of a split; may take long. No secret is told: others are forked from here."""
@@ -64,18 +69,20 @@ class TaskCache:
             raise config_refusal(f"no tasks for {start.split!r}: {one_line(error)}") from error
         if tasks is not None and len(tasks) == 0:
             raise config_refusal(f"the split {start.split!r} has no tasks")
-        key = _load(start)
         self.n_loads += 1
-        self._loaded_at[key] = self.n_loads
-        _keep(self._tasks, key, tasks)
+        _keep(self._loaded, _load(start), _Loaded(tasks, self.n_loads))
 
     def loaded_at(self, start: Start) -> int:
-        """A process that was forked after so many loads has the tasks of this episode."""
-        return self._loaded_at[_load(start)]
+        """A process that was forked after so many loads has the tasks of this episode.
+
+        Of tasks that are kept no more, any process will do: it loads what it lacks.
+        """
+        loaded = self._loaded.get(_load(start))
+        return 0 if loaded is None else loaded.n_loads
 
     def task(self, start: Start) -> object:
         """The task of this episode; None where the environment makes its own."""
-        tasks = self._tasks[_load(start)]
+        tasks = self._loaded[_load(start)].tasks
         if tasks is None:
             return None
         return tasks[start.order.position(start.index, len(tasks))]
