@@ -29,6 +29,8 @@ class Searching(Env):
         self.key_variable = key_variable
 
     def reset(self, task: None, ctx: Context) -> str:
+        for value in ctx.secrets.values():
+            os.write(1, b"begun %s\n, not ended %s" % (value.encode(), value[:-1].encode()))
         return json.dumps(sorted(owners_in_memory()))
 
     def step(self, action: str) -> StepResult:
@@ -46,5 +48,5 @@ def owners_in_memory() -> set[str]:
             begin, end = (int(place, 16) for place in line.split()[0].split("-"))
             if line.split()[1].startswith("rw") and not line.endswith(("[vvar]", "[vsyscall]")):
                 memory.seek(begin)
-                found.update(re.findall(rb"sk-of-(\w+)-0123456789", memory.read(end - begin)))
+                found.update(re.findall(rb"sk-of-(\w+)-01234567", memory.read(end - begin)))
     return {owner.decode() for owner in found}

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tests.trust.reaching import JUDGE, KEY, VALUE, policy, reach
 from warren.environment import ConfigError
 from warren.errors import ConfigurationError
 from warren_env_worker.reach.policy_file import policy_of
+from warren_env_worker.reach.reading import READ_BYTES, ReaderApart
 from warren_env_worker.reach.sealed import Sealed
 from warren_env_worker.reach.secrets import Cleaner, remember, shortened
 from warren_env_worker.rewards.settings import OwnReward
@@ -159,14 +161,27 @@ def test_names_that_would_forge_a_line_of_a_log_or_of_a_table_are_refused(text: 
 
 def test_secrets_that_are_passed_on_are_cut_out_where_they_lie() -> None:
     sealed = Sealed.of(
-        {"TOLD": "told-0123\nand-4567", "PIN": "12345"}, {"WARREN_SECRET_A": "key-89ab"}
+        {"TOLD": "told-0123\nand-4567", "LONG": "told-0123-long", "PIN": "12345"},
+        {"WARREN_SECRET_A": "key-89ab"},
     )
-    cleaner = Cleaner(sealed.lines())
-    printed = b"told-0123\nand-4567|and-4567|key-89ab|12345|key-"
-    assert cleaner.clean(printed) == b"<TOLD>|<TOLD>|<A>|12345|"
-    assert cleaner.clean(b"89ab") == b"<A>"
+    text = (
+        b"told-0123\nand-4567|and-4567|told-0123-long|key-89ab|12345|told-012" + b"x" * READ_BYTES
+    )
+    cleaned = b"<TOLD>|<TOLD>|<LONG>|<A>|12345|told-012" + b"x" * READ_BYTES
+    source, sink = os.pipe()
+    for n_bytes in (1, 7, 100):
+        reader, told = ReaderApart(source, sealed.lines()), b""
+        for begin in range(0, 200, n_bytes):
+            os.write(sink, text[:200][begin : begin + n_bytes])
+            told += reader.read() or b""
+        assert told + reader.clean(text[200:]) + reader.rest() == cleaned
+    assert reader.clean(b"a key-89a") + reader.rest() == b"a <A>"
+    assert reader.clean(b"a key-8") + reader.rest() == b"a key-8"
+    os.close(sink)
+    assert reader.read() is None
+    os.close(source)
     assert sealed.opened() == (
-        {"TOLD": "told-0123\nand-4567", "PIN": "12345"},
+        {"TOLD": "told-0123\nand-4567", "LONG": "told-0123-long", "PIN": "12345"},
         {"WARREN_SECRET_A": "key-89ab"},
     )
 

@@ -5,6 +5,8 @@ asks here first. The supervisor knows the operator's policy and the run's owner,
 episode what it may reach (`granting`); the child that acts is held to it (`reach`).
 
 secrets    values of secrets, and texts without them
+sealed     their values on the way to an episode's process, in memory that no other gets
+reading    what such a process prints, read where no other finds it
 granting   from the policy and an episode's owner to what it may reach
 reach      what an episode may reach: asked by the code that acts
 urls       which URLs a prefix covers

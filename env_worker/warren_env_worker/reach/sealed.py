@@ -66,10 +66,8 @@ class Sealed:
 NOTHING = Sealed()
 
 
-def memory_apart(n_bytes: int) -> memoryview:
-    """In processes that are forked from this one it is all zeros."""
-    if not n_bytes:
-        return memoryview(b"")
+def memory_apart(n_bytes: int) -> mmap.mmap:
+    """In processes that are forked from this one it is all zeros. Slices of it are copies: take a view."""
     memory = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     memory.madvise(_MADV_WIPEONFORK)
-    return memoryview(memory)
+    return memory

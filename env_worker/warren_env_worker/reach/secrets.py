@@ -66,15 +66,13 @@ def cut(text: str, max_chars: int) -> str:
 class Cleaner:
     """Takes secrets out of bytes that come in pieces, in whatever places they are cut."""
 
-    def __init__(self, besides: Iterable[tuple[bytes, memoryview]] = ()) -> None:
-        """Also those that are no secrets of this process, by name; where they lie."""
-        self._besides = [secret for secret in besides if len(secret[1]) >= MIN_CHARS]
+    def __init__(self) -> None:
         self._held = b""
 
     def clean(self, printed: bytes) -> bytes:
         """What is surely free of secrets by now; the beginning of one waits for what follows."""
         text = self._held + printed
-        secrets = sorted((*_known_bytes(), *self._besides), key=lambda secret: -len(secret[1]))
+        secrets = _known_bytes()
         for name, value in secrets:
             text = text.replace(value, b"<" + name + b">")
         n_held = max((_n_begun(text, value) for _, value in secrets), default=0)
@@ -91,7 +89,7 @@ class Cleaner:
         return len(self._held)
 
 
-def _n_begun(text: bytes, value: bytes | memoryview) -> int:
+def _n_begun(text: bytes, value: bytes) -> int:
     """So many bytes at the end of the text are the beginning of this value."""
     for n_bytes in range(min(len(value) - 1, len(text)), 0, -1):
         if text.endswith(value[:n_bytes]):

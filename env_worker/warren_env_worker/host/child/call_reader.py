@@ -47,7 +47,8 @@ class CallReader:
         if not self._json:
             n_bytes, n_json = HEAD.unpack(self._head)
             self._json = bytearray(n_json)
-            self._values = memory_apart(n_bytes - 4 - n_json)
+            n_values = n_bytes - 4 - n_json
+            self._values = memoryview(memory_apart(n_values) if n_values else b"")
             self._part = memoryview(self._json)
         elif self._values and not self._is_last:
             self._is_last = True
