@@ -14,7 +14,7 @@ _NO_MEMORY = (
 )
 _DEVICE_LOST = ("CUDA error:", "CUDA driver error:", "cuDNN error:", "Triton Error [CUDA]:")
 """What is no `AcceleratorError`: of libraries above the driver, which mostly pass on its errors."""
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class OpError(ValueError):
