@@ -8,7 +8,6 @@ Attempts that nobody could play, for want of a worker, don't count among these.
 
 from collections import Counter
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from warren_broker.topology import CANCELLATIONS, interact
@@ -132,17 +131,15 @@ def expire(state: CoordinatorState, can_be_played: Callable[[int], bool]) -> lis
     want of a worker, they are postponed.
     """
     decided: list[Group] = []
-    is_playable = cache(can_be_played)
+    away = {n for n in range(len(state.config.environments)) if not can_be_played(n)}
     for group in state.rollouts.groups.values():
-        if group.is_complete:
+        is_away, is_due = group.environment in away, group.deadline_s <= state.now_s
+        if not (is_away or is_due or group.is_postponed) or group.is_complete:
             continue
-        group.was_interrupted |= not is_playable(group.environment)
-        is_due = group.deadline_s <= state.now_s
-        if is_due and not is_playable(group.environment):
+        group.was_interrupted |= is_away
+        if is_away and is_due:
             _postpone(state, group)
-        elif (group.is_postponed and is_playable(group.environment)) or (
-            is_due and group.was_interrupted
-        ):
+        elif not is_away and (group.is_postponed or group.was_interrupted):
             _restart(state, group, group.excuse())
         elif is_due and _fails_by_deadline(state, group):
             decided.append(group)
