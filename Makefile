@@ -47,7 +47,7 @@ tour: install  ## Follow README.md and docs/environments.md block by block, as t
 	$(BIN)/python -m pytest -m tour tests/tour $(ARGS)
 
 storm: install  ## Run the tests that take minutes each: deployments under faults, whole runs, replays, the tutorial
-	$(BIN)/python -m pytest -m storm $(ARGS)
+	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder -m storm $(ARGS)
 
 chaos: install  ## Break things for long: FAULTS=1000 faults under load, then the ledger (SEED=1)
 	$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED)

@@ -78,16 +78,29 @@ def config(n_steps: int) -> dict[str, object]:
 
 
 async def nothing_is_held(client: Client, rabbit: PrivateRabbit) -> None:
-    """No worker holds anything, and no queue of a run is left."""
-    async with asyncio.timeout(LEFT_S):
-        while True:
-            workers = await client.workers()
-            names = [n.removeprefix("warren.") for n in await asyncio.to_thread(rabbit.queues)]
-            left = [name for name in names if name.startswith(("train.", "results."))]
-            roles = {worker.role for worker in workers}
-            if len(roles) == len(WorkerRole) and not any(w.in_flight for w in workers) and not left:
-                return
-            await asyncio.sleep(1.0)
+    """Workers of every role are there and hold nothing, and no queue of a run is left."""
+    wrong: dict[str, object] = {"nobody": "looked yet"}
+    try:
+        async with asyncio.timeout(LEFT_S):
+            while True:
+                wrong = await held(client, rabbit)
+                if not wrong:
+                    return
+                await asyncio.sleep(1.0)
+    except TimeoutError:
+        raise AssertionError(f"still held after {LEFT_S:.0f} s: {wrong}") from None
+
+
+async def held(client: Client, rabbit: PrivateRabbit) -> dict[str, object]:
+    """Roles without a worker, messages in flight by worker, and queues of runs, each if there are any."""
+    workers = await client.workers()
+    names = [n.removeprefix("warren.") for n in await asyncio.to_thread(rabbit.queues)]
+    found = {
+        "roles without a worker": set(WorkerRole) - {worker.role for worker in workers},
+        "in flight": {w.id: w.in_flight for w in workers if w.in_flight},
+        "queues": [name for name in names if name.startswith(("train.", "results."))],
+    }
+    return {what: those for what, those in found.items() if those}
 
 
 @contextmanager

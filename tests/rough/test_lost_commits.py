@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.rough.__main__ import config
+from tests.rough.__main__ import config, nothing_is_held
 from tests.support.deployment import Site, connected
 from tests.support.patience import whole_deployment
 from tests.support.private_rabbit import PrivateRabbit
@@ -40,6 +40,7 @@ async def test_a_run_whose_store_lost_its_newest_steps_completes_or_says_why(
                     await run.result()
                 except RunFailed as failure:
                     assert "has lost its newest changes" in str(failure)
+            await nothing_is_held(client, doomed_rabbit)
     finally:
         await asyncio.to_thread(site.stop)
 
