@@ -60,6 +60,7 @@ __all__ = [
     "NoDemonstrations",
     "Observation",
     "StepResult",
+    "TaskError",
 ]
 
 TaskT = TypeVar("TaskT", default=None)
@@ -77,6 +78,10 @@ roles system, user and tool, which may hold images. `assistant` is the policy's 
 
 class ConfigError(ValueError):
     """The environment can't be made from this config or data; trying again won't help."""
+
+
+class TaskError(Exception):
+    """This task can't be played, because its data is wrong: trying it again won't help, and the others go on."""
 
 
 class NoDemonstrations(Exception):

@@ -2,23 +2,27 @@ r"""Answer a mathematical question: one turn, with questions from a file.
 
 The file is parquet or JSON lines in any of the layouts of `questions`. The answer is expected in
 `\boxed{…}` unless `answer_form` says otherwise, and is right if the verifier finds it equal to the
-file's: then the reward is 1, else 0. The right answer is never shown. A verifier that fails fails the
-episode; it does not give a reward.
+file's: then the reward is 1, else 0. The right answer is never shown. An answer on which the verifier runs
+out of time or memory gets 0 as well: who answers does not choose whether to be graded. A verifier that
+fails otherwise, or a right answer that nothing can be compared with, fails the episode; it gives no reward.
 
-Metrics: `exact` is 1 for a right answer; `answered`, `parseable` and `refused` tell wrong ones apart.
+Metrics: `exact` is 1 for a right answer; `answered`, `parseable`, `refused` and `timed_out` tell wrong ones
+apart.
 """
 
+import logging
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
-from warren.environment import ChatMessage, Context, Env, Limits, StepResult
+from warren.environment import ChatMessage, Context, Env, Limits, StepResult, TaskError
 from warren_env_worker.environments.questions import Question, read_questions
 from warren_env_worker.reach.reach import current
 from warren_env_worker.rewards.composition import Composition
 from warren_env_worker.rewards.scored import Scored
 from warren_env_worker.rewards.settings import Reward
 from warren_env_worker.verifier.extraction import AnswerForm
-from warren_env_worker.verifier.verdict import Verdict
+from warren_env_worker.verifier.verdict import GoldUnusable, Verdict
 from warren_env_worker.verifier.verifier import verify
 
 INSTRUCTIONS = {
@@ -28,6 +32,9 @@ INSTRUCTIONS = {
     AnswerForm.HASHES: "Write your final answer in the last line, after ####.",
     AnswerForm.PLAIN: "Write nothing but your final answer in the last line.",
 }
+
+
+log = logging.getLogger(__name__)
 
 
 class Math(Env[Question]):
@@ -59,10 +66,13 @@ class Math(Env[Question]):
         self.said: list[ChatMessage] = []
 
     def tasks(self, split: str) -> Sequence[Question]:
-        return read_questions(Path(self.path.replace("{split}", split)), self.reach)
+        return read_questions(self._file(split), self.reach)
+
+    def _file(self, split: str) -> Path:
+        return Path(self.path.replace("{split}", split))
 
     async def reset(self, task: Question, ctx: Context) -> Sequence[ChatMessage]:
-        self.question = task
+        self.question, self.file = task, self._file(ctx.split)
         *before, last = [message for message in task.prompt if message.role != "system"]
         return [*before, ChatMessage(role="user", content=self._instructed(last.content))]
 
@@ -77,13 +87,21 @@ class Math(Env[Question]):
 
     async def finish(self, action: str) -> StepResult:
         """The end of the episode, with the answer in these words."""
-        verdict = await verify(self.question.gold, action, self.answer_form)
+        verdict = await self._verdict(action)
         reward, metrics = float(verdict is Verdict.EQUAL), metrics_of(verdict)
         if self.rewards is not None:
             scored = self._scored(action, reward, metrics)
             reward, parts = await self.rewards.score(scored)
             metrics.update(parts)
         return StepResult(reward=reward, done=True, metrics=metrics)
+
+    async def _verdict(self, action: str) -> Verdict:
+        try:
+            return await verify(self.question.gold, action, self.answer_form)
+        except GoldUnusable as error:
+            reason = f"{self.file}, row {self.question.row}: {error}"
+            _tell_once(reason)
+            raise TaskError(reason) from error
 
     def _scored(self, action: str, reward: float, metrics: dict[str, float]) -> Scored:
         question = self.question
@@ -103,4 +121,10 @@ def metrics_of(verdict: Verdict) -> dict[str, float]:
         "answered": float(verdict is not Verdict.NO_ANSWER),
         "parseable": float(verdict not in (Verdict.NO_ANSWER, Verdict.UNPARSEABLE)),
         "refused": float(verdict is Verdict.REFUSED),
+        "timed_out": float(verdict is Verdict.TIMED_OUT),
     }
+
+
+@lru_cache(maxsize=4096)
+def _tell_once(reason: str) -> None:
+    log.warning("%s; its episodes fail, so correct this row or leave it out", reason)

@@ -41,6 +41,8 @@ class Question(NamedTuple):
     data_source: str
     is_chat: bool
     """The file gives whole messages, with their own instructions."""
+    row: int
+    """Where it stands in the file, counted from 1."""
 
 
 def read_questions(path: Path, reach: Reach) -> list[Question]:
@@ -50,7 +52,7 @@ def read_questions(path: Path, reach: Reach) -> list[Question]:
     n_rows = 0
     for n_rows, row in enumerate(_rows(path, reach), 1):
         try:
-            question = _question(row)
+            question = _question(row, n_rows)
         except ConfigError as error:
             raise ConfigError(f"{path}, row {n_rows}: {error}") from error
         seen.setdefault((question.prompt, question.gold), question)
@@ -95,7 +97,7 @@ def _json_rows(source: BinaryIO) -> Iterator[Mapping[str, object]]:
             yield cast("dict[str, object]", row)
 
 
-def _question(row: Mapping[str, object]) -> Question:
+def _question(row: Mapping[str, object], number: int) -> Question:
     if row.get("images"):
         raise ConfigError("it has images, which this environment can't show")
     shown = next((row[name] for name in ("prompt", "problem", "question") if row.get(name)), None)
@@ -106,6 +108,7 @@ def _question(row: Mapping[str, object]) -> Question:
         gold=_gold(row),
         data_source=str(row.get("data_source") or ""),
         is_chat=not isinstance(shown, str),
+        row=number,
     )
 
 

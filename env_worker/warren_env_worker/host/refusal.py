@@ -3,7 +3,7 @@
 import traceback
 from types import FrameType
 
-from warren.environment import ConfigError, NoDemonstrations
+from warren.environment import ConfigError, NoDemonstrations, TaskError
 from warren_env_worker.reach.secrets import cut, shortened, without_secrets
 from warren_schemas.episode import FailureKind
 
@@ -34,6 +34,8 @@ def blame(error: BaseException, package: str) -> Refusal:
         return error
     if isinstance(error, ConfigError | NoDemonstrations):
         return config_refusal(one_line(error))
+    if isinstance(error, TaskError):
+        return Refusal(FailureKind.ENVIRONMENT_ERROR, one_line(error), is_retryable=False)
     return error_refusal(f"{one_line(error)} ({place(error, package)})")
 
 
@@ -41,7 +43,9 @@ def one_line(error: BaseException) -> str:
     """`ValueError: no such move`, cut to a readable length."""
     text = " ".join(without_secrets(str(error)).split()).encode(errors="replace").decode()
     name = type(error).__name__
-    line = text if isinstance(error, ConfigError | NoDemonstrations) else f"{name}: {text}"
+    line = (
+        text if isinstance(error, ConfigError | NoDemonstrations | TaskError) else f"{name}: {text}"
+    )
     return shortened(line, MAX_REASON_CHARS)
 
 

@@ -6,6 +6,7 @@ exact        answers that need no algebra: the same text, the same number
 hazard       answers that nobody should evaluate
 checking     algebra (math-verify), in a process that may die
 worker       the process that forks such processes, times and kills them
+golds        right answers that nothing can be compared with
 pool         several of those, and the deadline for everything
 verifier     all of it behind one call
 """

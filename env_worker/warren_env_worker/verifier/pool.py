@@ -1,7 +1,8 @@
 """Workers that compare, each one comparison at a time, and a deadline for everything.
 
 Invariants: every comparison ends within its limits with a verdict or `VerificationFailed`; a worker
-that is late or dead is replaced before the next comparison, and its memory goes with it.
+that is late or dead is replaced before the next comparison, and its memory goes with it; what an answer
+brings down is a verdict about it, unless the right answer brings it down as well (`golds`).
 """
 
 import asyncio
@@ -11,7 +12,8 @@ from contextlib import asynccontextmanager
 import orjson
 
 from warren_broker.worker.child import Child, ChildDied
-from warren_env_worker.verifier.verdict import Verdict, VerificationFailed
+from warren_env_worker.verifier.golds import Golds
+from warren_env_worker.verifier.verdict import ComparisonEnded, Verdict, VerificationFailed
 
 WORKER_MODULE = "warren_env_worker.verifier.worker"
 LIMIT_S = 65.0
@@ -30,18 +32,31 @@ class VerifierPool:
         self._workers = [_Worker() for _ in range(n_workers)]
         for worker in self._workers:
             self._idle.put_nowait(worker)
+        self._golds = Golds(self._compare)
 
     async def compare(self, gold: str, answer: str) -> Verdict:
         """Raises `VerificationFailed`."""
+        self._golds.refuse_known(gold)
+        try:
+            return await self._compare(gold, answer)
+        except ComparisonEnded as end:
+            await self._golds.check(gold)
+            return end.verdict
+
+    async def _compare(self, gold: str, answer: str) -> Verdict:
+        """Raises `ComparisonEnded`, `VerificationFailed`."""
         try:
             request = orjson.dumps([gold, answer])
         except orjson.JSONEncodeError as error:
             raise VerificationFailed(f"the answers are no text: {error}") from error
         async with self._worker() as worker:
             reply = orjson.loads(await worker.ask(request))
-        if "failure" in reply:
-            raise VerificationFailed(reply["failure"])
-        return Verdict(reply["verdict"])
+        verdict = Verdict(reply["verdict"]) if "verdict" in reply else None
+        if verdict is None:
+            raise VerificationFailed(reply["reason"])
+        if "reason" in reply:
+            raise ComparisonEnded(verdict, reply["reason"])
+        return verdict
 
     async def close(self) -> None:
         for worker in self._workers:

@@ -12,7 +12,7 @@ from warren_env_worker.verifier.exact import same
 from warren_env_worker.verifier.extraction import AnswerForm, extract
 from warren_env_worker.verifier.hazard import is_hazardous, is_too_long
 from warren_env_worker.verifier.pool import VerifierPool
-from warren_env_worker.verifier.verdict import Verdict, VerificationFailed
+from warren_env_worker.verifier.verdict import GoldUnusable, Verdict
 
 N_WORKERS = 2
 """Of each process that verifies."""
@@ -33,7 +33,7 @@ async def compare(gold: str, answer: str) -> Verdict:
 
 def _quick(gold: str, answer: str) -> Verdict | None:
     if len(gold) > MAX_GOLD_CHARS:
-        raise VerificationFailed(f"the right answer has {len(gold)} characters: no formula has")
+        raise GoldUnusable(f"the right answer has {len(gold)} characters: no formula has")
     if is_too_long(gold, answer):
         return Verdict.REFUSED
     is_same = same(gold, answer)

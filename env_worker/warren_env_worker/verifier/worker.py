@@ -4,8 +4,13 @@ It imports the algebra once and never does any itself: comparisons run in a fork
 kernel kills when one has used up its processor time, and which is forked again within milliseconds.
 Processor time, because a machine that is busy with other things must not change a verdict.
 
+A reply is `{"verdict": …}`; with a `reason` beside it where the comparison brought the checker down, which
+is then for the expressions to answer for; `{"reason": …}` alone where they are not to blame.
+
 Invariants: every request is answered within `WALL_S`, whatever the expressions are; a checker never
-outlives its parent; one that has grown old makes room for a fresh one.
+outlives its parent; one that has grown old makes room for a fresh one. A checker that dies of what we did
+not set for it (a crash, the kernel's want of memory, a person's signal) is asked once more in a fresh one: who
+dies twice of the same expressions dies of them.
 """
 
 import contextlib
@@ -15,12 +20,14 @@ import os
 import resource
 import signal
 import socket
+import time
 from typing import NoReturn
 
 import orjson
 
 from warren_broker.worker.child import Channel
 from warren_env_worker.verifier.checking import Compare, make_compare
+from warren_env_worker.verifier.verdict import Verdict
 
 CPU_S = 1.5
 """Processor time that one comparison may take."""
@@ -31,6 +38,8 @@ MAX_CHECKS = 2000
 """Of one checker: sympy's caches grow."""
 MAX_REQUEST_BYTES = 65_536
 MAX_REPLY_BYTES = 4096
+OUT_OF_MEMORY = 3
+"""Exit code of a checker that has used up its memory."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -45,21 +54,30 @@ class Checker:
         self._n_checks = 0
 
     def ask(self, request: bytes) -> bytes:
-        """The reply to `[gold, answer]`: `{"verdict": …}`, or `{"failure": …}`."""
+        """The reply to `[gold, answer]`."""
+        due_s = time.monotonic() + WALL_S
+        reply = self._ask(request, due_s) or self._ask(request, due_s)
+        return reply or _brought_down("the process that compared crashed, twice")
+
+    def _ask(self, request: bytes, due_s: float) -> bytes:
+        """Empty where the checker died and we don't know of what."""
         line = self._fresh_line()
         self._n_checks += 1
         try:
+            line.settimeout(max(due_s - time.monotonic(), 0.001))
             line.sendall(request)
             reply = line.recv(MAX_REPLY_BYTES)
-        except (TimeoutError, ConnectionError):
+        except TimeoutError:
+            self._end()
+            return orjson.dumps({"reason": f"the comparison had not ended after {WALL_S:g} s"})
+        except ConnectionError:
             reply = b""
-        return reply or _failure(self._end())
+        return reply or _obituary(self._end())
 
     def _fresh_line(self) -> socket.socket:
         if self._line is None or self._n_checks >= MAX_CHECKS or self._is_dead():
             self._end()
             self._line = self._fork()
-            self._line.settimeout(WALL_S)
             self._n_checks = 0
         return self._line
 
@@ -79,18 +97,26 @@ class Checker:
         theirs.close()
         return ours
 
-    def _end(self) -> str:
-        """Kill it, and say what it died of if it was dead before."""
+    def _end(self) -> int:
+        """Kill it; its exit code if it was dead before, negative for a signal."""
         if self._line is None:
-            return ""
+            return 0
         self._line.close()
         self._line = None
         # Its end of the line is closed before it is dead; a process that is alive gets no mercy.
         os.kill(self._pid, signal.SIGKILL)
         _, status = os.waitpid(self._pid, 0)
-        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGPROF:
-            return f"the comparison took more than {CPU_S:g} s of processor time"
-        return "the process that compared was stuck, crashed or ran out of memory"
+        return os.waitstatus_to_exitcode(status)
+
+
+def _obituary(code: int) -> bytes:
+    if code == -signal.SIGPROF:
+        return _brought_down(f"the comparison took more than {CPU_S:g} s of processor time")
+    if code == OUT_OF_MEMORY:
+        return _brought_down(
+            f"the comparison took more than {MAX_MEMORY_BYTES >> 20} MiB of memory"
+        )
+    return b""
 
 
 def _check_until_killed(compare: Compare, line: socket.socket, parent: int) -> NoReturn:
@@ -110,14 +136,17 @@ def _reply(compare: Compare, request: bytes) -> bytes:
     gold, answer = orjson.loads(request)
     try:
         return orjson.dumps({"verdict": compare(gold, answer)})
-    except MemoryError:  # there may be too little left to go on
-        raise
-    except Exception as error:  # noqa: BLE001 - becomes a failure, in words
-        return _failure(f"the comparison failed: {type(error).__name__}: {error}"[:500])
+    except MemoryError:  # there may be too little left to say so
+        os._exit(OUT_OF_MEMORY)
+    except Exception as error:  # noqa: BLE001 - becomes a verdict, with a reason
+        reason = f"the comparison failed: {type(error).__name__}: {error}"[:500]
+        return _brought_down(reason, Verdict.UNPARSEABLE)
 
 
-def _failure(reason: str) -> bytes:
-    return orjson.dumps({"failure": reason.encode(errors="replace").decode()})
+def _brought_down(reason: str, verdict: Verdict = Verdict.TIMED_OUT) -> bytes:
+    """What the answer gets, if it is to blame."""
+    readable = reason.encode(errors="replace").decode()
+    return orjson.dumps({"verdict": verdict, "reason": readable})
 
 
 def main() -> None:

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from warren.environment import ChatMessage, Image, StepResult
+from warren.environment import ChatMessage, Image, StepResult, TaskError
 from warren_env_worker.host.child import contract
-from warren_env_worker.host.refusal import Refusal
+from warren_env_worker.host.refusal import Refusal, blame
 from warren_schemas.episode import FailureKind
 
 USER = ChatMessage(role="user", content="hello")
@@ -105,3 +105,9 @@ def test_only_a_step_result_is_one() -> None:
 
 
 PINNED = "529e0ded5c319dde"
+
+
+def test_a_task_that_can_t_be_played_is_not_tried_again() -> None:
+    refusal = blame(TaskError("row 3 has no answer"), "tests")
+    assert (refusal.kind, refusal.reason) == (FailureKind.ENVIRONMENT_ERROR, "row 3 has no answer")
+    assert not refusal.is_retryable
