@@ -61,11 +61,11 @@ class Ward:
     async def play(self, n_healthy: int, n_hostile: int) -> None:
         rng = random.Random(0)
         async with asyncio.TaskGroup() as group:
-            rooms = asyncio.Semaphore(N_AT_ONCE), asyncio.Semaphore(N_HOSTILE_AT_ONCE)
+            slots = asyncio.Semaphore(N_AT_ONCE), asyncio.Semaphore(N_HOSTILE_AT_ONCE)
             for _ in range(n_healthy):
-                group.create_task(_in_turn(rooms[0], self.play_healthy))
+                group.create_task(_in_turn(slots[0], self.play_healthy))
             for _ in range(n_hostile):
-                group.create_task(_in_turn(rooms[1], lambda: self.play_hostile(rng)))
+                group.create_task(_in_turn(slots[1], lambda: self.play_hostile(rng)))
 
     def clear(self) -> None:
         self.resets_s.clear()
@@ -114,8 +114,8 @@ async def _settled() -> None:
             await asyncio.sleep(0.05)
 
 
-async def _in_turn(room: asyncio.Semaphore, play: Callable[[], Awaitable[None]]) -> None:
-    async with room:
+async def _in_turn(slots: asyncio.Semaphore, play: Callable[[], Awaitable[None]]) -> None:
+    async with slots:
         await play()
 
 

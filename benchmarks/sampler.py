@@ -50,7 +50,7 @@ def engine_round(base: PreTrainedModel) -> Callable[[Prompts], None]:
     sampling = Sampling(max_tokens=N_TOKENS)
 
     def sample(prompts: Prompts) -> None:
-        engine.submit([Request(i, key, prompt, sampling) for i, prompt in enumerate(prompts)])
+        engine.add_requests([Request(i, key, prompt, sampling) for i, prompt in enumerate(prompts)])
         while engine.has_work:
             engine.step()
 

@@ -1,7 +1,7 @@
 """Env workers with the same number of live episodes for each, whose steps wait for 200 ms.
 
-Each has twice as many places, so that no episode waits for one that is full, and the simulated GPUs
-together have room for all turns.
+Each has twice that capacity, so that no episode waits for one that is full, and the simulated GPUs
+together hold all turns.
 """
 
 import asyncio

@@ -33,13 +33,13 @@ def bare(engine: Engine, folder: str) -> Way:
             for i, prompt in enumerate(prompts(folder, n))
         ]
         n_tokens = 0
-        engine.submit([waiting.pop() for _ in range(n_in_flight)])
+        engine.add_requests([waiting.pop() for _ in range(n_in_flight)])
         while engine.has_work:
             for answer in engine.step():
                 assert isinstance(answer, Request)
                 n_tokens += answer.ids_T.size
                 if waiting:
-                    engine.submit([waiting.pop()])
+                    engine.add_requests([waiting.pop()])
         return n_tokens
 
     async def way(n: int, n_in_flight: int, sampling: Sampling) -> int:

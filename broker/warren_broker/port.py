@@ -128,7 +128,7 @@ class WorkBroker(Protocol):
         """Return once the broker has confirmed.
 
         Raises `Unroutable` when nobody is behind a queue or home, `BrokerUnavailable` after
-        `timeout_s`. A full queue holds the caller back until there is room (back-pressure).
+        `timeout_s`. A full queue holds the caller back until it has drained (back-pressure).
         """
         ...
 
@@ -163,8 +163,9 @@ class Broker(WorkBroker, Protocol):
         """Remove with all messages. Deleting what is not there is no error."""
         ...
 
-    def forget(self, *addresses: Address) -> None:
-        """Somebody else looks after these from now on: don't declare them again by ourselves."""
+    def stop_declaring(self, *addresses: Address) -> None:
+        """Somebody else looks after these from now on: we declare them no more after a lost
+        connection."""
         ...
 
     async def tidy(self) -> None:

@@ -28,7 +28,7 @@ class StartAgain:
         chosen = () if self._names_base_models else self.base_models
         return f"{again}: {self._command(*self._options(*chosen, offer))}"
 
-    def more_room(self, base_model: str, *, is_full: bool) -> str | None:
+    def more_capacity(self, base_model: str, *, is_full: bool) -> str | None:
         """A full-parameter model has a trainer to itself, and there is one."""
         if is_full:
             return None

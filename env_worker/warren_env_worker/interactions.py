@@ -50,9 +50,9 @@ class Interactions:
     ) -> None:
         """`publish` settles the claims when the successor is confirmed.
 
-        `capacity` is for each environment: a slow one keeps no place from the others.
+        `capacity` is for each environment: a slow one takes nothing from the others.
         """
-        self._room = {environment: asyncio.Event() for environment in hosts}
+        self._free_capacity = {environment: asyncio.Event() for environment in hosts}
         self.n_done = 0
         self._worker = worker
         self._hosts = hosts
@@ -63,17 +63,17 @@ class Interactions:
         self._unwanted = Unwanted()
         self._n_live = Counter[str]()
         for environment in hosts:
-            self._notice_room(environment)
+            self._note_capacity(environment)
 
-    def room(self, environment: str) -> asyncio.Event:
+    def free_capacity(self, environment: str) -> asyncio.Event:
         """Set while another episode of this environment may be live."""
-        return self._room[environment]
+        return self._free_capacity[environment]
 
     @property
     def n_live(self) -> int:
         return len(self._live)
 
-    def needs_room(self, item: Taken) -> bool:
+    def needs_capacity(self, item: Taken) -> bool:
         """Whether to take it opens one live environment more."""
         if misfit(item) is not None or item.envelope in self._unwanted or _is_late(item):
             return False
@@ -194,11 +194,11 @@ class Interactions:
         transcript = taken.transcript if isinstance(taken, Step) else None
         answer = partial(self._answered, interaction)
         request = Request(interaction.slot, taken.spec, transcript, answer)
-        self._hosts[taken.spec.environment].submit(request)
+        self._hosts[taken.spec.environment].submit_request(request)
 
     def _answered(self, interaction: Interaction, answer: Answer) -> None:
         taken = interaction.taken
-        self._notice_room(taken.spec.environment)  # the host knows its limit by now
+        self._note_capacity(taken.spec.environment)  # the host knows its limit by now
         if self._live.get(episode_of(taken)) is not interaction:
             return  # dropped while the environment was at work
         by = Origin(
@@ -229,13 +229,13 @@ class Interactions:
 
     def _count_live(self, environment: str, more: int) -> None:
         self._n_live[environment] += more
-        self._notice_room(environment)
+        self._note_capacity(environment)
 
-    def _notice_room(self, environment: str) -> None:
-        if self._n_live[environment] < self._capacity and self._hosts[environment].has_room:
-            self._room[environment].set()
+    def _note_capacity(self, environment: str) -> None:
+        if self._n_live[environment] < self._capacity and self._hosts[environment].has_capacity:
+            self._free_capacity[environment].set()
         else:
-            self._room[environment].clear()
+            self._free_capacity[environment].clear()
 
 
 def _followed(taken: Taken, answer: Answer, by: Origin) -> Successor:

@@ -45,9 +45,9 @@ from warren_schemas.episode import StartEpisode, Step
 from warren_schemas.operator_policy import OperatorPolicy
 
 START_PREFETCH = 1
-"""Messages of new episodes held at most: what waits here can't be taken by a worker with room."""
+"""Messages of new episodes held at most: what waits here can't be taken by a worker that has capacity."""
 FULL_S = 1.0
-"""How long a worker without room keeps such a message, on average: two that took turns in lock step
+"""How long a full worker keeps such a message, on average: two that took turns in lock step
 would each get the same ones again and again."""
 STEP_PREFETCH = 64
 REAP_S = 5.0
@@ -138,7 +138,8 @@ async def _serve(
         async with asyncio.TaskGroup() as group:
             for name, (starts, steps) in zip(offers, inboxes, strict=True):
                 group.create_task(
-                    _take_when_room(name, starts, interactions, worker.full_s), name="take starts"
+                    _take_within_capacity(name, starts, interactions, worker.full_s),
+                    name="take starts",
                 )
                 group.create_task(_take(steps, interactions), name="take steps")
             group.create_task(
@@ -154,24 +155,24 @@ async def _serve(
         await announce(broker, worker.heartbeat(is_leaving=True))
 
 
-async def _take_when_room(
+async def _take_within_capacity(
     environment: str, inbox: Inbox[Taken], interactions: Interactions, full_s: float
 ) -> None:
-    """What needs no room is taken at once. For what does, one message waits for `full_s` and then goes
-    back to the end of its queue: another worker may have room, and behind it may be a step that lost
-    its way home, of an episode that is live here and makes no room before it gets it."""
-    room = interactions.room(environment)
+    """What opens no episode is taken at once. Of what does, one message waits for `full_s` and then goes
+    back to the end of its queue: another worker may have capacity, and behind it may be a step that
+    lost its way home, of an episode that is live here and does not end before it gets it."""
+    free = interactions.free_capacity(environment)
     async for claims in inbox:
         waiting = deque[Claim[Taken]]()
         for claim in claims:
-            if interactions.needs_room(claim.item):
+            if interactions.needs_capacity(claim.item):
                 waiting.append(claim)
             else:
                 interactions.take(claim)
         with suppress(TimeoutError):
             async with asyncio.timeout(full_s * random.uniform(0.5, 1.5)):
                 while waiting:
-                    await room.wait()
+                    await free.wait()
                     interactions.take(waiting.popleft())
         for claim in waiting:
             claim.hand_back()

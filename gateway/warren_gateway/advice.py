@@ -16,8 +16,8 @@ class Advice(Protocol):
         """What brings a worker in this role that offers a base model or an environment."""
         ...
 
-    def more_room(self, base_model: str, *, is_full: bool) -> str | None:
-        """What brings room for one more model under training; None where nothing does but waiting.
+    def more_capacity(self, base_model: str, *, is_full: bool) -> str | None:
+        """What brings capacity for one more model under training; None where nothing does but waiting.
 
         `is_full`: one that takes a whole trainer.
         """
@@ -33,7 +33,7 @@ class SeparateWorkers:
             return f"start one with: {command} (of an environment named {offer})"
         return f"start one with: warren gpu-worker --base-model {offer}"
 
-    def more_room(self, base_model: str, *, is_full: bool) -> str | None:
+    def more_capacity(self, base_model: str, *, is_full: bool) -> str | None:
         return f"start another trainer with: warren gpu-worker --base-model {base_model}"
 
 

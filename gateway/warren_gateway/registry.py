@@ -54,7 +54,7 @@ def _standing(seen: Seen | None) -> object:
         seen.heartbeat.role,
         seen.heartbeat.offers,
         seen.heartbeat.models,
-        seen.heartbeat.without_room,
+        seen.heartbeat.without_disk_space,
     )
 
 

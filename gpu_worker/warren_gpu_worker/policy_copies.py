@@ -40,16 +40,16 @@ class LocalCopies:
             self._scratch.close()
 
     def stage(self, url: str, size_bytes: int, write: Callable[[Path], object]) -> Path | None:
-        """A folder filled by `write`, which nobody sees yet; None where there is no room for it."""
+        """A folder filled by `write`, which nobody sees yet; None where it doesn't fit."""
         try:
             stage = self._folder() / _STAGE
             shutil.rmtree(stage, ignore_errors=True)
             if size_bytes > shutil.disk_usage(stage.parent).free // 2:
-                log.info("no room in memory for a copy of %s (%d bytes)", url, size_bytes)
+                log.info("not enough memory for a copy of %s (%d bytes)", url, size_bytes)
                 return None
             stage.mkdir()
             write(stage)
-        except OSError as error:  # somebody else took the room meanwhile, perhaps
+        except OSError as error:  # somebody else took the space meanwhile, perhaps
             log.warning("no copy of %s in memory: %s", url, error)
             return None
         return stage
@@ -69,7 +69,7 @@ class LocalCopies:
         if last and last != place:
             shutil.rmtree(last, ignore_errors=True)
 
-    def drop(self, policies: str) -> None:
+    def drop_copy(self, policies: str) -> None:
         """Nobody trains the model here any more whose policies lie below this URL."""
         if place := self._newest.pop(policies, None):
             shutil.rmtree(place, ignore_errors=True)

@@ -55,7 +55,7 @@ class TimeShare:
         self._nobody_waits.set()
         self._n_waiting = 0
 
-    async def enter(self) -> None:
+    async def acquire_for_sampling(self) -> None:
         """A sampler comes in, once the trainer is out."""
         self._n_waiting += 1
         self._nobody_waits.clear()
@@ -69,7 +69,7 @@ class TimeShare:
             if not self._n_waiting:
                 self._nobody_waits.set()
 
-    def leave(self) -> None:
+    def release_from_sampling(self) -> None:
         """A sampler's memory is free."""
         self._n_samplers -= 1
         if not self._n_samplers:
@@ -84,7 +84,7 @@ class TimeShare:
         self.is_missed = True
         self.on_missed()
 
-    async def take(self) -> None:
+    async def acquire_for_training(self) -> None:
         """The trainer comes in, once the samplers that waited for it have been in and all have left."""
         await self._nobody_waits.wait()
         self.is_missed = False
@@ -93,10 +93,10 @@ class TimeShare:
         try:
             await self._is_empty.wait()
         except asyncio.CancelledError:
-            self.give_back()
+            self.release_from_training()
             raise
 
-    def give_back(self) -> None:
+    def release_from_training(self) -> None:
         """The trainer's memory is free, or it no longer waits."""
         self._is_trainers.clear()
         self._is_samplers.set()
@@ -117,7 +117,7 @@ class Stay:
     async def come(self) -> None:
         """Have the GPU."""
         if not self._is_in:
-            await self._time_share.take()
+            await self._time_share.acquire_for_training()
             self._is_in, self._came_s = True, time.monotonic()
         self._idle_since_s = None
 
@@ -145,4 +145,4 @@ class Stay:
         """The memory is free; no error where it was not taken."""
         if self._is_in:
             self._is_in = self._is_going = False
-            self._time_share.give_back()
+            self._time_share.release_from_training()

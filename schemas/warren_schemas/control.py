@@ -57,8 +57,8 @@ class Heartbeat(Item):
     """Items finished since the worker started."""
     models: tuple[HeldModel, ...] = ()
     """Leases that a trainer holds."""
-    without_room: tuple[ModelId, ...] = ()
-    """Of these the models whose files find no room where checkpoints are kept; it tries again."""
+    without_disk_space: tuple[ModelId, ...] = ()
+    """Of these the models whose files don't fit where checkpoints are kept; it tries again."""
     owner: str | None = None
     """Who connected this env worker through the gateway; None for a worker of the deployment."""
     shapes: tuple[EnvironmentShape, ...] = ()

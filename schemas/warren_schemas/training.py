@@ -231,7 +231,7 @@ class OpFailed(Frozen):
     status: Literal["failed"] = "failed"
     reason: str
     elsewhere: bool = False
-    """Another trainer may well do it: this one has no room for the model, or had a newer lease of it."""
+    """Another trainer may well do it: this one has no capacity for the model, or had a newer lease of it."""
     ahead_version: NonNegativeInt | None = None
     """The trainer has applied another op under this number, and its model is at this version now."""
 

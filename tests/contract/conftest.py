@@ -1,9 +1,9 @@
 """Every test of this folder that asks for `place` runs over each implementation of the port.
 
 `remote` is the part of the port that an env worker uses (`port.WorkBroker`: declaring, publishing,
-consuming, listening, settling, giving up), carried over a WebSocket to a gateway's room. The rest,
+consuming, listening, settling, giving up), carried over a WebSocket to a gateway's session. The rest,
 which only who runs the system uses (streams, depths, looking at dead letters, deleting), goes to the
-broker behind the room, so that the tests can look at what became of it. Behind the room is the
+broker behind the session, so that the tests can look at what became of it. Behind the session is the
 in-process broker; RabbitMQ is there for `THROUGH_A_ROOM_TO_RABBITMQ`, one case for each kind of thing
 that passes through.
 """

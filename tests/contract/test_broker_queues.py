@@ -133,7 +133,7 @@ async def assert_quiet_task(task: "asyncio.Task[object]") -> None:
         await task
 
 
-async def test_a_full_queue_holds_publishers_back_until_there_is_room(
+async def test_a_full_queue_holds_publishers_back_until_it_drains(
     place: Place, broker: Broker
 ) -> None:
     queue = place.queue(max_messages=10)
@@ -175,7 +175,7 @@ async def test_a_closed_broker_refuses_and_ends_what_waits(place: Place) -> None
     await broker.close()
 
 
-async def test_a_publish_that_waits_for_room_is_ended_by_close(place: Place) -> None:
+async def test_a_publish_that_waits_for_a_full_queue_is_ended_by_close(place: Place) -> None:
     queue, broker = place.queue(max_messages=1), await place.client("closing")
     await broker.declare(queue)
 

@@ -73,7 +73,7 @@ def test_of_those_who_wait_the_lowest_priority_goes_first(bench: Bench) -> None:
         Request(20_000 + i, key, running[0].prompt_ids_T, Sampling(max_tokens=2), priority=-i)
         for i in range(40)
     ]
-    bench.engine.submit(waiting)
+    bench.engine.add_requests(waiting)
     order = [a.id for _ in range(100) if bench.engine.has_work for a in bench.engine.step()]
     first_half = [i for i in order if i >= 20_000][:16]
     assert min(first_half) >= 20_000 + 40 - 16
@@ -104,7 +104,7 @@ def test_bad_requests_are_refused_and_their_neighbours_answered(bench: Bench) ->
     (good,) = bench.submit(key, free)
     (too_long,) = bench.submit(key, free, n_prompt=512)
     bad = [np.array(ids, np.int32) for ids in ([2, 56], [], [2, -1])]
-    refused = bench.engine.submit(
+    refused = bench.engine.add_requests(
         [Request(30_000 + i, key, ids, free) for i, ids in enumerate(bad)]
     )
     done = bench.finish()
@@ -135,7 +135,7 @@ def test_an_engine_says_whether_it_caches_prompts(bench: Bench) -> None:
     first, *_ = bench.submit(key, Sampling(max_tokens=4), n_prompt=300)
     bench.finish()
     before = bench.engine.statistics()
-    bench.engine.submit([Request(30_000, key, first.prompt_ids_T, Sampling(max_tokens=4))])
+    bench.engine.add_requests([Request(30_000, key, first.prompt_ids_T, Sampling(max_tokens=4))])
     bench.finish()
     after = bench.engine.statistics()
     n_cached = after.n_cached_tokens - before.n_cached_tokens

@@ -92,7 +92,7 @@ class Bench:
         return self.rng.integers(7, 60, n).tolist()
 
     def finish(self, requests: list[Request]) -> dict[int, Request | Refusal]:
-        refused = self.engine.submit(requests)
+        refused = self.engine.add_requests(requests)
         answers: dict[int, Request | Refusal] = {refusal.id: refusal for refusal in refused}
         while self.engine.has_work:
             answers |= {answer.id: answer for answer in self.engine.step()}

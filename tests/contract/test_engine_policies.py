@@ -121,7 +121,7 @@ def test_what_is_cached_is_kept_or_computed_anew(bench: Bench, kind: str) -> Non
         late = [
             Request(request.id + 10_000, key, request.prompt_ids_T, sampling) for request in early
         ]
-        bench.engine.submit(late)
+        bench.engine.add_requests(late)
         done = bench.finish()
         for request in late:  # the same prompts, but nothing of what is cached
             assert gap(model, request, completed(done[request.id])) < EXACT

@@ -122,7 +122,7 @@ class Bench:
             self._n_requests += 1
             ids_T = prompt(self.rng, n_prompt)
             requests.append(Request(self._n_requests, policy, ids_T, sampling))
-        self._refused += self.engine.submit(requests)
+        self._refused += self.engine.add_requests(requests)
         return requests
 
     def finish(self) -> dict[int, Request | Refusal]:

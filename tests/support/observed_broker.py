@@ -33,8 +33,8 @@ class ObservedBroker:
     async def delete(self, *addresses: Address) -> None:
         await self._broker.delete(*addresses)
 
-    def forget(self, *addresses: Address) -> None:
-        self._broker.forget(*addresses)
+    def stop_declaring(self, *addresses: Address) -> None:
+        self._broker.stop_declaring(*addresses)
 
     async def tidy(self) -> None:
         await self._broker.tidy()

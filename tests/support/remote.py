@@ -104,8 +104,8 @@ class RemotePart:
     async def tidy(self) -> None:
         await self._direct.tidy()
 
-    def forget(self, *addresses: Address) -> None:
-        self._direct.forget(*addresses)
+    def stop_declaring(self, *addresses: Address) -> None:
+        self._direct.stop_declaring(*addresses)
 
     def read(
         self, stream: Stream, *, start: StreamStart, prefetch: int = 200, aside: bool = False

@@ -55,7 +55,7 @@ def engine_for(
     micro_batch_tokens: int = 16_384,
     dtype: str = "float32",
     copies: LocalCopies | None = None,
-    no_room: Callable[[ModelId], None] | None = None,
+    on_disk_full: Callable[[ModelId], None] | None = None,
 ) -> Engine:
     config = EngineConfig(
         {BASE: str(base_folder)},
@@ -63,7 +63,7 @@ def engine_for(
         dtype=dtype,
         micro_batch_tokens=micro_batch_tokens,
     )
-    return Engine(config, copies=copies, no_room=no_room)
+    return Engine(config, copies=copies, on_disk_full=on_disk_full)
 
 
 class Trainer(Protocol):

@@ -28,7 +28,7 @@ class RankedTrainer:
     def on_answer(self, answer: Answer) -> None:
         self._answers.put_nowait(answer)
 
-    def on_no_room(self, model: ModelId) -> None:
+    def on_disk_full(self, model: ModelId) -> None:
         pass
 
     def on_death(self) -> None:

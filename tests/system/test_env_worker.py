@@ -134,7 +134,7 @@ async def test_a_full_worker_takes_no_new_episodes_but_all_steps() -> None:
 
 
 async def test_a_full_worker_finds_steps_that_lost_their_way_behind_new_episodes() -> None:
-    """Their episodes are live there, and nothing makes room before they are taken."""
+    """Their episodes are live there, and none of them ends before they are taken."""
     async with (
         open_hub() as hub,
         serving(hub, "env_1", capacity=3, full_s=0.02),

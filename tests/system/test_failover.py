@@ -132,10 +132,10 @@ async def test_a_trainer_killed_at_any_op_is_replaced_bit_by_bit(
 ) -> None:
     undisturbed = apply_all(opened(engine_for(base_folder, tmp_path / "calm"), spec), the_ops())
     expected = seal_of(done(undisturbed[-1]))
-    room = asyncio.Semaphore(AT_ONCE)
+    slots = asyncio.Semaphore(AT_ONCE)
 
     async def one(doomed: int) -> None:
-        async with room:
+        async with slots:
             found = await survive(private_rabbit.url, base_folder, tmp_path, spec, doomed)
             assert found == expected, doomed
 

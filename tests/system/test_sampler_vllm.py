@@ -158,7 +158,7 @@ async def test_next_turns_go_back_to_where_the_first_ones_are_cached(stage: Stag
 
 
 @pytest.mark.parametrize("kind", ["lora", "full"])
-async def test_turns_under_way_go_on_exactly_after_a_trainer_had_the_room(
+async def test_turns_under_way_go_on_exactly_after_a_trainer_had_the_gpu(
     stage: Stage, tmp_path: Path, kind: str
 ) -> None:
     """On a CPU sleeping frees nothing; all else that it does it does here."""
@@ -171,10 +171,10 @@ async def test_turns_under_way_go_on_exactly_after_a_trainer_had_the_room(
     await stage.side.send(turns)
     steps = await stage.side.steps(1)
     for _ in range(2):
-        await asyncio.wait_for(stage.time_share.take(), PATIENCE_S)
+        await asyncio.wait_for(stage.time_share.acquire_for_training(), PATIENCE_S)
         turns.append(first_turn(acting, sampling=LONG))
         await stage.side.send(turns[-1:])
-        stage.time_share.give_back()
+        stage.time_share.release_from_training()
         steps += await stage.side.steps(1)
     steps += await stage.side.steps(len(turns) - len(steps))
     assert {s.envelope.episode for s in steps} == {t.envelope.episode for t in turns}

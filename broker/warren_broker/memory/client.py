@@ -72,7 +72,7 @@ class MemoryBroker:
             elif not isinstance(address, Topic):
                 self._queues.delete(address.name)
 
-    def forget(self, *addresses: Address) -> None:
+    def stop_declaring(self, *addresses: Address) -> None:
         """Nothing is ever declared again here."""
 
     async def tidy(self) -> None:
@@ -153,7 +153,7 @@ class MemoryBroker:
 
     async def drop_dead_letter(self, letter_id: str) -> bool:
         self._check_open()
-        return self._queues.drop(letter_id)
+        return self._queues.drop_letter(letter_id)
 
     async def close(self) -> None:
         self.hand_back()
@@ -163,7 +163,7 @@ class MemoryBroker:
         self._is_closed = True
         self._on_closed(self)
         for consumer in list(self._consumers):
-            consumer.leave(self._closed())
+            consumer.leave_source(self._closed())
         for future in self._waiting:
             if not future.done():
                 future.set_exception(self._closed())
@@ -174,7 +174,7 @@ class MemoryBroker:
         try:
             yield consumer
         finally:
-            consumer.leave()
+            consumer.leave_source()
             del self._consumers[consumer]
 
     async def _wait(

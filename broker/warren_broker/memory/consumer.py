@@ -72,7 +72,7 @@ class QueueConsumer(WaitingConsumer):
         while self._box:
             self._queue.give_back(self._box.pop())
 
-    def leave(self, error: Exception | None = None) -> None:
+    def leave_source(self, error: Exception | None = None) -> None:
         """End, and give back what is held."""
         self.end(error)
         held, self._held = list(self._held), {}

@@ -69,7 +69,7 @@ class Queues:
         origin.put(message)
         return True
 
-    def drop(self, letter_id: str) -> bool:
+    def drop_letter(self, letter_id: str) -> bool:
         if (message := self._find_dead(letter_id)) is None:
             return False
         self.declare(DEAD).remove(message)

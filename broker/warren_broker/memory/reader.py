@@ -68,9 +68,9 @@ class Reader(WaitingConsumer):
         self._wake()
 
     async def stop(self) -> None:
-        self.leave()
+        self.leave_source()
 
-    def leave(self, error: Exception | None = None) -> None:
+    def leave_source(self, error: Exception | None = None) -> None:
         self.end(error)
         self._stream.followers.pop(self, None)
 

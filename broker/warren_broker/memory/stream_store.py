@@ -87,7 +87,7 @@ class StreamStore:
             )
         return self._row(stream.name)
 
-    def forget(self, name: str) -> None:
+    def free_name(self, name: str) -> None:
         """Free the name; `purge` then frees the space."""
         with self._writer:
             self._writer.execute("UPDATE stream SET name = NULL WHERE name = ?", (name,))

@@ -120,7 +120,7 @@ class Streams:
                 return
             for follower in list(deleted.followers):
                 follower.end()
-            await _on_disk(self._writer, partial(self._store.forget, name))
+            await _on_disk(self._writer, partial(self._store.free_name, name))
         await self._purge()
 
     def append(self, name: str, message_id: str, body: bytes) -> asyncio.Future[None]:

@@ -28,9 +28,9 @@ class Subscriber(WaitingConsumer):
         self._wake()
 
     async def stop(self) -> None:
-        self.leave()
+        self.leave_source()
 
-    def leave(self, error: Exception | None = None) -> None:
+    def leave_source(self, error: Exception | None = None) -> None:
         self.end(error)
         self._topics.part(self._name, self)
 

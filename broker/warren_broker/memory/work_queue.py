@@ -1,6 +1,6 @@
 """Queues and homes in memory.
 
-Invariants: a message is in exactly one place: ready, delayed, waiting for room, or with one
+Invariants: a message is in exactly one place: ready, delayed, waiting while the queue is full, or with one
 consumer; only an ack, a deletion or the move to `dead` takes it out. Handing back never waits, so
 a full queue can hold publishers back but never a consumer.
 """
@@ -61,7 +61,7 @@ class Queue:
         return self.name
 
     def offer(self, message: Message) -> asyncio.Future[None] | None:
-        """Take the message now (None), or when there is room (done then)."""
+        """Take the message now (None), or when the queue is no longer full (done then)."""
         if len(self.ready) < self.max_messages:
             self.put(message)
             return None

@@ -114,18 +114,18 @@ class RabbitBroker:
         await self._queue_repair.prepare(*addresses)
         await self._topology.declare(*addresses)
         for home in homes:
-            self._topology.forget(home)  # whoever consumes from it declares it again
+            self._topology.stop_declaring(home)  # whoever consumes from it declares it again
 
     async def delete(self, *addresses: Address) -> None:
         self._check_open()
         await self._topology.delete(*addresses)
         for address in addresses:
-            self._forget(address)
+            self._forget_address(address)
 
-    def forget(self, *addresses: Address) -> None:
+    def stop_declaring(self, *addresses: Address) -> None:
         for address in addresses:
-            self._topology.forget(address)
-            self._forget(address)
+            self._topology.stop_declaring(address)
+            self._forget_address(address)
 
     async def publish(
         self, address: Address, body: bytes, *, message_id: str, timeout_s: float = 90.0
@@ -208,7 +208,7 @@ class RabbitBroker:
 
     async def drop_dead_letter(self, letter_id: str) -> bool:
         self._check_open()
-        return await self._letters.drop(letter_id)
+        return await self._letters.drop_letter(letter_id)
 
     async def tidy(self) -> None:
         while True:
@@ -279,13 +279,13 @@ class RabbitBroker:
         try:
             await self._publish(destination, body, message_id, deadline)
         except Unroutable:
-            self._leases.forget(home)
+            self._leases.forget_lease(home)
             raise
 
-    def _forget(self, address: Address) -> None:
-        self._publishers.forget(self._entities.name(address))
+    def _forget_address(self, address: Address) -> None:
+        self._publishers.retire_publisher(self._entities.name(address))
         if isinstance(address, Home):
-            self._leases.forget(address)
+            self._leases.forget_lease(address)
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -129,7 +129,7 @@ class RemoteBroker:
         finally:
             consuming.cancel()
             await asyncio.wait([consuming])
-            await consumer.leave()
+            await consumer.leave_queue()
 
     async def _patiently(
         self, make: Make, body: bytes = b"", *, what: str, timeout_s: float = CALL_S

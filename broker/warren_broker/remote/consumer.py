@@ -142,7 +142,7 @@ class RemoteConsumer(WaitingConsumer):
             if isinstance(delivery, RemoteDelivery):
                 await delivery.nack()
 
-    async def leave(self) -> None:
+    async def leave_queue(self) -> None:
         """What is not settled goes back to the queue."""
         self._is_stopped = True
         conversation = self._conversation

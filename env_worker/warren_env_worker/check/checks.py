@@ -6,7 +6,7 @@
 - answers are rewarded differently
 - what it demonstrates scores best, and no junk raises or scores better
 - what it shows does not hold the answer
-- every call is within its limits, with room to spare
+- every call is within its limits, with time to spare
 - memory stays flat over many episodes
 """
 

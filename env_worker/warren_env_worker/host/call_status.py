@@ -24,13 +24,13 @@ class CallStatus:
         self._map = mmap.mmap(descriptor, _SIZE_BYTES)
         self._words = memoryview(self._map).cast("Q")
 
-    def enter(self, call: int, limit_s: float) -> None:
+    def enter_call(self, call: int, limit_s: float) -> None:
         limit_ns = int(limit_s * _NS)
         self._words[2] = limit_ns
         self._words[1] = time.monotonic_ns() + limit_ns
         self._words[0] = call
 
-    def leave(self) -> None:
+    def leave_call(self) -> None:
         self._words[0] = IDLE
 
     def show_life(self) -> None:

@@ -39,7 +39,7 @@ class Host:
         return self._processes[0].description or self._processes[-1].description
 
     @property
-    def has_room(self) -> bool:
+    def has_capacity(self) -> bool:
         """Whether a new episode may begin here; the first one tells how many may."""
         described = self.description
         limit = described.max_episodes if described else 1
@@ -62,7 +62,7 @@ class Host:
         self._n_slots += 1
         return self._n_slots * len(self._processes) + process
 
-    def submit(self, request: Request) -> None:
+    def submit_request(self, request: Request) -> None:
         """One request of a slot at a time; `request.answer` is called with what came of it."""
         self._processes[request.slot % len(self._processes)].put(request)
 

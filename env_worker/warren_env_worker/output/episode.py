@@ -23,7 +23,7 @@ class EpisodeOutput:
         self._source = source
         self._reader = ReaderApart(source, told.lines()) if told.values else PlainReader(source)
         self._lines = Lines(tag)
-        self._room = MAX_BYTES
+        self._left_bytes = MAX_BYTES
 
     def pass_on(self) -> bool:
         """What there is; False when nothing more will come."""
@@ -48,22 +48,22 @@ class EpisodeOutput:
         What it has started may hold the pipe: nobody waits for that, nor reads it without end.
         """
         try:
-            while self._room and (printed := self._reader.read()) is not None:
+            while self._left_bytes and (printed := self._reader.read()) is not None:
                 self._keep(printed)
         except BlockingIOError:
             pass
         self._keep(self._reader.rest())
         self._write(self._lines.end())
 
-    def forget(self) -> None:
+    def drop_unwritten(self) -> None:
         """What was read and not written yet."""
         self._lines = Lines("")
 
     def _keep(self, printed: bytes) -> None:
-        if not (self._room and printed):
+        if not (self._left_bytes and printed):
             return
-        kept = printed[: self._room]
-        self._room -= len(kept)
+        kept = printed[: self._left_bytes]
+        self._left_bytes -= len(kept)
         self._write(self._lines.add(kept))
         if len(kept) < len(printed):
             self._write(self._lines.add(b"\n... more output of this episode is dropped\n"))

@@ -41,7 +41,7 @@ class OutputLog:
         """Whole lines. Blocks for as long as the disk does; never raises."""
         with contextlib.suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            if not self._has_room(len(lines)):
+            if not self._fits(len(lines)):
                 self._rotate(len(lines))
             descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
@@ -49,7 +49,7 @@ class OutputLog:
             finally:
                 os.close(descriptor)
 
-    def _has_room(self, n_bytes: int) -> bool:
+    def _fits(self, n_bytes: int) -> bool:
         with contextlib.suppress(FileNotFoundError):
             return self.path.stat().st_size + n_bytes <= MAX_BYTES
         return True
@@ -59,7 +59,7 @@ class OutputLog:
         descriptor = os.open(self.path.with_suffix(".lock"), os.O_WRONLY | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not self._has_room(n_bytes):  # nobody has done it meanwhile
+            if not self._fits(n_bytes):  # nobody has done it meanwhile
                 self.path.replace(self.old_path)
         finally:
             os.close(descriptor)

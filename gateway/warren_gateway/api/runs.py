@@ -20,7 +20,7 @@ class ListRuns(Frozen):
 
 
 async def submit_run(call: Call[SubmitRun]) -> web.StreamResponse:
-    run, is_new = await call.parts.runs.submit(call.owner, call.takes)
+    run, is_new = await call.parts.runs.submit_run(call.owner, call.takes)
     return reply(run, status=201 if is_new else 200)
 
 

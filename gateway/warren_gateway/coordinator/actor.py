@@ -289,9 +289,9 @@ class RunActor:
         """The run's queues have done their work; its streams stay to be replayed."""
         await self._until_done(partial(self._broker.delete, *self._own_queues()))
 
-    def forget(self) -> None:
+    def stop_declaring_queues(self) -> None:
         """The run is somebody else's now, and so are its queues."""
-        self._broker.forget(*self._own_queues())
+        self._broker.stop_declaring(*self._own_queues())
 
     def _own_queues(self) -> list[WorkQueue]:
         """Those of the answers and of every lease that there was, or would have been next."""

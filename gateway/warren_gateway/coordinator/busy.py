@@ -1,4 +1,4 @@
-"""Why no trainer has room for a run's model: who holds them, and what can be done about it.
+"""Why no trainer has capacity for a run's model: who holds them, and what can be done about it.
 
 Invariant: a run of another owner is not named.
 """
@@ -30,7 +30,7 @@ def reason(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> str:
     choices = ["wait until one of them ends" if len(holders) > 1 else "wait until it ends"]
     if own:
         choices.append(f"cancel it with: warren runs cancel {own[0].id}")
-    if more := state.observed.advice.more_room(base, is_full=is_full(state.spec)):
+    if more := state.observed.advice.more_capacity(base, is_full=is_full(state.spec)):
         choices.append(more)
     return f"every trainer that offers {base} is busy{told}; {', or '.join(choices)}"
 

@@ -43,20 +43,20 @@ class Mailbox:
     def __init__(self) -> None:
         self._mail = Mail()
         self._arrived = asyncio.Event()
-        self._room = asyncio.Event()
-        self._room.set()
+        self._not_full = asyncio.Event()
+        self._not_full.set()
         self._asked = asyncio.Event()
 
     async def put_endings(self, claims: "list[Claim[EpisodeEnded]]") -> None:
         """The endings of one message of the stream."""
-        await self._room.wait()
+        await self._not_full.wait()
         self._mail.endings.extend(
             (Position(claim.offset or 0, place), claim) for place, claim in enumerate(claims)
         )
         self._notify()
 
     async def put_answers(self, claims: "list[Claim[OpResult]]") -> None:
-        await self._room.wait()
+        await self._not_full.wait()
         self._mail.answers.extend(claims)
         self._notify()
 
@@ -85,12 +85,12 @@ class Mailbox:
             pass
         mail, self._mail = self._mail, Mail()
         self._arrived.clear()
-        self._room.set()
+        self._not_full.set()
         return mail
 
     def _notify(self) -> None:
         if self._mail.n_items >= MOST_ITEMS:
-            self._room.clear()
+            self._not_full.clear()
         self._arrived.set()
 
 

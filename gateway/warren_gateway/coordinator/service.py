@@ -167,7 +167,7 @@ class Coordinators:
             if self._holdings.get(run) is holding:
                 del self._holdings[run]
             if holding.actor is not None:
-                holding.actor.forget()
+                holding.actor.stop_declaring_queues()
 
     async def _drive(self, run: RunId, holding: _Holding) -> bool:
         """One actor's life; False if it should be followed by another."""

@@ -103,7 +103,7 @@ def revoke(state: CoordinatorState) -> bool:
 
 
 def choose(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> WorkerId | None:
-    """The trainer with most room that offers the base model; a full model needs an empty one.
+    """The trainer with most free capacity that offers the base model; a full model needs an empty one.
 
     One that lives and did not take the last grant comes last: its orders may not reach it.
     """
@@ -155,7 +155,7 @@ def opening(state: CoordinatorState) -> OpenModel:
 
 
 def declined(state: CoordinatorState) -> None:
-    """The holder had no room after all; that says nothing about the model."""
+    """The holder had no capacity after all; that says nothing about the model."""
     state.lease.n_grants_in_vain -= 1
     revoke(state)
 

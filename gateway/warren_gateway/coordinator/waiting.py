@@ -21,7 +21,7 @@ Alive = Callable[[WorkerRole | None], Sequence[Heartbeat]]
 _NO_BROKER = "the broker gives no answer, so no worker can be heard; the run goes on when it does"
 
 _NO_ROOM = (
-    "no space is left where trainer {} (on {}) keeps checkpoints; make room there, and the run goes on by"
+    "no space is left where trainer {} (on {}) keeps checkpoints; free some, and the run goes on by"
     " itself"
 )
 _ROLE = {
@@ -53,7 +53,7 @@ def report(state: CoordinatorState, alive: Alive) -> None:
     if reason is None:
         reason = stalled.reason(state)
     else:
-        stalled.forget(state)
+        stalled.reset(state)
     if reason is None:
         state.waiting.missing_since_s = None
     elif state.waiting.missing_since_s is None:
@@ -67,7 +67,7 @@ def report(state: CoordinatorState, alive: Alive) -> None:
 
 
 def missing(state: CoordinatorState, alive: Alive) -> str | None:
-    full = [w for w in alive(WorkerRole.TRAINER) if state.model in w.without_room]
+    full = [w for w in alive(WorkerRole.TRAINER) if state.model in w.without_disk_space]
     if full:
         return _NO_ROOM.format(full[0].worker, full[0].host)
     base = state.spec.base_model

@@ -70,7 +70,7 @@ class ConsumerRelay:
             await self._consumer.stop()
             await self._is_pumped.wait()
 
-    async def leave(self) -> None:
+    async def leave_queue(self) -> None:
         """Return when what was not settled is back in its queue."""
         await self.stop()
         self._has_left.set()

@@ -180,7 +180,7 @@ class RemoteSession:
                     await relay.stop()
             case Leave():
                 if relay := self._relays.pop(frame.consumer, None):
-                    await relay.leave()
+                    await relay.leave_queue()
 
     async def _give_up(self, frame: GiveUp, body: bytes) -> None:
         origin = place_of(frame.origin)

@@ -96,7 +96,7 @@ class Runs:
         self._runs_dir = runs_dir
         self._followers = followers
 
-    async def submit(self, owner: str, body: SubmitRun) -> tuple[RunView, bool]:
+    async def submit_run(self, owner: str, body: SubmitRun) -> tuple[RunView, bool]:
         """The run, and whether it is new.
 
         A broker that is away doesn't matter: the run waits for it. Raises `KeyReused`,

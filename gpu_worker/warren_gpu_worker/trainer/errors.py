@@ -33,7 +33,7 @@ def reason_of(error: Exception) -> str:
         )
     if is_disk_full(error):
         return (
-            "no space left where checkpoints are kept; make room there, or keep fewer by"
+            "no space left where checkpoints are kept; free some, or keep fewer by"
             f" checkpoint.keep_last, and go on from the one before ({_first_line(text)})"
         )
     return f"{type(error).__name__}: {error}"
@@ -60,7 +60,7 @@ def is_device_lost(error: Exception) -> bool:
 
 
 def is_disk_full(error: Exception) -> bool:
-    """Whether files found no room; with room, the same op would have gone well."""
+    """Whether files did not fit; with more space the same op would have gone well."""
     if isinstance(error, SafetensorError):  # which has the number in its text alone
         return any(f"os error {number}" in str(error) for number in _NO_SPACE)
     return isinstance(error, OSError) and error.errno in _NO_SPACE

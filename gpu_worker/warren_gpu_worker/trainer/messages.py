@@ -3,7 +3,7 @@
 supervisor -> child    Open, Close, Apply, Together, Fail, Park
 child -> supervisor    Ready once, then an Answer for each Open (number 0) and each op, and Parked for
                        each Park, in order; a Pulse now and then in the middle of a long op, and
-                       before each step over files; NoRoom while a disk is full; TooLarge as a rank's last word
+                       before each step over files; DiskFull while a disk is full; TooLarge as a rank's last word
 """
 
 import pickle
@@ -81,8 +81,8 @@ class Pulse:
 
 
 @dataclass(frozen=True, slots=True)
-class NoRoom:
-    """The files of this model find no room; the child tries again, and says so each time."""
+class DiskFull:
+    """The files of this model don't fit on the disk; the child tries again, and says so each time."""
 
     model: ModelId
 
@@ -111,7 +111,7 @@ class TooLarge:
 
 Order = Open | Close | Apply
 Turn = Order | ApplyBatched | Offload
-Report = Ready | Pulse | NoRoom | Offloaded | Answer | TooLarge
+Report = Ready | Pulse | DiskFull | Offloaded | Answer | TooLarge
 
 
 def pack(frame: Turn | Fail | Report) -> bytes:

@@ -227,10 +227,10 @@ async def test_a_thousand_episodes_with_hostile_ones_among_them() -> None:
         bad = [await group_host(group, f"{TROUBLE}:{name}") for name in HOSTILE]
         await whole(healthy, rate=0.0, turns=1)
         before_mib = resident_mib(child_pids())
-        room = asyncio.Semaphore(N_AT_ONCE)
+        slots = asyncio.Semaphore(N_AT_ONCE)
 
         async def play(number: int) -> None:
-            async with room:
+            async with slots:
                 if number % 25:
                     assert await whole(healthy, turns=2, rate=0.01) == "well"
                 else:

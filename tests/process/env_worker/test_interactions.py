@@ -333,24 +333,24 @@ async def test_what_nobody_can_read_fails_its_own_episode() -> None:
         assert failure.reason.startswith("its environment sent what can't be read: ")
 
 
-async def test_what_needs_room_is_what_opens_an_environment_more() -> None:
+async def test_what_needs_capacity_is_what_opens_an_environment_more() -> None:
     async with working() as worker:
         first, late = start("ep_1"), start("ep_2", deadline_s=1.0)
-        needs_room = worker.interactions.needs_room
-        assert needs_room(first)
-        assert not needs_room(late)
+        needs_capacity = worker.interactions.needs_capacity
+        assert needs_capacity(first)
+        assert not needs_capacity(late)
         worker.take(first)
         item = await worker.generated()
-        assert not needs_room(said(item, "a"))
-        assert not needs_room(first)
+        assert not needs_capacity(said(item, "a"))
+        assert not needs_capacity(first)
         for _ in range(3):
             worker.take(said(item, "a"))
             after = (await worker.successor()).item
             item = after if isinstance(after, Generate) else item
-        assert not needs_room(said(item, "a"))
-        assert needs_room(start("ep_1", attempt=2))
+        assert not needs_capacity(said(item, "a"))
+        assert needs_capacity(start("ep_1", attempt=2))
         worker.interactions.end_run(RUN)
-        assert not needs_room(start("ep_1", attempt=2))
+        assert not needs_capacity(start("ep_1", attempt=2))
 
 
 async def test_transcripts_that_no_message_can_carry_fail() -> None:
@@ -406,31 +406,31 @@ async def test_expired_episodes_are_reaped() -> None:
         assert worker.interactions.n_live == 1
 
 
-async def test_room_is_what_the_capacity_leaves() -> None:
+async def test_an_episode_more_may_be_live_while_the_capacity_is_not_used_up() -> None:
     async with working(capacity=2) as worker:
         items: list[Generate] = []
         for n in range(2):
-            assert worker.interactions.room("letters").is_set()
+            assert worker.interactions.free_capacity("letters").is_set()
             worker.take(start(f"ep_{n}", spec(max_turns=1)))
             items.append(await worker.generated())
-        assert not worker.interactions.room("letters").is_set()
+        assert not worker.interactions.free_capacity("letters").is_set()
         for item in items:
             worker.take(said(item, "a"))
             await worker.ended()
-            assert worker.interactions.room("letters").is_set()
+            assert worker.interactions.free_capacity("letters").is_set()
 
 
 async def test_an_environment_s_own_limit_holds_from_its_first_episode_on() -> None:
     async with working("Scarce", "scarce") as worker:
-        room = worker.interactions.room("scarce")
+        free = worker.interactions.free_capacity("scarce")
         worker.take(start("ep_0", spec("scarce")))
-        assert not room.is_set()  # its process has not said yet how many there may be
+        assert not free.is_set()  # its process has not said yet how many there may be
         await worker.generated()
-        assert room.is_set()
+        assert free.is_set()
         worker.take(start("ep_1", spec("scarce")))
-        assert not room.is_set()
+        assert not free.is_set()
         await worker.generated()
-        assert not room.is_set()
+        assert not free.is_set()
 
 
 async def test_what_makes_no_sense_goes_to_the_dead() -> None:

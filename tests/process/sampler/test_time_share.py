@@ -36,44 +36,44 @@ async def settle() -> None:
 
 async def test_the_trainer_waits_for_every_sampler_and_samplers_for_the_trainer() -> None:
     time_share = TimeShare()
-    await time_share.enter()
-    await time_share.enter()
-    taking = asyncio.create_task(time_share.take())
+    await time_share.acquire_for_sampling()
+    await time_share.acquire_for_sampling()
+    taking = asyncio.create_task(time_share.acquire_for_training())
     await asyncio.wait_for(time_share.until_asked_for(), PATIENCE_S)
-    time_share.leave()
-    entering = asyncio.create_task(time_share.enter())
+    time_share.release_from_sampling()
+    entering = asyncio.create_task(time_share.acquire_for_sampling())
     await settle()
     assert not taking.done()
-    time_share.leave()
+    time_share.release_from_sampling()
     await asyncio.wait_for(taking, PATIENCE_S)
     await settle()
     assert not entering.done()
-    time_share.give_back()
+    time_share.release_from_training()
     await asyncio.wait_for(entering, PATIENCE_S)
 
 
 async def test_whoever_waits_for_the_gpu_has_it_before_the_trainer_comes_again() -> None:
     time_share = TimeShare()
-    await time_share.take()
-    entering = asyncio.create_task(time_share.enter())
+    await time_share.acquire_for_training()
+    entering = asyncio.create_task(time_share.acquire_for_sampling())
     await settle()
-    taking = asyncio.create_task(time_share.take())
-    time_share.give_back()
+    taking = asyncio.create_task(time_share.acquire_for_training())
+    time_share.release_from_training()
     await asyncio.wait_for(entering, PATIENCE_S)
     await settle()
     assert not taking.done()
-    time_share.leave()
+    time_share.release_from_sampling()
     await asyncio.wait_for(taking, PATIENCE_S)
 
 
 async def test_a_trainer_that_no_longer_waits_leaves_the_gpu_to_samplers() -> None:
     time_share = TimeShare()
-    await time_share.enter()
-    taking = asyncio.create_task(time_share.take())
+    await time_share.acquire_for_sampling()
+    taking = asyncio.create_task(time_share.acquire_for_training())
     await time_share.until_asked_for()
     taking.cancel()
     await asyncio.wait([taking])
-    await asyncio.wait_for(time_share.enter(), PATIENCE_S)
+    await asyncio.wait_for(time_share.acquire_for_sampling(), PATIENCE_S)
 
 
 async def test_the_trainer_stays_until_it_is_idle_or_has_had_its_time_and_is_missed() -> None:
@@ -171,7 +171,7 @@ class Pair:
         self.answers[answer.number] = answer
         self._changed.set()
 
-    def on_no_room(self, model: ModelId) -> None:
+    def on_disk_full(self, model: ModelId) -> None:
         pass
 
     def on_death(self) -> None:

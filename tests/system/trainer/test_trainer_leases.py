@@ -144,7 +144,7 @@ async def test_a_gap_that_does_not_close_ends_the_lease_with_a_word(
     assert owner.outcomes(1).keys() == {0}
 
 
-async def test_a_worker_without_room_declines_and_says_so(
+async def test_a_full_worker_declines_and_says_so(
     hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
 ) -> None:
     """A model that is trained in full has the worker to itself, either way round."""
@@ -156,10 +156,10 @@ async def test_a_worker_without_room_declines_and_says_so(
         await second.grant(LORA, epoch=1)
         refusal = await second.outcome(1, 0)
         assert isinstance(refusal, OpFailed)
-        assert refusal.elsewhere and "has no room for the model" in refusal.reason
+        assert refusal.elsewhere and "has no capacity for the model" in refusal.reason
         await owner.apply(1, [forward_backward(random_batch(1)), optim_step()])
         await owner.close(epoch=1)
         await owner.until_held()
         await second.open(LORA, epoch=2)
         await owner.grant(FULL, epoch=2)
-        assert "has no room for the model" in failed(await owner.outcome(2, 0))
+        assert "has no capacity for the model" in failed(await owner.outcome(2, 0))

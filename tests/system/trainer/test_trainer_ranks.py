@@ -117,7 +117,7 @@ async def test_a_worker_of_several_devices_holds_one_model(
     async with owner_of(pair_hub.client("second"), ModelId("model_second")) as second:
         await pair_owner.open(LORA, next(epochs))
         await second.grant(LORA, epoch=1)
-        assert "has no room for the model" in failed(await second.outcome(1, 0))
+        assert "has no capacity for the model" in failed(await second.outcome(1, 0))
 
 
 async def test_no_memory_on_one_rank_fails_the_op_when_it_comes_again(

@@ -1,4 +1,4 @@
-"""Queues of the in-process broker that have no room: who publishes waits, and may give up."""
+"""Queues of the in-process broker that are full: who publishes waits, and may give up."""
 
 import asyncio
 import gc

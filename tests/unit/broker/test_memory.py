@@ -97,7 +97,7 @@ async def test_a_stream_that_can_not_be_written_fails_its_callers_and_goes_on(
 
 
 async def test_a_stream_that_can_not_be_made_is_no_error_of_the_caller(tmp_path: Path) -> None:
-    """Whoever runs on a full disk waits for room, and does not fall over."""
+    """Whoever runs on a full disk waits for space, and does not fall over."""
     async with open_memory(tmp_path) as broker:
         with sqlite3.connect(tmp_path / "streams.sqlite") as other:
             other.execute("CREATE TRIGGER full BEFORE INSERT ON stream BEGIN"

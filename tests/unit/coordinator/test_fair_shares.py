@@ -29,14 +29,14 @@ MODEST, GREEDY = RunId("run_modest"), RunId("run_greedy")
 
 
 @given(st.integers(0, 10_000), st.lists(st.integers(1, 100_000), min_size=1, max_size=20))
-def test_places_are_shared_evenly_and_none_is_left_unused(n_places: int, wants: list[int]) -> None:
-    share = even_share(n_places, wants)
+def test_capacity_is_shared_evenly_and_none_is_left_unused(capacity: int, wants: list[int]) -> None:
+    share = even_share(capacity, wants)
     given_out = sum(min(want, share) for want in wants)
-    assert given_out <= n_places
-    if sum(wants) <= n_places:
+    assert given_out <= capacity
+    if sum(wants) <= capacity:
         assert given_out == sum(wants)
     else:
-        assert given_out > n_places - len(wants)
+        assert given_out > capacity - len(wants)
 
 
 async def test_a_greedy_run_leaves_a_modest_one_what_it_wants() -> None:

@@ -192,7 +192,7 @@ def test_under_warren_up_what_is_missing_comes_with_the_same_command_and_more() 
     named = StartAgain(("warren", "up", "--base-model=z"), ("z",))
     assert named.start(WorkerRole.TRAINER, "x").endswith("warren up --base-model=z --base-model x")
     assert "warren up --port 9 --env module:Class" in given.start(WorkerRole.ENVIRONMENT, "chess")
-    assert "--max-models" in (given.more_room("x", is_full=False) or "")
+    assert "--max-models" in (given.more_capacity("x", is_full=False) or "")
 
 
 def test_a_worker_that_is_still_starting_offers_nothing_yet() -> None:

@@ -86,14 +86,14 @@ def test_while_the_broker_gives_no_answer_nobody_is_said_to_be_missing() -> None
     assert told(world)[1].startswith("no trainer offers") or "no sampler offers" in told(world)[1]
 
 
-def test_a_trainer_whose_disk_is_full_is_named_until_there_is_room() -> None:
+def test_a_trainer_whose_disk_is_full_is_named_until_it_is_not() -> None:
     world = World(patient(), random.Random(1))
     until(world, lambda: bool(world.episodes))
     hear = world.alive
 
     def full(role: WorkerRole | None) -> list[Heartbeat]:
         beats = hear(role)
-        update = {"without_room": (world.model,), "host": "there"}
+        update = {"without_disk_space": (world.model,), "host": "there"}
         return [b.model_copy(update=update) if b.models else b for b in beats]
 
     world.alive = full

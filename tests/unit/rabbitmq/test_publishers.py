@@ -57,7 +57,7 @@ async def test_what_was_under_way_as_a_publisher_retired_leaves_no_channel_behin
         )
         await fake.until(lambda came: isinstance(came[1], ContentBody))
         fake.is_confirming = True
-        all_of_them.forget("queue")
+        all_of_them.retire_publisher("queue")
         await publishing
         await fake.until(lambda _: [type(f) for _, f in fake.came].count(Channel.Close) == 2)
         assert fake.n_channels == 0

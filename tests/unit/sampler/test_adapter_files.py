@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 
 from warren_gpu_worker.memory_folder import default_parent
 from warren_gpu_worker.sampler.engines.port import PolicyUnusable
-from warren_gpu_worker.sampler.engines.vllm.adapter_files import roomy_parent, write_adapter
+from warren_gpu_worker.sampler.engines.vllm.adapter_files import parent_with_space, write_adapter
 from warren_gpu_worker.weights import PolicyFiles, read_policy_files
 
 MIB = 1 << 20
@@ -24,18 +24,18 @@ def free(n_bytes: int) -> Callable[[Path], object]:
     return lambda folder: SimpleNamespace(free=n_bytes)
 
 
-def test_adapters_lie_on_disk_where_memory_has_too_little_room(
+def test_adapters_lie_on_disk_where_memory_is_too_small(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", free(64 * MIB))
-    assert roomy_parent(32 * MIB) == default_parent()
-    assert roomy_parent(33 * MIB) == Path(tempfile.gettempdir())
+    assert parent_with_space(32 * MIB) == default_parent()
+    assert parent_with_space(33 * MIB) == Path(tempfile.gettempdir())
 
 
 @pytest.mark.parametrize(
     "error", [SafetensorError("I/O error: No space left on device"), OSError(28, "No space left")]
 )
-def test_an_adapter_that_finds_no_room_is_refused_and_leaves_nothing(
+def test_an_adapter_that_does_not_fit_is_refused_and_leaves_nothing(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(tensors: object, path: Path, **_: object) -> None:
@@ -43,7 +43,7 @@ def test_an_adapter_that_finds_no_room_is_refused_and_leaves_nothing(
         raise error
 
     monkeypatch.setattr(safetensors.torch, "serialize_file", full)
-    with pytest.raises(PolicyUnusable, match=r"no room .* No space left"):
+    with pytest.raises(PolicyUnusable, match=r"no space .* No space left"):
         write_adapter(ADAPTER, tmp_path / "1.draft")
     assert list(tmp_path.iterdir()) == []
 

@@ -13,7 +13,7 @@ def sampled(folder: str, seed: int | None) -> list[int]:
     with opened("transformers", folder, seed=seed) as engine:
         engine.load(LIVE, 0, None)
         request = Request(1, LIVE, np.arange(3, 9, dtype=np.int32), Sampling(max_tokens=40))
-        engine.submit([request])
+        engine.add_requests([request])
         while engine.has_work:
             for answer in engine.step():
                 assert isinstance(answer, Request)

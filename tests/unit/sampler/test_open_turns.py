@@ -33,13 +33,13 @@ def test_each_end_settles_the_claim_and_only_confirmed_successors_count_as_done(
     ]  # fmt: skip
 
 
-async def test_each_source_has_room_of_its_own_and_who_settles_makes_room() -> None:
+async def test_each_source_has_a_capacity_of_its_own_and_who_settles_frees_it() -> None:
     turns = OpenTurns(2)
     first, _ = opened(turns, 2)
     assert turns.is_full(SHARED)
     assert not turns.is_full(OWN)
-    await turns.until_room(OWN)
-    waiting = asyncio.create_task(turns.until_room(SHARED))
+    await turns.until_not_full(OWN)
+    waiting = asyncio.create_task(turns.until_not_full(SHARED))
     await asyncio.sleep(0)
     (other,) = opened(turns, 1, OWN)
     other.done()

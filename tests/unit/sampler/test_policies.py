@@ -35,7 +35,7 @@ def test_adapters_of_different_models_do_not_leak(tiny_lora: PreTrainedModel) ->
     rng = np.random.default_rng(0)
     keys = list(models)
     requests = [Request(i, keys[i % 4], prompt(rng, 3 + i), FREE) for i in range(24)]
-    engine.submit(requests)
+    engine.add_requests(requests)
     done = completions(engine)
     for request in requests:
         assert_exact(models[request.policy], request, done[request.id])
@@ -51,11 +51,11 @@ def test_a_new_version_of_an_adapter_takes_over_in_flight(tiny_lora: PreTrainedM
     newer, newer_model = adapter(tiny_lora, seed=2)
     engine.load(OTHER, 1, older)
     rng = np.random.default_rng(1)
-    engine.submit([Request(1, OTHER, prompt(rng, 6), Sampling(max_tokens=5))])
+    engine.add_requests([Request(1, OTHER, prompt(rng, 6), Sampling(max_tokens=5))])
     engine.step()
     engine.load(OTHER, 2, newer)
     late = Request(2, OTHER, prompt(rng, 6), Sampling(max_tokens=5))
-    engine.submit([late])
+    engine.add_requests([late])
     done = completions(engine)
     assert done[1].versions_T.tolist() == [1, 2, 2, 2, 2]
     assert_exact(newer_model, late, done[2])
@@ -67,7 +67,7 @@ def test_an_adapter_of_another_shape_replaces_the_old_one(tiny_lora: PreTrainedM
     engine.load(OTHER, 1, adapter(tiny_lora, seed=1, rank=4)[0])
     engine.load(OTHER, 2, wider)
     request = Request(1, OTHER, prompt(np.random.default_rng(2), 6), FREE)
-    engine.submit([request])
+    engine.add_requests([request])
     assert_exact(wider_model, request, completions(engine)[1])
 
 
@@ -101,8 +101,8 @@ def test_weights_that_do_not_fit_change_nothing(
     assert engine.version_of(OTHER) == 1
     greedy = Sampling(temperature=0.0, max_tokens=8)
     ids_T = prompt(np.random.default_rng(3), 5)
-    engine.submit([Request(1, OTHER, ids_T, greedy)])
-    reference.submit([Request(1, OTHER, ids_T, greedy)])
+    engine.add_requests([Request(1, OTHER, ids_T, greedy)])
+    reference.add_requests([Request(1, OTHER, ids_T, greedy)])
     assert completions(engine)[1].ids_T.tolist() == completions(reference)[1].ids_T.tolist()
 
 

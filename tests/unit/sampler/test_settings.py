@@ -49,7 +49,7 @@ def test_row_25_the_repetition_penalty_is_that_of_transformers(tiny: PreTrainedM
         for penalty in (1.0, 1.3, 3.0)
     ]
     requests = [Request(i, LIVE, prompt(rng, 8), s) for i, s in enumerate(settings)]
-    engine.submit(requests)
+    engine.add_requests(requests)
     done = completions(engine)
     for request in requests:
         ids = torch.from_numpy(request.prompt_ids_T.astype(np.int64))[None]

@@ -43,9 +43,9 @@ class Sleepy(TransformersEngine):
         assert self.is_asleep
         self.is_asleep = False
 
-    def submit(self, requests: Sequence[Request]) -> list[Refusal]:
+    def add_requests(self, requests: Sequence[Request]) -> list[Refusal]:
         assert not self.is_asleep
-        return super().submit(requests)
+        return super().add_requests(requests)
 
     def step(self) -> list[Request | Refusal]:
         assert not self.is_asleep

@@ -145,7 +145,7 @@ async def test_turns_go_back_to_the_sampler_that_took_those_before(stage: Stage)
             assert not second.waiting
 
 
-async def test_what_a_sampler_has_no_room_for_another_one_takes(stage: Stage) -> None:
+async def test_what_a_full_sampler_does_not_take_another_one_takes(stage: Stage) -> None:
     async with stage.sampler() as first:
         steps = await stage.first_steps(first, N_IN_HAND + MAX_BATCH)
         await stage.go_on(steps[:N_IN_HAND])
@@ -162,7 +162,7 @@ async def test_what_a_sampler_has_no_room_for_another_one_takes(stage: Stage) ->
             assert len({step.return_to for step in told}) == 2
 
 
-async def test_turns_that_return_keep_no_room_from_others(stage: Stage) -> None:
+async def test_turns_that_return_take_no_capacity_from_others(stage: Stage) -> None:
     async with stage.sampler() as only:
         steps = await stage.first_steps(only, N_IN_HAND)
         await stage.go_on(steps)

@@ -166,23 +166,23 @@ def test_a_full_disk_fails_the_op_and_keeps_the_old_checkpoint(
         reason = failed(engine.apply(MODEL, 2, SaveState(name="it")))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
-    assert "no space left where checkpoints are kept; make room there" in reason
+    assert "no space left where checkpoints are kept; free some" in reason
     assert digest_of_folder(Path(url)) == expected
-    assert os.listdir(Path(url).parent) == ["it"]  # nothing half-written takes up room
+    assert os.listdir(Path(url).parent) == ["it"]  # nothing half-written takes up space
     done(engine_for(base_folder, tmp_path).open(MODEL, FULL, checkpoint_url=url, next_op=2))
     save(engine, 3)
 
 
 def test_a_full_disk_is_waited_for(base_folder: Path, tmp_path: Path) -> None:
-    """A policy and a checkpoint are written once there is room, and nothing else is different."""
+    """A policy and a checkpoint are written once there is space, and nothing else is different."""
     unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
     waited: list[str] = []
 
-    def make_room(model: ModelId) -> None:
+    def free_space(model: ModelId) -> None:
         waited.append(model)
         resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
 
-    engine = engine_for(base_folder, tmp_path, no_room=make_room)
+    engine = engine_for(base_folder, tmp_path, on_disk_full=free_space)
     done(engine.open(MODEL, FULL, checkpoint_url=None, next_op=1))
     for number, body in enumerate([SaveState(name="it"), PublishPolicy()], start=1):
         resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, unlimited[1]))

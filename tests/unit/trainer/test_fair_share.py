@@ -109,7 +109,7 @@ def sharing(tokens: int, **specs: ModelSpec) -> FairShares:
     return shares
 
 
-def test_small_ops_of_like_models_ride_along_while_there_is_room() -> None:
+def test_small_ops_of_like_models_ride_along_while_they_fit() -> None:
     other = LORA.model_copy(update={"update": LORA.update.model_copy(update={"rank": 8})})
     seeded = LORA.model_copy(update={"seed": 7})
     apart = LORA.model_copy(update={"deterministic": True})

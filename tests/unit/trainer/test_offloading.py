@@ -1,4 +1,4 @@
-"""Models that make room come back with the same bits: adapters from a file, others from the host."""
+"""Models that were offloaded come back with the same bits: adapters from a file, others from the host."""
 
 import resource
 from collections.abc import Callable, Generator
@@ -78,7 +78,7 @@ def test_offloaded_models_train_to_the_same_bits(base_folder: Path, tmp_path: Pa
         assert digest(base.state_dict().values()) == base_digest(base_folder)
 
 
-def test_a_model_that_finds_no_room_on_disk_stays_and_fails_nobody(
+def test_a_model_that_finds_the_disk_full_stays_and_fails_nobody(
     base_folder: Path, tmp_path: Path
 ) -> None:
     with engine_with(base_folder, tmp_path, n_resident=1) as engine:

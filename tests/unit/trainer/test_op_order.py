@@ -106,7 +106,7 @@ def test_every_op_is_handed_out_once_and_every_claim_settled_once(
     assert all(one.settled == ["done"] for one in claims)
 
 
-def test_a_gap_waits_and_what_is_furthest_ahead_makes_room() -> None:
+def test_a_gap_waits_and_what_is_furthest_ahead_is_handed_back() -> None:
     sequence = OpSequence(MODEL, 1, next_op=1)
     early = [claim(number) for number in range(2, MAX_EARLY + 12)]
     assert sequence.take(early) == []

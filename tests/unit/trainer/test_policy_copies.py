@@ -68,7 +68,7 @@ def test_the_newest_of_each_model_is_kept_and_the_store_has_the_others(
         False, False, True,
     ]  # fmt: skip
     assert [first_weight(f"{store}/v{version}", memory) for version in (1, 2, 3)] == [1.0, 2.0, 3.0]
-    copies.drop(store)
+    copies.drop_copy(store)
     assert find_copy(f"{store}/v3", memory) is None
     assert find_copy(f"{store}/../other/v1", memory) is not None
 
@@ -102,7 +102,7 @@ def test_a_damaged_or_half_removed_copy_only_costs_the_way_to_the_store(
     assert first_weight(url, memory) == 1.0
 
 
-def test_without_room_there_is_no_copy(
+def test_without_space_there_is_no_copy(
     copies: LocalCopies, store: str, memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_policy(policy(0.0), f"{store}/v0", copies)

@@ -114,7 +114,7 @@ class Link:
                         publisher_confirms=confirms, on_return_raises=confirms
                     )
         except Lost as error:
-            self.drop(connection, f"it opened no channel ({error})")
+            self.drop_connection(connection, f"it opened no channel ({error})")
             raise
 
     @asynccontextmanager
@@ -185,7 +185,7 @@ class Link:
             pass
         raise BrokerUnavailable(f"{self._description} gave no answer in {timeout_s:g} s: {reason}")
 
-    def drop(self, connection: HeldConnection, why: str) -> None:
+    def drop_connection(self, connection: HeldConnection, why: str) -> None:
         """Give up on a connection that was closed or doesn't answer; another one is dialled."""
         if connection is self._current and not self._dropped.is_set():
             self._why = why
@@ -219,7 +219,7 @@ class Link:
         self._current = connection
 
         def closed(_: object, error: object) -> None:
-            self.drop(connection, str(error) or repr(error))
+            self.drop_connection(connection, str(error) or repr(error))
 
         connection.close_callbacks.add(closed)
         self.n_connections += 1

@@ -37,7 +37,7 @@ from warren_broker.rabbitmq.publishing.publisher import Publisher
 from warren_broker.topology import DEAD
 
 REQUEUE_S = 6.0
-"""How long a full queue may take to make room for a dead letter."""
+"""How long a full queue may take until it accepts a dead letter."""
 PUT_BACK_S = 1.0
 
 
@@ -78,7 +78,7 @@ class DeadLetters:
         """Raises `Unroutable` when its origin is gone."""
         return await self._take_out(letter_id, self._send_home)
 
-    async def drop(self, letter_id: str) -> bool:
+    async def drop_letter(self, letter_id: str) -> bool:
         return await self._take_out(letter_id, _forget)
 
     async def _take_out(

@@ -93,10 +93,10 @@ class Topology:
                 await self._delete(channel, address)
 
         for address in addresses:
-            self.forget(address)
+            self.stop_declaring(address)
         await self._link.call(run)
 
-    def forget(self, address: Address) -> None:
+    def stop_declaring(self, address: Address) -> None:
         """Keep it declared no longer."""
         for kind in (QueueEntity, ExchangeEntity):
             self._declared.pop((kind, self._entities.name(address)), None)

@@ -41,7 +41,7 @@ class HomeLeases:
             return home
         return home if await self._look(home, timeout_s) else home.fallback
 
-    def forget(self, home: Home) -> None:
+    def forget_lease(self, home: Home) -> None:
         self._until.pop(self._entities.name(home), None)
         self._lonely.discard(self._entities.name(home))
 
@@ -66,7 +66,7 @@ class HomeLeases:
         now_s = asyncio.get_running_loop().time()
         n_consumers = await self._visit(name, timeout_s)
         if n_consumers is None:
-            self.forget(home)
+            self.forget_lease(home)
             raise Unroutable(f"{home.name} was forgotten")
         if n_consumers == 0 and name in self._lonely:
             return False

@@ -32,7 +32,7 @@ class Publishers:
         self._by_destination.move_to_end(name)
         return publisher
 
-    def forget(self, name: str) -> None:
+    def retire_publisher(self, name: str) -> None:
         """The queue or stream was deleted."""
         publisher = self._by_destination.pop(name, None)
         if publisher is not None:
@@ -48,7 +48,7 @@ class Publishers:
         idle = (name for name, p in self._by_destination.items() if not p.n_under_way)
         name = next(idle, None)
         if name is not None:
-            self.forget(name)
+            self.retire_publisher(name)
 
     def _retire(self, publisher: Publisher) -> None:
         task = asyncio.create_task(publisher.close(), name="retire a publisher")

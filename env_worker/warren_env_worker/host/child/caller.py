@@ -35,11 +35,11 @@ class Caller:
 
         Suspends only if the class is async; a caller without an event loop may drive it by hand.
         """
-        self._status.enter(call, limit_s)
+        self._status.enter_call(call, limit_s)
         try:
             result = function(*args, **kwargs)
         finally:
-            self._status.leave()
+            self._status.leave_call()
         if self._is_async and inspect.isawaitable(result):
             return await self._bounded(call, limit_s, cast("Awaitable[ResultT]", result))
         return cast("ResultT", result)
@@ -54,7 +54,9 @@ class Caller:
         raise Refusal(FailureKind.ENVIRONMENT_TIMEOUT, f"took longer than {limit_s:g} s{where}")
 
     async def _marked(self, call: int, limit_s: float, result: Awaitable[ResultT]) -> ResultT:
-        return await _Marked(result, lambda: self._status.enter(call, limit_s), self._status.leave)
+        return await _Marked(
+            result, lambda: self._status.enter_call(call, limit_s), self._status.leave_call
+        )
 
 
 class _Marked(Awaitable[ResultT]):

@@ -6,6 +6,6 @@ episode_process    the fork server's side of one such process; forking: how it c
 within, in_turn    what runs in it: one episode after the other
 supervisor, server the two conversations; told: what only the second one knows
 task_loader        tasks, loaded once for all; waiting: episodes without a process; complaints: the log
-fresh              what every episode finds alike: random state, room for memory
+fresh              what every episode finds alike: random state, memory to write to
 leftovers          what an episode left behind: process_state, imports, global_state
 """

@@ -152,10 +152,10 @@ class EpisodeProcess:
             return f"its process was killed by {signal.Signals(-code).name}"
         return f"its process ended with exit code {code}"
 
-    def forget(self) -> None:
+    def forget_output(self) -> None:
         """In the process of another episode: what this one's said and printed."""
         self._received.clear()
-        self._printed.forget()
+        self._printed.drop_unwritten()
 
     def close(self) -> None:
         self.talk.close()

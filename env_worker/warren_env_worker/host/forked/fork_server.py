@@ -22,7 +22,7 @@ from warren_env_worker.host.call_status import CallStatus
 from warren_env_worker.host.child.live_episodes import is_last
 from warren_env_worker.host.forked.complaints import Complaints
 from warren_env_worker.host.forked.episode_process import EpisodeProcess
-from warren_env_worker.host.forked.forking import fork, make_room_for_files
+from warren_env_worker.host.forked.forking import fork, raise_open_files_limit
 from warren_env_worker.host.forked.leftovers import Template
 from warren_env_worker.host.forked.pool import Pool
 from warren_env_worker.host.forked.supervisor import Supervisor, ended_in, refused
@@ -70,7 +70,7 @@ class ForkServer:
 
     def serve(self) -> None:
         """Until the supervisor goes; all processes end with it."""
-        make_room_for_files()
+        raise_open_files_limit()
         try:
             while self._turn():
                 pass
@@ -175,7 +175,7 @@ class ForkServer:
         self._selector.close()
         self._supervisor.close()
         for sibling in self._processes:
-            sibling.forget()
+            sibling.forget_output()
             sibling.close()
             os.close(sibling.exit)
         play(talk, status, self._environment, self._tasks.task_cache, self._template)
@@ -197,7 +197,7 @@ class ForkServer:
         """The supervisor needs this episode no more."""
         self._supervisor.answer(Observed(call.id))
         if self._waiting:
-            self._waiting.drop(call.slot)
+            self._waiting.drop_call(call.slot)
         if process is None:
             return
         is_idle = process.call is None

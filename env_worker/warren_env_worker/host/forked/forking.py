@@ -59,7 +59,7 @@ def _put_down(pid: int) -> None:
     os.waitpid(pid, 0)
 
 
-def make_room_for_files() -> None:
+def raise_open_files_limit() -> None:
     """Let this process open many: each process takes four, and the usual limit is 1,024."""
     limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = MAX_FILES if most == resource.RLIM_INFINITY else min(most, MAX_FILES)

@@ -27,6 +27,6 @@ class Waiting:
     def take(self) -> Call:
         return self._calls.popleft()[0]
 
-    def drop(self, slot: int) -> None:
+    def drop_call(self, slot: int) -> None:
         """Nobody needs this one any more."""
         self._calls = deque(waiting for waiting in self._calls if waiting[0].slot != slot)

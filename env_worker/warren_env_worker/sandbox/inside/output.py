@@ -12,9 +12,9 @@ class Output:
 
     def add(self, data: bytes) -> None:
         self.n_bytes += len(data)
-        room = self._half - len(self._head)
-        self._head += data[:room]
-        self._tail += data[room:]
+        n_left = self._half - len(self._head)
+        self._head += data[:n_left]
+        self._tail += data[n_left:]
         del self._tail[: -self._half]
 
     def text(self) -> Tuple[str, int]:  # noqa: UP006

@@ -23,7 +23,7 @@ def reason(state: CoordinatorState) -> str | None:
     return state.waiting.stillness.reason
 
 
-def forget(state: CoordinatorState) -> None:
+def reset(state: CoordinatorState) -> None:
     """Why nothing moves is known: a worker is missing."""
     state.waiting.stillness = Stillness()
 
@@ -100,11 +100,11 @@ def _of_the_episodes(state: CoordinatorState) -> list[str]:
 
 
 def _counters(state: CoordinatorState) -> str:
-    n_places = ", ".join(f"{n} at {place}" for place, n in sorted(state.observed.shares.items()))
+    shares = ", ".join(f"{n} of {key}" for key, n in sorted(state.observed.shares.items()))
     return (
         f"no episode is in flight and no op is unanswered; step {state.learning.n_consumed_steps} of"
         f" {state.stage.n_steps}, {state.rollouts.n_admitted} groups admitted, {len(state.rollouts.ready)} of"
-        f" {state.groups_per_batch} ready, {len(state.learning.pending)} steps pending, places of env"
-        f" workers: {n_places or 'no share known'}. Cancel the run and report this, with the"
+        f" {state.groups_per_batch} ready, {len(state.learning.pending)} steps pending, capacity of env"
+        f" workers: {shares or 'no share known'}. Cancel the run and report this, with the"
         " gateway's log"
     )

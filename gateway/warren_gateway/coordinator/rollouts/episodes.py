@@ -12,7 +12,7 @@ from typing import Any
 
 from warren_broker.topology import CANCELLATIONS, interact
 from warren_gateway.coordinator.rollouts import failure_limits, group_policy, tasks
-from warren_gateway.coordinator.rollouts.ownership import place, played_by
+from warren_gateway.coordinator.rollouts.ownership import capacity_key, played_by
 from warren_gateway.coordinator.rollouts.starting import episode_s, policy, start_item
 from warren_gateway.coordinator.rollouts.trainable import as_trainable
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
@@ -38,7 +38,7 @@ def admit(
 
     It stops when the run, or the environment whose turn it is, has as many episodes in flight as it
     may, or as are its share of the env workers' places: weights stay exact, and the endings of
-    episodes make room. Of many, the next decision, which follows at once, starts the next.
+    episodes have ended. Of many, the next decision, which follows at once, starts the next.
     """
     rollouts, in_flight = state.rollouts, Counter[int]()
     for group in state.rollouts.groups.values():
@@ -48,7 +48,7 @@ def admit(
             return n_started
         environment = tasks.next_environment(rollouts, state.config.environments, purpose)
         size = n_members or group_size(state.config, environment)
-        if not _has_room(state, in_flight, environment, size):
+        if not _has_capacity(state, in_flight, environment, size):
             return n_started
         _admit(state, purpose, environment, size)
         in_flight[environment] += size
@@ -60,10 +60,10 @@ def group_size(config: TrainConfig, environment: int) -> int:
     return config.environments[environment].group_size or config.algorithm.group_size
 
 
-def _has_room(
+def _has_capacity(
     state: CoordinatorState, in_flight: Counter[int], environment: int, n_members: int
 ) -> bool:
-    """A group always has room where nothing is in flight, or nothing would ever move."""
+    """A group may always start where nothing is in flight, or nothing would ever move."""
     own = state.config.environments[environment]
     pairs = [
         (in_flight.total(), state.config.limits.in_flight),
@@ -81,7 +81,7 @@ def _has_place(state: CoordinatorState, in_flight: Counter[int], of: Environment
     """
 
     def where(environment: EnvironmentConfig) -> str:
-        return place(environment.name, played_by(environment, state.owner))
+        return capacity_key(environment.name, played_by(environment, state.owner))
 
     environments, share = state.config.environments, state.observed.shares.get(where(of))
     n = sum(n for i, n in in_flight.items() if where(environments[i]) == where(of))
@@ -253,7 +253,7 @@ def _start(state: CoordinatorState, group: Group, members: "range | list[int]") 
     queue = interact(environment.name, owner)
     state.change.send(queue, *items)
     state.change.message_sizes[queue] = state.observed.message_sizes.get(
-        place(environment.name, owner), MAX_ITEMS
+        capacity_key(environment.name, owner), MAX_ITEMS
     )
 
 

@@ -1,14 +1,13 @@
 """Fair shares: how many episodes of an environment a run may have in flight.
 
-The live env workers have so many places for an environment (an owner's own ones have theirs, for his
-runs alone), and each run that plays it wants at most
-as many episodes in flight as its config allows. Places are shared evenly; what a run doesn't want
-goes to the others (max-min fairness, Bertsekas and Gallager, Data Networks, section 6.5.2). A run alone
-has all of them.
+The live env workers have a capacity for an environment (an owner's own ones have theirs, for his runs
+alone), and each run that plays it wants at most as many episodes in flight as its config allows. The
+capacity is shared evenly; what a run doesn't want goes to the others (max-min fairness, Bertsekas and
+Gallager, Data Networks, section 6.5.2). A run alone has all of it.
 
-Invariant: no run sends more episodes than it has places, plus one group; so nobody's episodes wait
+Invariant: no run sends more episodes than its share, plus one group; so nobody's episodes wait
 behind thousands of another run's, however many that one asked for. And no message fills more than a
-fraction of a worker, for what waits in the hands of a full worker can't be taken by one with room; nor
+fraction of a worker, for what waits in the hands of a full worker can't be taken by one with capacity; nor
 does it hold more than a fraction of what each worker would have of the run, or some would have none.
 """
 
@@ -17,7 +16,7 @@ from collections.abc import Iterable, Mapping
 
 from sqlmodel import Session, col, select
 
-from warren_gateway.coordinator.rollouts.ownership import place, played_by
+from warren_gateway.coordinator.rollouts.ownership import capacity_key, played_by
 from warren_gateway.coordinator.run_leases import FINAL
 from warren_gateway.registry import Registry
 from warren_gateway.runs.newer_versions import readable_config
@@ -36,7 +35,7 @@ MESSAGES_TO_EACH = 2
 """Messages of new episodes for every worker, at the least, when a run fills what it may have."""
 
 Wants = Mapping[str, int]
-"""Most episodes in flight, by `ownership.place`."""
+"""Most episodes in flight, by `ownership.capacity_key`."""
 
 
 class Shares:
@@ -47,43 +46,43 @@ class Shares:
         self.wants: Mapping[RunId, Wants] = {}
 
     def of(self, run: RunId) -> dict[str, int]:
-        """Episodes that this run may have in flight, by `ownership.place`."""
+        """Episodes that this run may have in flight, by `ownership.capacity_key`."""
         return {name: self._share(name) for name in self.wants.get(run, ())}
 
     def message_sizes_of(self, run: RunId) -> dict[str, int]:
-        """Most new episodes in one message of this run, by `ownership.place`."""
+        """Most new episodes in one message of this run, by `ownership.capacity_key`."""
         return {
             name: self._message_size(name, want) for name, want in self.wants.get(run, {}).items()
         }
 
     def _message_size(self, at: str, want: int) -> int:
-        places = self._places(at)
-        of_each = min(want, self._share(at)) // len(places)
-        return max(1, min(min(places) // MESSAGES_TO_FILL, of_each // MESSAGES_TO_EACH))
+        capacities = self._capacities(at)
+        of_each = min(want, self._share(at)) // len(capacities)
+        return max(1, min(min(capacities) // MESSAGES_TO_FILL, of_each // MESSAGES_TO_EACH))
 
     def _share(self, at: str) -> int:
         wants = [own[at] for own in self.wants.values() if at in own]
-        return even_share(sum(self._places(at)), wants)
+        return even_share(sum(self._capacities(at)), wants)
 
-    def _places(self, at: str) -> list[int]:
+    def _capacities(self, at: str) -> list[int]:
         """Of each live worker that has any."""
-        places = (
+        capacities = (
             worker.capacity // len(worker.offers)
             for worker in self._registry.alive(WorkerRole.ENVIRONMENT)
-            if any(place(environment, worker.owner) == at for environment in worker.offers)
+            if any(capacity_key(environment, worker.owner) == at for environment in worker.offers)
         )
-        return [n for n in places if n] or [CAPACITY_IF_UNKNOWN]
+        return [n for n in capacities if n] or [CAPACITY_IF_UNKNOWN]
 
 
-def even_share(n_places: int, wants: Iterable[int]) -> int:
-    """What each may have at most so that all together fit; `n_places` if all wants do."""
-    n_left, ascending = n_places, sorted(wants)
+def even_share(capacity: int, wants: Iterable[int]) -> int:
+    """What each may have at most so that all together fit; `capacity` if all wants do."""
+    n_left, ascending = capacity, sorted(wants)
     for i, want in enumerate(ascending):
         share = n_left // (len(ascending) - i)
         if want > share:
             return share
         n_left -= want
-    return n_places
+    return capacity
 
 
 def look(session: Session, known: Mapping[RunId, Wants]) -> dict[RunId, Wants]:
@@ -111,7 +110,7 @@ def wanted(config: TrainConfig, owner: str) -> Wants:
     n_groups = (algorithm.max_staleness + 1) * algorithm.groups_per_step
     wants = Counter[str]()
     for environment in config.environments:
-        wants[place(environment.name, played_by(environment, owner))] += min(
+        wants[capacity_key(environment.name, played_by(environment, owner))] += min(
             n_groups * (environment.group_size or algorithm.group_size),
             config.limits.in_flight,
             environment.max_in_flight or config.limits.in_flight,

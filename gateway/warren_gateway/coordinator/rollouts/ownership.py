@@ -1,6 +1,6 @@
 """Whose env workers play an environment of a run: the deployment's, or the run's owner's own.
 
-The two never stand in for each other: they have queues of their own, and places of their own.
+The two never stand in for each other: they have queues of their own, and a capacity of their own.
 """
 
 from warren_broker.topology import WorkQueue, interact, owned
@@ -20,6 +20,6 @@ def interact_queues(config: TrainConfig, owner: str) -> dict[str, WorkQueue]:
     }
 
 
-def place(environment: str, owner: str | None) -> str:
-    """One name for the places that these workers have for this environment."""
+def capacity_key(environment: str, owner: str | None) -> str:
+    """What these workers have for this environment is counted under this name."""
     return f"{owned(owner)}{environment}" if owner else environment

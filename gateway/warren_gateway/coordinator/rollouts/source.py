@@ -183,7 +183,9 @@ class Recorded:
             self._followed_s = state.now_s
         if state.now_s - self._followed_s <= SILENCE_S:
             return None
-        more = state.observed.advice.more_room(state.spec.base_model, is_full=is_full(state.spec))
+        more = state.observed.advice.more_capacity(
+            state.spec.base_model, is_full=is_full(state.spec)
+        )
         return (
             f"{self.recording.run}, which this replay follows, has not ended and records nothing; if it"
             f" waits for a trainer, {f'{more}, or ' if more else ''}cancel one of the two with:"

@@ -24,9 +24,9 @@ class Observed:
     queue_depths: dict[str, float] = field(default_factory=dict[str, float])
     """Messages that wait in the run's queues, as metrics."""
     shares: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Most episodes in flight that are this run's share, by `ownership.place`; see `fair_shares`."""
+    """Most episodes in flight that are this run's share, by `ownership.capacity_key`; see `fair_shares`."""
     message_sizes: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Most new episodes in one message, by `ownership.place`."""
+    """Most new episodes in one message, by `ownership.capacity_key`."""
     trained_runs: Mapping[ModelId, TrainedRun] = field(default_factory=dict[ModelId, TrainedRun])
     """Whose models keep the trainers busy that this run waits for."""
     advice: Advice = SEPARATE_WORKERS

@@ -128,7 +128,7 @@ class PolicyLoader:
     def _submit_now(self, turn: AcceptedTurn) -> None:
         assert turn.request, "a turn comes here with its prompt"
         turn.is_waiting = False
-        for refusal in self._engine.submit([turn.request]):
+        for refusal in self._engine.add_requests([turn.request]):
             self._turns.answer(refusal)
 
     def _release(self, key: PolicyKey) -> None:

@@ -84,8 +84,8 @@ class Turns:
     def _begin(self, accepted: AcceptedTurn, turn: TurnRequest, seen: Seen = NOTHING_SEEN) -> None:
         n_least = turn.ids_T.size + self._renderer.least_tokens(turn.messages)
         if n_least > self._engine.context_length:  # tokenizing it would hold the others up
-            room = self._engine.context_length
-            reason = f"the chat has more than {n_least} tokens, the context only {room}"
+            most = self._engine.context_length
+            reason = f"the chat has more than {n_least} tokens, the context only {most}"
             return self._refuse(turn, FailureKind.CONTEXT_LENGTH, reason)
         try:
             request = self._prompts.request_for(turn, seen)

@@ -77,9 +77,9 @@ class Request:
         self.versions.append(version)
 
     def fit(self, context_length: int) -> None:
-        """Sample no more than there is room for."""
-        room = context_length - self.prompt_ids_T.size
-        self.max_new_tokens = min(self.sampling.max_tokens, room)
+        """Sample no more than the context holds."""
+        n_left = context_length - self.prompt_ids_T.size
+        self.max_new_tokens = min(self.sampling.max_tokens, n_left)
 
     @property
     def max_length(self) -> int:
@@ -143,7 +143,7 @@ class Engine(Protocol):
     @property
     def has_work(self) -> bool: ...
 
-    def submit(self, requests: Sequence[Request]) -> list[Refusal]:
+    def add_requests(self, requests: Sequence[Request]) -> list[Refusal]:
         """Take requests; returns why it doesn't take those that can't be served."""
         ...
 
@@ -174,8 +174,8 @@ class Engine(Protocol):
         """Make this the policy's weights from the next step on; None stands for the base model's.
 
         A policy is a set of full weights or an adapter, for as long as it is known. With `recompute`,
-        what its requests have cached is computed anew. Policies that nobody uses may be unloaded to
-        make room. Raises `PolicyUnusable`, and then nothing has changed.
+        what its requests have cached is computed anew. Policies that nobody uses may be unloaded
+        for it. Raises `PolicyUnusable`, and then nothing has changed.
         """
         ...
 

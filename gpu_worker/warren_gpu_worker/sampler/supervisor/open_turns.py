@@ -89,7 +89,7 @@ class OpenTurns:
         self._max_per_source = max_per_source
         self._n_open = Counter[TurnSource]()
         self._owed: dict[int, OpenTurn] = {}
-        self._has_room = asyncio.Event()
+        self._not_full = asyncio.Event()
         self._ids = count(1)
 
     @property
@@ -103,10 +103,10 @@ class OpenTurns:
     def is_full(self, source: TurnSource) -> bool:
         return self._n_open[source] >= self._max_per_source
 
-    async def until_room(self, source: TurnSource) -> None:
+    async def until_not_full(self, source: TurnSource) -> None:
         while self.is_full(source):
-            self._has_room.clear()
-            await self._has_room.wait()
+            self._not_full.clear()
+            await self._not_full.wait()
 
     def open(self, claims: Iterable[Claim[Generate]], source: TurnSource) -> list[OpenTurn]:
         now_s = time.time()
@@ -141,4 +141,4 @@ class OpenTurns:
     def _settled(self, turn: OpenTurn, is_done: bool) -> None:
         self._n_open[turn.source] -= 1
         self.n_done += is_done
-        self._has_room.set()
+        self._not_full.set()

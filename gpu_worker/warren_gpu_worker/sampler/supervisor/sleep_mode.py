@@ -86,10 +86,10 @@ class SleepMode:
             raise ChildDied(child.name, None) from error
 
     async def _enter(self) -> None:
-        await self._time_share.enter()
+        await self._time_share.acquire_for_sampling()
         self._is_in = True
 
     def _leave(self) -> None:
         if self._is_in:
             self._is_in = False
-            self._time_share.leave()
+            self._time_share.release_from_sampling()

@@ -5,8 +5,8 @@ so only what is new must be computed. An engine without such a cache has no queu
 
 Invariants: nothing is taken before the child has loaded the model, nor while there is no child: what
 comes from the shared queue meanwhile goes back there. (For a child that sleeps it waits: turns are
-what wakes it.) Each queue has room of its own, so neither keeps the other waiting. A turn in this
-sampler's own queue, which nobody else may take from, never waits for room or for a child that is not
+what wakes it.) Each queue has a capacity of its own, so neither keeps the other waiting. A turn in this
+sampler's own queue, which nobody else may take from, never waits for capacity or for a child that is not
 at work: it is passed on to the shared queue, and its claim is settled once that is confirmed.
 """
 
@@ -62,11 +62,11 @@ class _Shared:
             claim.hand_back(delay_s=_ELSEWHERE_S)
 
     async def _until_next(self) -> None:
-        """There is room for more, or no child any more: what comes then is for others."""
+        """It is no longer full, or there is no child any more: what comes then is for others."""
         if not self._dispatcher.turns.is_full(TurnSource.SHARED):
             return
         ends = (
-            self._dispatcher.turns.until_room(TurnSource.SHARED),
+            self._dispatcher.turns.until_not_full(TurnSource.SHARED),
             self._dispatcher.process.until_childless(),
         )
         waiting = [asyncio.ensure_future(end) for end in ends]

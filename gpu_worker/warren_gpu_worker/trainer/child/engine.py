@@ -10,7 +10,7 @@ Invariants:
   deterministic kernels.
 - Ops of other models never touch this one.
 - A disk that is full is an outage like any other: what writes a checkpoint or a policy is tried again
-  until there is room (`no_room` waits between two tries). Without it the op fails.
+  until it is not (`on_disk_full` waits between two tries). Without it the op fails.
 """
 
 import gc
@@ -75,10 +75,10 @@ class Engine:
         progress: Progress = unheard,
         ranks: Ranks = ALONE,
         copies: LocalCopies | None = None,
-        no_room: Callable[[ModelId], None] | None = None,
+        on_disk_full: Callable[[ModelId], None] | None = None,
     ) -> None:
         """`progress` is called before every micro-batch and every step over files; `copies` take
-        what is published; `no_room` is called when the files of a model find none, and waits a while.
+        what is published; `on_disk_full` is called when a model's files don't fit, and waits a while.
 
         Where there are several ranks, each has an engine, and all are called alike.
         """
@@ -86,7 +86,7 @@ class Engine:
         self._ranks = ranks
         self._progress = progress
         self._copies = copies
-        self._no_room = no_room
+        self._on_disk_full = on_disk_full
         self._model_factory = ModelFactory(config, ranks, progress)
         self._entries: dict[ModelId, _Entry] = {}
         self._offloading = Offloading(config.resident_models)
@@ -145,7 +145,7 @@ class Engine:
         model.last_op = number
         try:
             self._offloading.use(model_id, model)
-            return self._apply_with_room(entry, model_id, body)
+            return self._apply_waiting_for_disk_space(entry, model_id, body)
         except OpError as error:
             return _failed(model, body, str(error))
         except Exception as error:  # out of memory, a store's own errors, a bug: the model lives on
@@ -208,17 +208,19 @@ class Engine:
             outcomes[m.model_id] = result if is_done else _failed(m.model, m.op, str(result))
         return outcomes
 
-    def _apply_with_room(self, entry: _Entry, model_id: ModelId, body: OpBody) -> OpOutcome:
+    def _apply_waiting_for_disk_space(
+        self, entry: _Entry, model_id: ModelId, body: OpBody
+    ) -> OpOutcome:
         """Tried again for as long as a disk is full."""
         while True:
             try:
                 return self._apply(entry, model_id, body)
             except Exception as error:
                 writes = isinstance(body, SaveState | PublishPolicy)
-                if self._no_room is None or not (writes and is_disk_full(error)):
+                if self._on_disk_full is None or not (writes and is_disk_full(error)):
                     raise
                 log.warning("op %d of model %s waits: %s", entry.model.last_op, model_id, error)
-            self._no_room(model_id)
+            self._on_disk_full(model_id)
 
     def _apply(self, entry: _Entry, model_id: ModelId, body: OpBody) -> OpOutcome:
         model = entry.model

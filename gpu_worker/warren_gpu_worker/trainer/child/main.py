@@ -31,8 +31,8 @@ from warren_gpu_worker.trainer.messages import (
     Apply,
     ApplyBatched,
     Close,
+    DiskFull,
     Fail,
-    NoRoom,
     Offload,
     Offloaded,
     Open,
@@ -48,7 +48,7 @@ from warren_schemas.ids import ModelId
 from warren_schemas.training import ForwardBackward
 
 PULSE_S = 1.0
-ROOM_S = 2.0
+DISK_FULL_S = 2.0
 """Between two tries to write to a disk that is full."""
 _RANKS_S = 24 * 3600.0
 """Ranks wait for each other for longer than any op takes, be it the first one's upload of a large
@@ -67,10 +67,10 @@ class TrainerChild:
         self._channel = channel
         self._ranks = ranks
         config = EngineConfig.of(settings)
-        # Of several ranks only the first one writes and finds that there is no room.
-        no_room = self._wait_for_room if settings.devices == 1 else None
+        # Of several ranks only the first one writes and finds that the disk is full.
+        on_disk_full = self._wait_for_disk_space if settings.devices == 1 else None
         self._engine = engine_type(
-            config, progress=self._pulse, ranks=ranks, copies=copies, no_room=no_room
+            config, progress=self._pulse, ranks=ranks, copies=copies, on_disk_full=on_disk_full
         )
         self._epochs: dict[ModelId, int] = {}
         self._said_s = time.monotonic()
@@ -136,9 +136,9 @@ class TrainerChild:
         if size_bytes or time.monotonic() - self._said_s >= PULSE_S:
             self._say(Pulse(size_bytes))
 
-    def _wait_for_room(self, model: ModelId) -> None:
-        self._say(NoRoom(model))
-        time.sleep(ROOM_S)
+    def _wait_for_disk_space(self, model: ModelId) -> None:
+        self._say(DiskFull(model))
+        time.sleep(DISK_FULL_S)
 
     def _say(self, report: Report) -> None:
         self._said_s = time.monotonic()

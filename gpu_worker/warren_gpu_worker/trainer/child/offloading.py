@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false
-"""Idle models make room: their tensors go elsewhere and come back when an op needs them.
+"""Idle models are offloaded: their tensors go elsewhere and come back when an op needs them.
 
 Adapters go to a file. It has no name, so nothing is left behind when the process dies, and as long
 as the machine has memory to spare the kernel keeps it there. A full-parameter model, which leaves

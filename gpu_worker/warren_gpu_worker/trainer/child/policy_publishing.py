@@ -59,7 +59,7 @@ class Publisher:
     def close(self) -> None:
         """This process trains the model no more."""
         if self._copies:
-            self._copies.drop(self._url)
+            self._copies.drop_copy(self._url)
 
     def _delete_old(self) -> None:
         for version in sorted(self._stored)[: -self._n_kept]:

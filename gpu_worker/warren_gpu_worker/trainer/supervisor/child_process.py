@@ -33,8 +33,8 @@ from warren_gpu_worker.trainer.messages import (
     Apply,
     ApplyBatched,
     Close,
+    DiskFull,
     Fail,
-    NoRoom,
     Offload,
     Offloaded,
     Open,
@@ -62,7 +62,7 @@ log = logging.getLogger(__name__)
 class ProcessListener(Protocol):
     """Who wants to know what the child does. Called from the event loop; must not block."""
 
-    def on_no_room(self, model: ModelId) -> None: ...
+    def on_disk_full(self, model: ModelId) -> None: ...
     def on_ready(self) -> None: ...
     def on_answer(self, answer: Answer) -> None: ...
     def on_death(self) -> None: ...
@@ -93,8 +93,8 @@ class TrainerProcess:
         """Op -> reason."""
         self._deadline: asyncio.Timeout | None = None
         self._child: RankProcesses | None = None
-        self._without_room: ModelId | None = None
-        """The child waits for room for the files of this model."""
+        self._without_disk_space: ModelId | None = None
+        """The child waits for disk space for the files of this model."""
 
     @property
     def is_ready(self) -> bool:
@@ -111,8 +111,8 @@ class TrainerProcess:
         if self.is_ready:
             if isinstance(order, Close):
                 self._too_large.pop(order.model, None)
-                if order.model == self._without_room and self._child is not None:
-                    self._child.kill()  # it would wait for room that nobody needs any more
+                if order.model == self._without_disk_space and self._child is not None:
+                    self._child.kill()  # it would wait for disk space that nobody needs any more
             self._shares.add(order)
             self._may_send.set()
 
@@ -142,7 +142,7 @@ class TrainerProcess:
                 finally:
                     sending.cancel()
         finally:
-            self._deadline = self._child = self._without_room = None
+            self._deadline = self._child = self._without_disk_space = None
             child.kill()  # it holds nothing that a checkpoint and the op log don't
             await child.close()
             for word in child.last_words:
@@ -187,7 +187,7 @@ class TrainerProcess:
                     self._ready.set()
                     self._listener.on_ready()
                 case Answer():
-                    self._without_room = None
+                    self._without_disk_space = None
                     self._was_paid()
                     self._listener.on_answer(report)
                 case Offloaded():
@@ -195,10 +195,10 @@ class TrainerProcess:
                     self._stay.go()
                 case TooLarge():
                     self._note(report)
-                case NoRoom():
-                    self._without_room = report.model
+                case DiskFull():
+                    self._without_disk_space = report.model
                     self._wait_for(0)
-                    self._listener.on_no_room(report.model)
+                    self._listener.on_disk_full(report.model)
                     continue
                 case Pulse():
                     self._wait_for(report.size_bytes)

@@ -69,7 +69,7 @@ class FairShares:
         return order
 
     def _batched(self, first: Apply, others: Iterable[_Destination]) -> Apply | ApplyBatched:
-        """The order, with those that may are batched while there is room."""
+        """The order, with those that may are batched while they fit."""
         applies, n_tokens = [first], _n_small(first)
         for lane in others if n_tokens else ():
             n_more = _n_small(lane.orders[0])

@@ -116,7 +116,7 @@ class Lease:
         epoch.
         """
         self._process.order(Close(self._order.model, self._order.epoch))
-        self._broker.forget(results(self._order.model))
+        self._broker.stop_declaring(results(self._order.model))
         for claim in self._openings:
             claim.done()
 

@@ -7,7 +7,7 @@ Invariants:
 - An op that comes again while it is under way is settled with the first; one that was answered is
   answered again with the same answer, as long as that is kept; an older one is only settled.
 - At most `MAX_EARLY` ops wait for a gap to close; those furthest ahead are handed back, so that the
-  one that is missing always finds room.
+  one that is missing always fits.
 """
 
 import logging
@@ -96,7 +96,7 @@ class OpSequence:
             self._under_way[self._next] = claims
             ops.append(claims[0].item)
             self._next += 1
-        self._make_room()
+        self._hand_back_excess()
         return ops
 
     def answered(self, answer: OpResult) -> Claims:
@@ -112,7 +112,7 @@ class OpSequence:
         """Of an op that is under way."""
         return self._under_way[number][0].item.envelope.id
 
-    def _make_room(self) -> None:
+    def _hand_back_excess(self) -> None:
         while sum(map(len, self._early.values())) > MAX_EARLY:
             for claim in self._early.pop(max(self._early)):
                 claim.hand_back(delay_s=_HAND_BACK_S)

@@ -72,7 +72,7 @@ async def serve_trainer(
     try:
         await service.run()
     finally:
-        await service.leave()
+        await service.announce_leaving()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,8 @@ class _Trainer:
         self._fences: dict[ModelId, int] = {}
         """The highest epoch of each model that was held here or closed."""
         self._changed = asyncio.Event()
-        self._without_room: set[ModelId] = set()
-        """Models whose files find no room on the disk."""
+        self._without_disk_space: set[ModelId] = set()
+        """Models whose files don't fit on the disk."""
         self._takes_orders = False
         self._n_done = 0
         self._is_leaving = False
@@ -126,7 +126,7 @@ class _Trainer:
             finally:
                 self._is_leaving = True
 
-    async def leave(self) -> None:
+    async def announce_leaving(self) -> None:
         """Say that it leaves, so that nobody waits for us; a broker that is away won't hear it."""
         try:
             async with asyncio.timeout(_LEAVING_S):
@@ -143,21 +143,21 @@ class _Trainer:
         holding = self._holdings.get(answer.model)
         if holding is not None and holding.epoch == answer.epoch:
             self._n_done += 1
-            if answer.model in self._without_room:
-                self._without_room.discard(answer.model)
+            if answer.model in self._without_disk_space:
+                self._without_disk_space.discard(answer.model)
                 self._changed.set()
             holding.lease.on_answer(answer)
 
-    def on_no_room(self, model: ModelId) -> None:
-        if model not in self._without_room:
-            self._without_room.add(model)
+    def on_disk_full(self, model: ModelId) -> None:
+        if model not in self._without_disk_space:
+            self._without_disk_space.add(model)
             self._changed.set()
 
     def on_death(self) -> None:
         for holding in self._holdings.values():
             holding.task.cancel()
         self._holdings.clear()
-        self._without_room.clear()
+        self._without_disk_space.clear()
         self._changed.set()
 
     def _heartbeat(self) -> Heartbeat:
@@ -170,7 +170,7 @@ class _Trainer:
             capacity=self._capacity,
             in_flight=len(self._holdings),
             n_done=self._n_done,
-            without_room=tuple(sorted(self._without_room)),
+            without_disk_space=tuple(sorted(self._without_disk_space)),
             models=tuple(holding.lease.held for holding in self._holdings.values()),
             host=socket.gethostname(),
             pid=os.getpid(),
@@ -187,7 +187,7 @@ class _Trainer:
         is_taken = any(holding.lease.is_full for holding in self._holdings.values())
         return 1 if is_taken or self._settings.devices > 1 else self._settings.max_models
 
-    def _has_room(self, order: OpenModel) -> bool:
+    def _has_capacity(self, order: OpenModel) -> bool:
         n_held = len(self._holdings)
         return n_held == 0 if is_full(order.spec) else n_held < self._capacity
 
@@ -219,11 +219,11 @@ class _Trainer:
             await self._decline(claim, order, f"{self._worker} had epoch {fence} of the model")
         else:
             await self._release(order.model, holding)
-            if self._has_room(order):
+            if self._has_capacity(order):
                 self._grant(claim, order)
             else:
-                log.info("no room for %s, epoch %d", order.model, order.epoch)
-                await self._decline(claim, order, f"{self._worker} has no room for the model")
+                log.info("no capacity for %s, epoch %d", order.model, order.epoch)
+                await self._decline(claim, order, f"{self._worker} has no capacity for the model")
 
     async def _close(self, order: CloseModel, holding: _Holding | None) -> None:
         if holding is not None and holding.epoch <= order.epoch:

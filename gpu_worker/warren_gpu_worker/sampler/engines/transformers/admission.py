@@ -1,7 +1,7 @@
 """Admission: who may join the running batches, and when.
 
 Requests are admitted by priority, then in order of arrival, as long as there are places, and the
-cache has room for the most that everybody may grow to; so nothing that was admitted ever has to
+cache holds the most that everybody may grow to; so nothing that was admitted ever has to
 make way. One request always fits while nothing else runs.
 """
 

@@ -51,7 +51,7 @@ class EngineLimits:
     max_batch: int
     """Most rows at once."""
     max_batch_tokens: int
-    """Most columns times rows at once, with room for what they may grow to."""
+    """Most columns times rows at once, counting what they may grow to."""
     policy_memory_bytes: int
 
     @staticmethod
@@ -120,12 +120,12 @@ class TransformersEngine:
                 self._batches[policy] = prefilled(
                     self._policies.use(policy).module, self._batches[policy]
                 )
-        self._policies.make_room(self._busy() | {policy})
+        self._policies.evict_unused(self._busy() | {policy})
 
     def unload(self, policy: PolicyKey) -> None:
         self._policies.unload(policy)
 
-    def submit(self, requests: Sequence[Request]) -> list[Refusal]:
+    def add_requests(self, requests: Sequence[Request]) -> list[Refusal]:
         refusals: list[Refusal] = []
         for request in requests:
             if refusal := self._objection(request):

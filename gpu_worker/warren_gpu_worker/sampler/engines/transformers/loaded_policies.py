@@ -76,7 +76,7 @@ class LoadedPolicies:
     def unload(self, key: PolicyKey) -> None:
         self._policies.pop(key, None)
 
-    def make_room(self, busy: Collection[PolicyKey]) -> None:
+    def evict_unused(self, busy: Collection[PolicyKey]) -> None:
         """Unload what was not used for longest until the rest fits; busy policies stay."""
         excess_bytes = self.size_bytes - self._memory_bytes
         for key in [k for k in self._policies if k not in busy]:

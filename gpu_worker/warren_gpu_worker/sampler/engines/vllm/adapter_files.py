@@ -19,7 +19,7 @@ from warren_gpu_worker.sampler.engines.port import PolicyUnusable
 from warren_gpu_worker.weights import CONFIG_FILE, WEIGHTS_FILE, PolicyFiles
 
 
-def roomy_parent(memory_bytes: int) -> Path:
+def parent_with_space(memory_bytes: int) -> Path:
     """A folder to keep so many bytes of adapters in."""
     memory = default_parent()
     if shutil.disk_usage(memory).free // 2 >= memory_bytes:
@@ -28,11 +28,11 @@ def roomy_parent(memory_bytes: int) -> Path:
 
 
 def write_adapter(files: PolicyFiles, folder: Path) -> None:
-    """Make the folder. Raises `PolicyUnusable`, and then there is none: others need the room."""
+    """Make the folder. Raises `PolicyUnusable`, and then there is none: others need the space."""
     try:
         folder.mkdir()
         save_file(files.tensors, folder / WEIGHTS_FILE["lora"])
         (folder / CONFIG_FILE["lora"]).write_text(json.dumps(files.adapter_config))
     except (OSError, SafetensorError) as error:  # a full disk is either
         shutil.rmtree(folder, ignore_errors=True)
-        raise PolicyUnusable(f"no room for the adapter in {folder.parent}: {error}") from error
+        raise PolicyUnusable(f"no space for the adapter in {folder.parent}: {error}") from error

@@ -2,7 +2,7 @@
 
 vLLM's prefix cache knows an adapter by its name, so every load gets a name that was never used; it
 knows the weights by an integer, so a policy keeps its integer and requests in flight go over to the
-new weights at the next step. vLLM drops adapters when its room is short and reads them again from
+new weights at the next step. vLLM drops adapters when it has too many and reads them again from
 their path; hence a policy's path always holds its newest weights.
 
 Invariant: vLLM sees no adapter that was not loaded successfully here (a broken one that it meets in
@@ -19,7 +19,7 @@ from vllm.v1.engine.llm_engine import LLMEngine
 
 from warren_gpu_worker.memory_folder import Scratch
 from warren_gpu_worker.sampler.engines.port import PolicyKey, PolicyUnusable
-from warren_gpu_worker.sampler.engines.vllm.adapter_files import roomy_parent, write_adapter
+from warren_gpu_worker.sampler.engines.vllm.adapter_files import parent_with_space, write_adapter
 from warren_gpu_worker.weights import PolicyFiles
 
 
@@ -47,7 +47,7 @@ class AdapterCache:
         self._adapters: dict[PolicyKey, LoadedAdapter] = {}  # the least recently used comes first
         self._numbers = count(1)
         self._loads = count(1)
-        self._scratch = Scratch("warren-adapters", roomy_parent(memory_bytes))
+        self._scratch = Scratch("warren-adapters", parent_with_space(memory_bytes))
         self._folder = self._scratch.folder
         self.zero = self._make_zero(zero) if zero else None
 
@@ -69,7 +69,7 @@ class AdapterCache:
 
     def load(self, key: PolicyKey, version: int, files: PolicyFiles) -> None:
         """Raises `PolicyUnusable`, and then nothing has changed."""
-        if not self._max_adapters:  # vLLM was started without room for any
+        if not self._max_adapters:  # vLLM was started for none
             raise PolicyUnusable("this sampler takes no adapters: its vllm.max_adapters is 0")
         known = self._adapters.get(key)
         number = known.handle.lora_int_id if known else next(self._numbers)
@@ -103,7 +103,7 @@ class AdapterCache:
             self._engine.remove_lora(number)
             shutil.rmtree(self._folder / str(number), ignore_errors=True)
 
-    def make_room(self, busy: Collection[PolicyKey]) -> None:
+    def evict_unused(self, busy: Collection[PolicyKey]) -> None:
         """Unload what was not used for longest until the rest fits; busy policies stay."""
         for key in [k for k in self._adapters if k not in busy]:
             if len(self) <= self._max_adapters and self.size_bytes <= self._memory_bytes:

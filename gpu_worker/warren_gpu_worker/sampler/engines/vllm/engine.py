@@ -139,15 +139,15 @@ class VllmEngine:
             self._engine.reset_prefix_cache(reset_running_requests=True)
         self._base_versions.pop(policy, None)
         busy = self._busy() | {policy}
-        self._adapters.make_room(busy)
-        self._sets.make_room(busy)
+        self._adapters.evict_unused(busy)
+        self._sets.evict_unused(busy)
 
     def unload(self, policy: PolicyKey) -> None:
         self._adapters.unload(policy)
-        self._sets.drop(policy)
+        self._sets.drop_set(policy)
         self._base_versions.pop(policy, None)
 
-    def submit(self, requests: Sequence[Request]) -> list[Refusal]:
+    def add_requests(self, requests: Sequence[Request]) -> list[Refusal]:
         refusals: list[Refusal] = []
         for request in requests:
             if refusal := self._refusal(request):

@@ -58,7 +58,7 @@ class WeightSets:
         self._sets.pop(key, None)
         self._sets[key] = weights
 
-    def drop(self, key: PolicyKey) -> None:
+    def drop_set(self, key: PolicyKey) -> None:
         self._sets.pop(key, None)
 
     def wait(self, request: Request) -> None:
@@ -77,7 +77,7 @@ class WeightSets:
         policy = self._waiting[0].policy
         return policy if policy in self._sets else None
 
-    def make_room(self, busy: Collection[PolicyKey]) -> None:
+    def evict_unused(self, busy: Collection[PolicyKey]) -> None:
         """Forget what was not used for longest until the rest fits."""
         for key in [k for k in self._sets if k not in busy and k != self.in_place]:
             if self.size_bytes <= self._memory_bytes:
