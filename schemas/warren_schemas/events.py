@@ -91,6 +91,9 @@ class EvaluationCompleted(Frozen):
     step: NonNegativeInt
     """Steps of reinforcement learning before it."""
     version: NonNegativeInt
+    """The policy version that was evaluated."""
+    due_version: NonNegativeInt | None = None
+    """The one in force after `step`, where it was no longer kept and the next one stood in for it."""
     n_episodes: NonNegativeInt
     reward_mean: float
     metrics: dict[str, float]

@@ -123,6 +123,8 @@ class PublishPolicy(Frozen):
     """Write the current weights (or adapter) where samplers find them, and tell them."""
 
     kind: Literal["publish_policy"] = "publish_policy"
+    keep: tuple[NonNegativeInt, ...] = ()
+    """Versions that stay however old they are: somebody evaluates them."""
 
 
 class SaveState(Frozen):

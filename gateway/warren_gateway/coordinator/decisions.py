@@ -220,7 +220,8 @@ def _empty_reason(n_groups: int) -> str:
 
 
 def _is_quiet(learning: LearningState, rollouts: RolloutState) -> bool:
-    return not learning.pending and rollouts.evaluation is None
+    """Every step is published, and what that made due is evaluated."""
+    return not (learning.pending or rollouts.evaluation or rollouts.due_evaluations)
 
 
 def _next_stage(state: CoordinatorState) -> None:

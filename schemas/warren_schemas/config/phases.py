@@ -25,6 +25,7 @@ class EvaluationConfig(Config):
     before: bool = True
     """Evaluate before reinforcement learning (and after SFT)."""
     after: bool = True
-    """Evaluate at the end."""
+    """Evaluate at the end; this is also what `every_steps` makes due at the last step."""
     every_steps: PositiveInt | None = None
-    """Evaluate every this many steps, while training continues; null is off."""
+    """Evaluate every this many steps, while training continues; null is off. Evaluations that fall due
+    during another one wait, and use the policy of their own step."""

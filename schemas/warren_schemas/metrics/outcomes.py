@@ -48,6 +48,16 @@ EVALUATION = Section(
                "Wall time; training goes on during an evaluation in between.",
                "small beside the time between evaluations",
                "longer than that: ask for fewer episodes, or less often"),
+        Metric("evaluation/version", "policy version", "the one that was evaluated",
+               "Optimizer steps of the model behind it.", "rises with the steps", "-"),
+        Metric("evaluation/versions_late", "policy versions", "the one that was evaluated, minus the one that"
+               " its step led to",
+               "How far the version that stood in is from the one that was due, where that was no longer kept.",
+               "0", "above 0: evaluations take longer than the time between them; ask for fewer episodes, or"
+               " less often"),
+        Metric("evaluation/waiting", "evaluations", "count of those due at its end that had not begun",
+               "Evaluations that fell due while it was under way.", "0",
+               "grows: they take longer than the time between them"),
         Metric("evaluation/env/{metric}", "as the environment says",
                "mean over the evaluation's completed episodes that are of the environment",
                "What the environment itself reports, as `env/{metric}`.", "as env/{metric}",

@@ -110,8 +110,14 @@ def describe(progress: Progress, event: Event) -> str | None:
 def evaluation_line(body: EvaluationCompleted, how: str) -> str:
     return (
         f"evaluation {body.when}: reward {body.reward_mean:.3f}{how}"
-        f" over {count(body.n_episodes)} episodes, at step {body.step}"
+        f" over {count(body.n_episodes)} episodes, at step {body.step} ({_version(body)})"
     )
+
+
+def _version(body: EvaluationCompleted) -> str:
+    if body.due_version is None:
+        return f"version {body.version}"
+    return f"version {body.version}: {body.due_version} was no longer kept"
 
 
 def _step_line(progress: Progress) -> str:

@@ -38,6 +38,7 @@ from warren_schemas.ids import ModelId, RunId, WorkerId
 from warren_schemas.metrics.registry import find
 from warren_schemas.metrics.rows import tagged
 from warren_schemas.training import (
+    KEEP_POLICIES,
     CloseModel,
     ForwardBackward,
     ModelSpec,
@@ -121,6 +122,8 @@ class World:
     """By the checkpoint's URL."""
     weights_published: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
     """All that were ever published under a version."""
+    kept: set[int] = field(default_factory=set[int])
+    """Published versions that were not deleted."""
     n_generations: int = 0
     run: RunId = RUN
     model: ModelId = MODEL
@@ -278,6 +281,7 @@ class World:
             case PublishPolicy():
                 url = f"mem://v{trainer.version}"
                 self.published[trainer.version] = url
+                self._keep(trainer.version, op.body)
                 self.weights_published.setdefault(trainer.version, set()).add(trainer.weights)
                 policy = Policy(version=trainer.version, url=url, size_bytes=1)
                 return OpDone(version=trainer.version, policy=policy)
@@ -296,6 +300,11 @@ class World:
                 return OpDone(version=trainer.version, metrics={"loss:sum": 0.5})
             case _:
                 return OpDone(version=trainer.version)
+
+    def _keep(self, version: int, op: PublishPolicy) -> None:
+        """As trainers do it, whichever of them published the others."""
+        self.kept.add(version)
+        self.kept -= set(sorted(self.kept)[:-KEEP_POLICIES]) - set(op.keep)
 
     @property
     def listed_checkpoints(self) -> set[str]:
@@ -329,11 +338,21 @@ class World:
         """Some episode in flight ends, sometimes with a duplicate."""
         if not self.episodes:
             return
-        item = self.episodes.pop(self.rng.randrange(len(self.episodes)))
+        if (chosen := self.choose_episode()) is None:
+            return
+        item = self.episodes.pop(chosen)
+        policy = item.spec.policy
+        if policy.pinned and policy.url is not None:
+            assert policy.url == f"mem://v{policy.min_version}"
+            assert policy.min_version in self.kept, "samplers can't have it any more"
         ended = _end(
             item, self._outcome(item.spec.purpose), self.rng, max(self.published, default=0)
         )
         self.stream += [ended] * self.rng.choice((1, 1, 1, 2))
+
+    def choose_episode(self) -> int | None:
+        """Which of those in flight ends next; None: none of them does yet."""
+        return self.rng.randrange(len(self.episodes))
 
     def lose_episode(self) -> None:
         """An episode vanishes, if there is one; the deadlines of those lost come nearer."""
@@ -438,6 +457,8 @@ def _end(
     demonstrated = item.spec.purpose is EpisodePurpose.DEMONSTRATE
     version = item.spec.policy.min_version
     newer = min(version + rng.choice((0, 0, 1)), max(version, newest_version))
+    if item.spec.policy.pinned:
+        newer = version
     tokens = Tokens(
         ids_T=np.array([next(_marks), 7, 8], np.int32),
         mask_T=np.array([0, 1, 1], np.uint8),

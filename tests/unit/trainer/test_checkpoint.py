@@ -216,6 +216,26 @@ def test_only_what_shall_be_kept_stays(base_folder: Path, tmp_path: Path) -> Non
     assert list_folders(states) == ["a", "d", "e"]
 
 
+def test_a_version_that_is_evaluated_stays_however_many_newer_ones_come(
+    base_folder: Path, tmp_path: Path
+) -> None:
+    """Also where another trainer goes on from a checkpoint; then it goes with the next one."""
+    config = EngineConfig({BASE: str(base_folder)}, str(tmp_path), keep_policies=2)
+    window = [forward_backward(random_batch(1)), optim_step()]
+    kept = [*window, PublishPolicy(keep=(1,))]
+    engine = opened(Engine(config), LORA)
+    ops = [*window, PublishPolicy(), *kept, *kept, *kept, SaveState(name="a")]
+    url = done(apply_all(engine, ops)[-1]).checkpoint_url
+    policies = policies_url(str(tmp_path), MODEL)
+    assert list_folders(policies) == ["v1", "v3", "v4"]
+    engine = Engine(config)
+    done(engine.open(MODEL, LORA, checkpoint_url=url, next_op=14))
+    apply_all(engine, kept, first=14)
+    assert list_folders(policies) == ["v1", "v4", "v5"]
+    apply_all(engine, [*window, PublishPolicy()], first=17)
+    assert list_folders(policies) == ["v5", "v6"]
+
+
 def test_what_cannot_be_deleted_now_fails_nothing(
     base_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.learning import LearningState
 from warren_gateway.coordinator.state.lease import TrainerLease
 from warren_schemas.config import LoraUpdate
+from warren_schemas.episode import EpisodePurpose
 from warren_schemas.events import Phase
 from warren_schemas.training import OpDone, PublishPolicy
 
@@ -49,6 +50,7 @@ def landmark(state: CoordinatorState) -> dict[str, JsonValue]:
         tasks_again=[
             (group.purpose.value, group.environment, group.task_index)
             for group in sorted(state.rollouts.groups.values(), key=lambda group: group.number)
+            if group.purpose is not EpisodePurpose.EVALUATE  # which begins with the first task
         ],
         recent_rewards=state.learning.recent_rewards,
         # It is kept on entering the training, before the first of its checkpoints.

@@ -11,7 +11,7 @@ from warren_gateway.coordinator.learning.batch_metrics import trainer_metrics
 from warren_gateway.coordinator.learning.batches import Datum, by_temperature, token_batches
 from warren_gateway.coordinator.learning.checkpointing import checkpoint_if_due
 from warren_gateway.coordinator.learning.op_log import append
-from warren_gateway.coordinator.rollouts import failure_limits
+from warren_gateway.coordinator.rollouts import evaluation, failure_limits
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.learning import PendingStep
 from warren_schemas.config import AlgorithmConfig, Critic, DroLoss, KlPenalty, Loss
@@ -79,7 +79,7 @@ def take_step(
         _append_update(state, data, objective, learning_rate)
         metrics = {**metrics, "policy/learning_rate": learning_rate}
         if publish:
-            append(state, PublishPolicy())
+            append(state, PublishPolicy(keep=evaluation.versions_in_use(state.rollouts)))
     state.learning.n_consumed_steps += 1
     if state.stage.phase is Phase.TRAINING:
         state.learning.n_trained_steps = state.learning.n_consumed_steps
@@ -159,6 +159,8 @@ def settle(state: CoordinatorState) -> bool:
         pending = state.learning.pending.pop(0)
         state.learning.n_published_steps += 1
         show(state)
+        if pending.phase is Phase.TRAINING:
+            evaluation.note_published(state, pending.step, pending.version)
         metrics = {
             **pending.metrics,
             **trainer_metrics(pending.answers),

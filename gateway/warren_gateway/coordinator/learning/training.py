@@ -33,7 +33,7 @@ def advance(state: CoordinatorState) -> None:
     while state.has_batch and steps_left(state):
         _take_step(state)
         completed.drop_stale(state)
-    evaluation.start_if_due(state)
+    evaluation.start_next(state)
     wanted = n_groups_wanted(
         n_admitted=state.rollouts.n_admitted,
         n_steps_published=state.learning.n_published_steps,

@@ -1,4 +1,12 @@
-"""Evaluation: fresh episodes with one pinned policy version, always on the same tasks."""
+"""Evaluation: fresh episodes with one pinned policy version, always on the same tasks.
+
+Invariant: an evaluation that a published step makes due happens once, however many fall due while
+another one is under way: they wait, in the order of steps, and are stored with every change. Each is of
+the version that its step led to. Trainers keep the newest versions only; where that one is gone, or
+will be once the ops in the log are applied, the next one that stays takes its place, and the report says so.
+Those that fall to the same version are answered by the same episodes: others would tell nothing new.
+The version under evaluation is kept for as long as that takes.
+"""
 
 from typing import Literal
 
@@ -10,10 +18,16 @@ from warren_gateway.coordinator.rollouts.by_environment import (
 )
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
-from warren_gateway.coordinator.state.rollouts import EvaluationProgress
+from warren_gateway.coordinator.state.learning import LearningState
+from warren_gateway.coordinator.state.rollouts import (
+    DueEvaluation,
+    EvaluationProgress,
+    RolloutState,
+)
 from warren_schemas.config import EvaluationConfig
 from warren_schemas.episode import EpisodePurpose
 from warren_schemas.events import EvaluationCompleted, WarningRaised
+from warren_schemas.training import KEEP_POLICIES
 
 _WHEN = {
     "before": "before training",
@@ -23,30 +37,75 @@ _WHEN = {
 
 
 def start(
-    state: CoordinatorState, config: EvaluationConfig, when: Literal["before", "during", "after"]
+    state: CoordinatorState, config: EvaluationConfig, when: Literal["before", "after"]
+) -> None:
+    """Evaluate the newest policy: nothing is trained beside it."""
+    step, version = state.learning.n_trained_steps, state.learning.policy_version
+    due = [DueEvaluation(step=step, version=version)]
+    _start(state, config, when, due, (version, state.learning.policy_url))
+
+
+def note_published(state: CoordinatorState, step: int, version: int) -> None:
+    """A step of training has led to this version. What is due at the last one is the evaluation after
+    training, if there will be one."""
+    config = state.config.evaluation
+    if config is None or config.every_steps is None or step % config.every_steps:
+        return
+    if step < state.stage.n_steps or not config.after:
+        state.rollouts.due_evaluations.append(DueEvaluation(step=step, version=version))
+
+
+def start_next(state: CoordinatorState) -> None:
+    """Begin with what has been due for longest, unless an evaluation is under way."""
+    config, rollouts, learning = state.config.evaluation, state.rollouts, state.learning
+    if config is None or rollouts.evaluation is not None or not rollouts.due_evaluations:
+        return
+    policy = _policy_for(learning, rollouts.due_evaluations[0])
+    due = [d for d in rollouts.due_evaluations if _policy_for(learning, d) == policy]
+    del rollouts.due_evaluations[: len(due)]
+    _start(state, config, "during", due, policy)
+
+
+def versions_in_use(rollouts: RolloutState) -> tuple[int, ...]:
+    """What must not be deleted, however many newer versions are published."""
+    return () if rollouts.evaluation is None else (rollouts.evaluation.version,)
+
+
+def _start(
+    state: CoordinatorState,
+    config: EvaluationConfig,
+    when: Literal["before", "during", "after"],
+    due: list[DueEvaluation],
+    policy: tuple[int, str | None],
 ) -> None:
     tasks.rewind(state.rollouts, EpisodePurpose.EVALUATE, len(state.config.environments))
     state.rollouts.evaluation = EvaluationProgress(
         when=when,
-        step=state.learning.n_published_steps
-        if when == "during"
-        else state.learning.n_trained_steps,
-        version=state.learning.policy_version,
-        policy_url=state.learning.policy_url,
+        due=due,
+        version=policy[0],
+        policy_url=policy[1],
         n_episodes=config.episodes,
         started_s=state.now_s,
     )
 
 
-def start_if_due(state: CoordinatorState) -> None:
-    """Evaluate every so many steps, if the run says so and no evaluation is under way."""
-    config, step = state.config.evaluation, state.learning.n_published_steps
-    if config is None or config.every_steps is None or state.rollouts.evaluation is not None:
-        return
-    due = step > 0 and step % config.every_steps == 0 and step < state.stage.n_steps
-    if due and state.rollouts.last_evaluated_step != step:
-        state.rollouts.last_evaluated_step = step
-        start(state, config, "during")
+def _policy_for(learning: LearningState, due: DueEvaluation) -> tuple[int, str | None]:
+    """The version that it is due for, or the next one that stays; with its address."""
+    if due.version == 0 and not learning.start_op:
+        return 0, None  # the base model itself
+    newer = (version for version in _staying(learning) if version >= due.version)
+    version = next(newer, learning.policy_version)
+    if version == learning.policy_version:
+        return version, learning.policy_url
+    folder, _, _ = (learning.policy_url or "").rpartition("/")
+    return version, f"{folder}/v{version}"  # as `runs.checkpoints.policies_of`
+
+
+def _staying(learning: LearningState) -> list[int]:
+    """Published versions that are there still once every op in the log is applied, oldest first."""
+    versions = [version for _, version in learning.policies]
+    n_coming = learning.version_issued - versions[-1] if versions else 0
+    return versions[max(0, len(versions) + n_coming - KEEP_POLICIES) :]
 
 
 def advance(state: CoordinatorState) -> None:
@@ -80,8 +139,9 @@ def absorb(state: CoordinatorState, group: Group) -> None:
 
 
 def _report_nothing(state: CoordinatorState, evaluation: EvaluationProgress) -> None:
+    at = f" (step {evaluation.step})" if evaluation.when == "during" else ""
     message = (
-        f"no episode of the evaluation {_WHEN[evaluation.when]} ended without failing: all"
+        f"no episode of the evaluation {_WHEN[evaluation.when]}{at} ended without failing: all"
         f" {evaluation.n_failed} failed, and it has no reward"
     )
     state.emit(WarningRaised(message=message))
@@ -93,18 +153,28 @@ def _report(state: CoordinatorState, evaluation: EvaluationProgress) -> None:
         state.rollouts.reward_before = reward
     elif evaluation.when == "after":
         state.rollouts.reward_after = reward
-    state.emit(
-        EvaluationCompleted(
-            when=evaluation.when,
-            step=evaluation.step,
-            version=evaluation.version,
-            n_episodes=evaluation.n_ended,
-            reward_mean=reward,
-            metrics={
-                **environment_tags(state.config.environments, evaluation.environment_totals),
-                "episodes": float(evaluation.n_ended),
-                "failed": float(evaluation.n_failed),
-                "duration_s": state.now_s - evaluation.started_s,
-            },
-        )
+    for due in evaluation.due:
+        state.emit(_completed(state, evaluation, due, reward))
+
+
+def _completed(
+    state: CoordinatorState, evaluation: EvaluationProgress, due: DueEvaluation, reward: float
+) -> EvaluationCompleted:
+    n_late = evaluation.version - due.version
+    return EvaluationCompleted(
+        when=evaluation.when,
+        step=due.step,
+        version=evaluation.version,
+        due_version=due.version if n_late else None,
+        n_episodes=evaluation.n_ended,
+        reward_mean=reward,
+        metrics={
+            **environment_tags(state.config.environments, evaluation.environment_totals),
+            "episodes": float(evaluation.n_ended),
+            "failed": float(evaluation.n_failed),
+            "duration_s": state.now_s - evaluation.started_s,
+            "version": float(evaluation.version),
+            "versions_late": float(n_late),
+            "waiting": float(len(state.rollouts.due_evaluations)),
+        },
     )

@@ -12,14 +12,25 @@ from warren_gateway.coordinator.state.groups import Group
 from warren_schemas.ids import GroupId
 
 
+class DueEvaluation(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    step: int
+    """Of training, after which it is due."""
+    version: int
+    """The policy version in force after that step."""
+
+
 class EvaluationProgress(BaseModel):
     """An evaluation under way."""
 
     model_config = ConfigDict(extra="forbid")
 
     when: Literal["before", "during", "after"]
-    step: int
+    due: list[DueEvaluation]
+    """What it answers, in the order of steps: several where one policy must do for all of them."""
     version: int
+    """The policy version that plays."""
     policy_url: str | None
     n_episodes: int
     n_admitted: int = 0
@@ -28,6 +39,10 @@ class EvaluationProgress(BaseModel):
     reward_sum: float = 0.0
     started_s: float = 0.0
     environment_totals: dict[str, dict[str, float]] = Field(default_factory=dict)
+
+    @property
+    def step(self) -> int:
+        return self.due[-1].step
 
     @property
     def is_done(self) -> bool:
@@ -56,7 +71,8 @@ class RolloutState(BaseModel):
     tasks_again: list[tuple[str, int, int]] = Field(default_factory=list[tuple[str, int, int]])
     """Purpose, environment and index of tasks that a resumed run had in flight."""
     evaluation: EvaluationProgress | None = None
-    last_evaluated_step: int = 0
+    due_evaluations: list[DueEvaluation] = Field(default_factory=list[DueEvaluation])
+    """Those that wait for their turn, in the order of steps."""
     reward_before: float | None = None
     reward_after: float | None = None
     n_episodes: int = 0

@@ -230,15 +230,15 @@ class Engine:
                 return apply_loss(model, body, max_tokens=max_tokens, progress=self._progress)
             case OptimStep():
                 return optimizer_step(model, body)
-            case PublishPolicy():
-                return entry.publisher.publish(model)
+            case PublishPolicy(keep=keep):
+                return entry.publisher.publish(model, keep)
             case SaveState():
                 states = states_url(self._config.checkpoint_url, model_id)
                 url = join_url(states, body.name)
                 size_bytes = save_checkpoint(url, model_id, model, body.note, self._progress)
-                if (keep := body.keep) is not None:
+                if (names := body.keep) is not None:
                     self._ranks.by_first(
-                        lambda: forget_older(states, body.name, keep, self._progress)
+                        lambda: forget_older(states, body.name, names, self._progress)
                     )
                 return OpDone(
                     version=model.version, checkpoint_url=url, checkpoint_bytes=size_bytes

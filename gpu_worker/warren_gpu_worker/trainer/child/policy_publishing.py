@@ -1,11 +1,14 @@
 """publish_policy: put the current weights where samplers find them; keep the newest versions only.
 
-Invariants: a version that was answered stays readable until `n_kept` newer ones are there; an
-old one that can't be deleted now, for somebody reads it perhaps, fails nothing.
+Invariants: a version that was answered stays readable until `n_kept` newer ones are there, and for as
+long as ops ask to keep it; an old one that can't be deleted now, for somebody reads it perhaps, fails
+nothing.
 """
 
 import logging
 import re
+from collections.abc import Collection
+from functools import partial
 
 from warren_gpu_worker.atomic_folder import delete_folder, join_url, list_folders
 from warren_gpu_worker.file_progress import Progress, unheard
@@ -43,8 +46,11 @@ class Publisher:
         self._stored = {int(name[1:]) for name in names if _VERSION.fullmatch(name)}
         self._newest: Policy | None = None
 
-    def publish(self, model: TrainableModel) -> OpDone:
-        """Write the policy unless this very version was written here. Raises `OSError`."""
+    def publish(self, model: TrainableModel, keep: Collection[int] = ()) -> OpDone:
+        """Write the policy unless this very version was written here; old ones in `keep` stay.
+
+        Raises `OSError`.
+        """
         if self._newest is None or self._newest.version != model.version:
             url = join_url(self._url, f"v{model.version}")
             whole = whole_policy(model)
@@ -53,7 +59,7 @@ class Publisher:
             )
             self._newest = Policy(version=model.version, url=url, size_bytes=size_bytes)
             self._stored.add(model.version)
-            self._ranks.by_first(self._delete_old)
+            self._ranks.by_first(partial(self._delete_old, keep))
         return OpDone(version=model.version, policy=self._newest)
 
     def close(self) -> None:
@@ -61,8 +67,10 @@ class Publisher:
         if self._copies:
             self._copies.drop_copy(self._url)
 
-    def _delete_old(self) -> None:
+    def _delete_old(self, keep: Collection[int]) -> None:
         for version in sorted(self._stored)[: -self._n_kept]:
+            if version in keep:
+                continue
             url = join_url(self._url, f"v{version}")
             try:
                 delete_folder(url)
