@@ -70,6 +70,8 @@ class EpisodeSpec(Frozen):
     member: int = Field(ge=0)
     purpose: EpisodePurpose = EpisodePurpose.TRAIN
     environment: QueuePart
+    environment_number: int = Field(default=0, ge=0)
+    """Which of the run's environments it is, counted from 0: one name may be listed several times."""
     run_owner: str = ""
     """Whose run it is: env workers let its config reach what this owner may. Empty: nobody's."""
     owner: str | None = None

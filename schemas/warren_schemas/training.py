@@ -221,6 +221,8 @@ class OpDone(Frozen):
     logprobs_N: Logprobs | None = None
     """The trainer's logprobs of the batch's tokens, 0 for each first token, if asked for."""
     policy: Policy | None = None
+    tokenizer: str = ""
+    """Of an opening: digest of the base model's vocabulary, as `Transcript.tokenizer`; empty if unknown."""
     note: dict[str, JsonValue] | None = None
     """Of an opening from another model's checkpoint: what its `SaveState` said."""
     checkpoint_url: str | None = None

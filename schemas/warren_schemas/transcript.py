@@ -7,7 +7,7 @@ and never rewritten: what was sampled is what is trained on.
 
 import base64
 import binascii
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -125,6 +125,8 @@ class Transcript(Frozen):
     n_rendered: int = Field(default=0, ge=0)
     """How many of the messages are already in `tokens`; the rest is new to the engine."""
     tokens: Tokens = Field(default_factory=lambda: NO_TOKENS)
+    tokenizer: Annotated[str, Field(max_length=64)] = ""
+    """Digest of the vocabulary that the token ids are of; empty where no sampler has made any."""
     reset_digest: str = ""
     """Digest of the first observation."""
     turns: tuple[Turn, ...] = ()

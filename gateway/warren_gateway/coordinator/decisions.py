@@ -21,6 +21,7 @@ from warren_gateway.coordinator.learning import (
 )
 from warren_gateway.coordinator.rollouts import completed, episodes, evaluation, failure_limits
 from warren_gateway.coordinator.rollouts.source import Recorded
+from warren_gateway.coordinator.rollouts.trainable import other_tokenizer
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.coordinator.state.learning import LearningState
@@ -42,6 +43,9 @@ def absorb_ending(state: CoordinatorState, item: EpisodeEnded, position: Positio
     group = episodes.absorb(state, item, position)
     if (newest := item.transcript.tokens.newest_version) > state.learning.version_issued:
         reason = trainer_lease.ahead_reason("a sampler", newest, state.learning.version_issued)
+        return ending.end(state, RunState.FAILED, reason)
+    if (reason := other_tokenizer(item, state.learning.tokenizer)) is not None:
+        reason = f"{reason}; give samplers and trainers of {state.spec.base_model} the same folder"
         return ending.end(state, RunState.FAILED, reason)
     if group is not None:
         _complete(state, group)
@@ -134,6 +138,7 @@ def next_deadline_s(state: CoordinatorState) -> float:
 def _absorb_opening(state: CoordinatorState, result: OpResult) -> None:
     if isinstance(result.outcome, OpDone):
         trainer_lease.opened(state)
+        resuming.note_opened(state.learning, result.outcome)
         if state.learning.last_op == 0:
             resuming.begin(state, result.outcome)
     elif result.outcome.elsewhere:

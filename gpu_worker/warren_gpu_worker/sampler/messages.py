@@ -84,11 +84,13 @@ class FinishedTurn:
     text: str
     """The policy's words, without the end-of-turn token or stop string."""
     finish: FinishReason
+    tokenizer: str = ""
+    """Digest of the vocabulary that the ids are of."""
 
     def __reduce__(self) -> "tuple[Callable[..., FinishedTurn], tuple[object, ...]]":
         prompt, ids = self.prompt_ids_T.tobytes(), self.ids_T.tobytes()
         logprobs, versions = self.logprobs_T.tobytes(), self.versions_T.tobytes()
-        rest = (self.text, self.finish.value)
+        rest = (self.text, self.finish.value, self.tokenizer)
         return _finished_from_bytes, (self.id, prompt, ids, logprobs, versions, *rest)
 
 
@@ -164,7 +166,14 @@ def _request_from_bytes(
 
 
 def _finished_from_bytes(
-    id: int, prompt: bytes, ids: bytes, logprobs: bytes, versions: bytes, text: str, finish: str
+    id: int,
+    prompt: bytes,
+    ids: bytes,
+    logprobs: bytes,
+    versions: bytes,
+    text: str,
+    finish: str,
+    tokenizer: str,
 ) -> FinishedTurn:
     return FinishedTurn(
         id,
@@ -174,4 +183,5 @@ def _finished_from_bytes(
         np.frombuffer(versions, np.int32),
         text,
         FinishReason(finish),
+        tokenizer,
     )

@@ -73,6 +73,38 @@ def test_a_replay_with_the_same_config_repeats_the_run() -> None:
     assert again.state.rollouts.n_episodes == recorded.state.rollouts.n_episodes
 
 
+def test_a_replay_keeps_the_sizes_of_an_environment_that_is_listed_twice() -> None:
+    twice = [{"name": "guess", "group_size": 2}, {"name": "guess", "group_size": 5}]
+    algorithm = {"group_size": 4, "groups_per_step": 2, "max_staleness": 8}
+    recorded = World(config(environments=twice, algorithm=algorithm), random.Random(3))
+    recorded.drive(0.0)
+    assert recorded.state.rollouts.n_stale_groups == 0
+
+    again = replayed(recorded, 4)
+
+    assert ops_of(again) == ops_of(recorded)
+    with Session(again.engine) as session:
+        rows = list(session.exec(select(GroupRow)))
+    assert {(row.environment, row.n_members) for row in rows} == {(0, 2), (1, 5)}
+
+
+def test_a_replay_with_another_tokenizer_is_refused_before_its_first_step() -> None:
+    replay = ReplayWorld.of(played(5), random.Random(6))
+    replay.trainers_tokenizer = "b"
+    replay.drive(0.0)
+    assert replay.state.run_state is RunState.FAILED
+    assert "made by another tokenizer (digest a)" in replay.error
+    assert f"replay {RUN} with a model.base that has its tokenizer" in replay.error
+    assert not replay.applied
+
+
+def test_a_run_ends_whose_samplers_have_another_tokenizer_than_its_trainer() -> None:
+    world = World(config(), random.Random(5), trainers_tokenizer="b")
+    world.drive(0.0)
+    assert "give samplers and trainers of tiny the same folder" in world.error
+    assert not world.applied
+
+
 def test_a_replay_has_rows_of_its_own_and_leaves_the_runs_alone() -> None:
     recorded = played(7)
     with Session(recorded.engine) as session:

@@ -98,6 +98,9 @@ class World:
     away: WorkerRole | None = None
     """No worker of this role is there."""
     rewards: tuple[float, ...] = (0.0, 0.0, 1.0)
+    tokenizer: str = "a"
+    """Of the samplers: its digest."""
+    trainers_tokenizer: str = "a"
     now_s: float = 1000.0
     engine: Engine = field(default_factory=lambda: create_engine("sqlite://"))
     episodes: list[StartEpisode] = field(default_factory=list[StartEpisode])
@@ -209,7 +212,8 @@ class World:
             case StartEpisode():
                 self.episodes.append(item)
             case OpenModel() if self.trainer and self.trainer.epoch == item.epoch:
-                self._answer(0, OpDone(version=0))  # it is open, and the same order came again
+                done = OpDone(version=0, tokenizer=self.trainers_tokenizer)
+                self._answer(0, done)  # it is open, and the same order came again
             case OpenModel():
                 op, version = 0, 0
                 if item.checkpoint_url is not None:
@@ -219,7 +223,8 @@ class World:
                 self.trainer = Trainer(worker, item.epoch, item.next_op, version)
                 self.trainer.weights = self.weights_saved.get(item.checkpoint_url or "", "")
                 note = self.notes[item.checkpoint_url] if item.checkpoint_url else None
-                self._answer(0, OpDone(version=version, note=note))
+                done = OpDone(version=version, note=note, tokenizer=self.trainers_tokenizer)
+                self._answer(0, done)
             case Op():
                 if self.trainer is not None and item.epoch == self.trainer.epoch:
                     self._take_op(self.trainer, item)
@@ -348,6 +353,8 @@ class World:
         ended = _end(
             item, self._outcome(item.spec.purpose), self.rng, max(self.published, default=0)
         )
+        transcript = ended.transcript.model_copy(update={"tokenizer": self.tokenizer})
+        ended = ended.model_copy(update={"transcript": transcript})
         self.stream += [ended] * self.rng.choice((1, 1, 1, 2))
 
     def choose_episode(self) -> int | None:

@@ -35,6 +35,7 @@ from transformers import AutoModelForCausalLM
 
 from warren_gpu_worker.atomic_folder import list_folders
 from warren_gpu_worker.base_models import load_base
+from warren_gpu_worker.base_models.vocabulary import folder_digest
 from warren_gpu_worker.trainer.child.checkpoint import policies_url, states_url
 from warren_gpu_worker.trainer.child.engine import Engine
 from warren_gpu_worker.trainer.child.model_factory import EngineConfig
@@ -76,6 +77,13 @@ def test_another_model_starts_from_a_checkpoint_at_op_1(base_folder: Path, tmp_p
     done(engine.open(child, LORA, checkpoint_url=url, next_op=1))
     parameters = engine._entries[child].model.parameters  # pyright: ignore[reportPrivateUsage]
     assert digest(parameters.values()) == weights_of(engine)
+
+
+def test_an_opening_tells_the_vocabulary_of_the_base_model(
+    base_folder: Path, tmp_path: Path
+) -> None:
+    opening = engine_for(base_folder, tmp_path).open(MODEL, LORA, checkpoint_url=None, next_op=1)
+    assert done(opening).tokenizer == folder_digest(str(base_folder)) != ""
 
 
 def test_saving_under_the_same_name_replaces(base_folder: Path, tmp_path: Path) -> None:

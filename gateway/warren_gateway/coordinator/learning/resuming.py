@@ -59,6 +59,11 @@ def landmark(state: CoordinatorState) -> dict[str, JsonValue]:
     return mark.model_dump(mode="json")
 
 
+def note_opened(learning: LearningState, opened: OpDone) -> None:
+    """A trainer has the model: what it says of it."""
+    learning.tokenizer = opened.tokenizer
+
+
 def begin(state: CoordinatorState, opened: OpDone) -> None:
     """The model is open for the first time: take up where its checkpoint was made.
 

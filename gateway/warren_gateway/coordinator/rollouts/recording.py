@@ -34,23 +34,25 @@ SLACK = 64
 class Terms:
     """What the run's config says about its recording."""
 
-    group_sizes: Mapping[str, int]
-    """By name of the environment."""
-    attempts: Mapping[tuple[str, EpisodePurpose], int]
+    group_sizes: Sequence[int]
+    """By number of the environment: one name may be listed twice, with different sizes."""
+    attempts: Sequence[Mapping[EpisodePurpose, int]]
     """How often an episode is tried, by environment and purpose."""
     most_open: int
+
+    def has(self, environment: int) -> bool:
+        return environment < len(self.group_sizes)
 
     @classmethod
     def of(cls, config: TrainConfig) -> "Terms":
         algorithm = config.algorithm
         in_flight = (algorithm.max_staleness + 1) * algorithm.groups_per_step
         return cls(
-            group_sizes={e.name: e.group_size or algorithm.group_size for e in config.environments},
-            attempts={
-                (e.name, purpose): e.episode_attempts or _attempts(config, purpose)
+            group_sizes=[e.group_size or algorithm.group_size for e in config.environments],
+            attempts=[
+                {p: e.episode_attempts or _attempts(config, p) for p in EpisodePurpose}
                 for e in config.environments
-                for purpose in EpisodePurpose
-            },
+            ],
             most_open=4 * in_flight + SLACK,
         )
 
@@ -105,11 +107,12 @@ class Recording:
 
     def _take(self, item: EpisodeEnded, position: Position) -> Group | None:
         is_early = isinstance(self.start, Position) and position < self.start
-        group = None if is_early or item.envelope.run != self.run else self._group(item)
+        is_ours = item.envelope.run == self.run and self.terms.has(item.spec.environment_number)
+        group = self._group(item) if is_ours and not is_early else None
         if group is None or not _is_news(group, item):
             return None
         group.attempts[item.spec.member] = item.envelope.attempt
-        max_attempts = self.terms.attempts[item.spec.environment, item.spec.purpose]
+        max_attempts = self.terms.attempts[item.spec.environment_number][item.spec.purpose]
         group.take(as_trainable(item), position, max_attempts=max_attempts)
         if not group.is_complete:
             return None
@@ -124,7 +127,7 @@ class Recording:
             return None
         if key not in self.open:
             n_members = (
-                self.terms.group_sizes[item.spec.environment]
+                self.terms.group_sizes[item.spec.environment_number]
                 if purpose is EpisodePurpose.TRAIN
                 else 1
             )
@@ -151,7 +154,7 @@ def _begin(item: EpisodeEnded, n_members: int) -> Group:
         id=item.spec.group,
         number=0,
         purpose=item.spec.purpose,
-        environment=0,
+        environment=item.spec.environment_number,
         task_index=item.spec.task.index,
         min_version=item.spec.policy.min_version,
         deadline_s=0.0,

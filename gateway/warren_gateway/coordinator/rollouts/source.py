@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from warren_gateway.coordinator.rollouts import episodes, group_policy
 from warren_gateway.coordinator.rollouts.recording import Recording
+from warren_gateway.coordinator.rollouts.trainable import other_tokenizer
 from warren_gateway.coordinator.rollouts.versions import recorded_versions, staleness
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
@@ -84,6 +85,8 @@ class Recorded:
         self.recording = recording
         self._later: list[Group] = []
         """Complete groups of a stage to come."""
+        self._newest: Sequence[EpisodeEnded] = ()
+        """What was read last, to tell whose tokens these are."""
         self._heard_s = now_s
         self._followed_s = now_s
         """When a recording that goes on was last known to grow, or not needed to."""
@@ -91,6 +94,7 @@ class Recorded:
     def read(self, state: CoordinatorState, items: Sequence[EpisodeEnded], offset: int) -> None:
         """Take in one message of the recording."""
         self._heard_s = self._followed_s = state.now_s
+        self._newest = items
         completed, given_up = self.recording.take(items, offset)
         for group in completed:
             group.environment = _environment(state, group)
@@ -168,6 +172,16 @@ class Recorded:
         return recorded_versions(groups)
 
     def failure(self, state: CoordinatorState) -> str | None:
+        return self._foreign(state) or self._silence(state)
+
+    def _foreign(self, state: CoordinatorState) -> str | None:
+        """Whoever reads a message decides before it trains on what that held."""
+        reasons = (other_tokenizer(item, state.learning.tokenizer) for item in self._newest)
+        reason = next(filter(None, reasons), None)
+        advice = f"replay {self.recording.run} with a model.base that has its tokenizer"
+        return None if reason is None else f"{reason}; {advice}"
+
+    def _silence(self, state: CoordinatorState) -> str | None:
         is_waiting = self.wants_more(state) and self.recording.end_offset is not None
         if not is_waiting or state.observed.is_broker_away:
             self._heard_s = state.now_s
@@ -201,7 +215,10 @@ class Recorded:
 
 
 def _environment(state: CoordinatorState, group: Group) -> int:
-    """Which of the replay's environments has the group's name; its rules for groups count."""
+    """Which of the replay's environments the group is of, whose rules for groups count: the one that stands
+    where it stood in the run, or else the first of its name."""
     names = [environment.name for environment in state.config.environments]
     recorded = next((item.spec.environment for item in group.ended.values()), "")
+    if names[group.environment : group.environment + 1] == [recorded]:
+        return group.environment
     return names.index(recorded) if recorded in names else 0

@@ -32,6 +32,7 @@ def start_item(
             member=member,
             purpose=group.purpose,
             environment=environment.name,
+            environment_number=group.environment,
             run_owner=state.owner,
             owner=played_by(environment, state.owner),
             environment_config=environment.config,

@@ -25,6 +25,7 @@ from jinja2 import TemplateError
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
+from warren_gpu_worker.base_models.vocabulary import vocabulary_digest
 from warren_gpu_worker.sampler.messages import Message
 
 _STAND_IN = "WARRENSTANDIN"
@@ -62,6 +63,8 @@ class Renderer:
         self._tokenizer = tokenizer
         self._end_of_turn = self._find_end_of_turn(end_ids)
         self._check()
+        self.vocabulary = vocabulary_digest(tokenizer)
+        """Digest of what its token ids stand for."""
         self._longest_token = max(len(token) for token in tokenizer.get_vocab())
         self._open_memo = lru_cache(_MEMO_ENTRIES)(self._open)
         self._continue_memo = lru_cache(_MEMO_ENTRIES)(self._continue)

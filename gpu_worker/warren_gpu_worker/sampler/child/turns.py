@@ -116,6 +116,7 @@ class Turns:
             versions_T=np.full(ids_T.size, turn.policy.version, np.int32),
             text=words,
             finish=FinishReason.STOP,
+            tokenizer=self._renderer.vocabulary,
         )
 
     def _finished(self, turn: AcceptedTurn, done: Request) -> FinishedTurn:
@@ -130,6 +131,7 @@ class Turns:
             versions_T=done.versions_T,
             text=_cut(words, stop) if stop else words,
             finish=done.finish,
+            tokenizer=self._renderer.vocabulary,
         )
 
 

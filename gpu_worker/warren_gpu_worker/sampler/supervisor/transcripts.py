@@ -36,6 +36,7 @@ def extended(transcript: Transcript, turn: FinishedTurn) -> Transcript:
             "messages": messages,
             "n_rendered": len(messages),
             "tokens": _appended(transcript.tokens, turn),
+            "tokenizer": turn.tokenizer,
         }
     )
 

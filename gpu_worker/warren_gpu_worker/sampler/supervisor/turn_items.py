@@ -47,11 +47,21 @@ def objection(item: Generate, base_model: str, now_s: float) -> Failed | None:
 def judged(item: Generate, answer: FinishedTurn | Refusal) -> FinishedTurn | Outcome:
     """An episode that outgrows its tokens after its first turn is cut there, not failed."""
     if not isinstance(answer, Refusal):
-        return answer
+        return _other_tokenizer(item, answer) or answer
     if answer.kind is FailureKind.CONTEXT_LENGTH and item.transcript.turns:
         return conclude(item.spec, item.transcript, is_over=False)
     is_retryable = answer.kind not in _LASTING
     return Failed(kind=answer.kind, reason=answer.reason, retryable=is_retryable)
+
+
+def _other_tokenizer(item: Generate, turn: FinishedTurn) -> Failed | None:
+    """Tokens of two vocabularies would make one sequence."""
+    before = item.transcript.tokenizer
+    if before in ("", turn.tokenizer):
+        return None
+    base_model = item.spec.policy.base_model
+    reason = f"samplers of {base_model} have different tokenizers: {before} and {turn.tokenizer}"
+    return Failed(kind=FailureKind.SAMPLER_ERROR, reason=reason)
 
 
 def home_of(item: Generate) -> Home:

@@ -116,7 +116,8 @@ class Engine:
                 raise
             return OpFailed(reason=f"the model can't be opened: {error}")
         self._entries[model_id] = _Entry(model, publisher)
-        return OpDone(version=model.version, note=note)
+        vocabulary = self._model_factory.vocabulary(spec)
+        return OpDone(version=model.version, note=note, tokenizer=vocabulary)
 
     def close(self, model_id: ModelId) -> None:
         """Forget the model; no error when there is none."""

@@ -15,6 +15,7 @@ import torch
 from transformers import PreTrainedModel
 
 from warren_gpu_worker.base_models import load_base
+from warren_gpu_worker.base_models.vocabulary import folder_digest
 from warren_gpu_worker.file_progress import Progress, folder_bytes, unheard
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.child.start_adapter import start_with_adapter
@@ -77,6 +78,10 @@ class ModelFactory:
         if self._config.checkpoint_activations:
             checkpoint_activations(model.network.decoder)
         return model
+
+    def vocabulary(self, spec: ModelSpec) -> str:
+        """Digest of what the model's token ids stand for."""
+        return folder_digest(self._folder(spec))
 
     def _full(self, spec: ModelSpec) -> TrainableModel:
         dtype = cast("torch.dtype", getattr(torch, self._config.dtype))
