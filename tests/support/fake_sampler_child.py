@@ -5,7 +5,6 @@ One that `relapses` is broken whenever there is something where its base model s
 
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -36,8 +35,8 @@ def answer(request: TurnRequest) -> FinishedTurn:
 
 
 def main() -> None:
-    how = sys.argv[2]
     channel = Channel.inherited()
+    how = channel.arguments[1]
     if how == "broken":
         channel.send(pack(Broken("it has no chat template")))
         return
@@ -45,7 +44,7 @@ def main() -> None:
         os._exit(3)
     if how == "always-killed":
         os.kill(os.getpid(), signal.SIGKILL)
-    folder = GpuWorkerSettings.model_validate_json(sys.argv[1]).base_models[how]
+    folder = GpuWorkerSettings.model_validate_json(channel.arguments[0]).base_models[how]
     if how == "relapses" and Path(folder).exists():
         channel.send(pack(Broken("there is no memory left on the device")))
         return

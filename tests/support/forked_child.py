@@ -1,9 +1,7 @@
 """Stands in for a child process and lets the zygote fork it; see `zygote`."""
 
-import json
 import os
 import socket
-import sys
 
 ZYGOTE_VARIABLE = "WARREN_TEST_ZYGOTE"
 
@@ -12,7 +10,7 @@ def main() -> None:
     fd = int(os.environ["WARREN_CHILD_FD"])
     with socket.socket(socket.AF_UNIX) as zygote:
         zygote.connect(os.environ[ZYGOTE_VARIABLE])
-        socket.send_fds(zygote, [json.dumps(sys.argv[1:]).encode()], [fd])
+        socket.send_fds(zygote, [b"."], [fd])
         os.close(fd)
         zygote.recv(1)  # ends with the child, however that ends
 

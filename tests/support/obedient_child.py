@@ -1,7 +1,7 @@
 """A child process that does what it is told, for tests of those who start children.
 
 Frames: `echo ...` comes back, `repeat N` comes back N times as a frame of 100,000 bytes, `exit N`
-ends it, `hang` stops listening for ever, `threads` answers OMP_NUM_THREADS. `fork` makes a process
+ends it, `arguments` answers those that it was given, `hang` stops listening for ever, `threads` answers OMP_NUM_THREADS. `fork` makes a process
 that sleeps, with all that this one has open, and answers its pid: `fork group` in the same group,
 `fork session` in one of its own, `fork nothing` in a session of its own.
 """
@@ -20,6 +20,8 @@ def main() -> None:
         match order:
             case b"echo":
                 channel.send(rest)
+            case b"arguments":
+                channel.send(" ".join(channel.arguments).encode())
             case b"exit":
                 sys.exit(int(rest))
             case b"hang":

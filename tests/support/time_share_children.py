@@ -7,7 +7,6 @@ that dies has let go of it, as with a GPU. The sampler's base model says how it 
 import fcntl
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -125,7 +124,8 @@ def train(channel: Channel) -> None:
 
 def main() -> None:
     """A sampler's child is told its base model, a trainer's its rank and a meeting."""
-    arguments, channel = sys.argv[2:], Channel.inherited()
+    channel = Channel.inherited()
+    arguments = channel.arguments[1:]
     if len(arguments) == 1:
         Sampler(channel, arguments[0]).run()
     else:

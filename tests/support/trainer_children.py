@@ -32,10 +32,13 @@ def child_pid(rank: int = 0) -> int:
 
 
 def _rank_of(pid: int) -> int | None:
-    """None for what is no training child: -m MODULE SETTINGS RANK MEETING."""
+    """None for what is no training child: -m MODULE NAME, with the rank in it if there are several."""
     arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     module = b"warren_gpu_worker.trainer.child.main"
-    return int(arguments[arguments.index(module) + 2]) if module in arguments else None
+    if module not in arguments:
+        return None
+    name = arguments[arguments.index(module) + 1]
+    return int(name.rpartition(b", rank ")[2]) if b", rank " in name else 0
 
 
 def kill_child(signum: signal.Signals = signal.SIGKILL, rank: int = 0) -> None:

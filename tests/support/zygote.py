@@ -3,12 +3,11 @@
     python -m tests.support.zygote SOCKET
 
 `tests.support.forked_child` stands in for the trainer's child: it hands its end of the
-conversation and its settings to the zygote, whose fork runs the real child's `main`, and it ends
+conversation to the zygote, whose fork runs the real child's `main`, and it ends
 when that ends. A settings' `checkpoint_url` that ends in `op-N` dooms the child: it is killed by
 SIGKILL in the middle of op N, at a place that depends on N, once.
 """
 
-import json
 import os
 import random
 import signal
@@ -21,6 +20,8 @@ from types import FrameType
 import peft
 import transformers
 
+from warren_broker.worker.child import Channel
+from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.child import main as child_main
 from warren_gpu_worker.trainer.child.engine import Engine
 from warren_schemas.ids import ModelId
@@ -44,7 +45,7 @@ def main() -> None:
 
 def _fork(listener: socket.socket, connection: socket.socket) -> None:
     with connection:
-        message, fds, _, _ = socket.recv_fds(connection, 65_536, 1)
+        _, fds, _, _ = socket.recv_fds(connection, 1, 1)
         zygote = os.getpid()
         if os.fork() != 0:
             os.close(fds[0])
@@ -52,9 +53,10 @@ def _fork(listener: socket.socket, connection: socket.socket) -> None:
         listener.close()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.environ.update({"WARREN_CHILD_FD": str(fds[0]), "WARREN_PARENT_PID": str(zygote)})
-        sys.argv = ["child", *json.loads(message)]
         try:
-            child_main.main(_engine_type(Path(json.loads(sys.argv[1])["checkpoint_url"])))
+            channel = Channel.inherited()
+            settings = GpuWorkerSettings.model_validate_json(channel.arguments[0])
+            child_main.run(channel, _engine_type(Path(settings.checkpoint_url)))
         finally:
             os._exit(0)
 

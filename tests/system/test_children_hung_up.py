@@ -16,7 +16,7 @@ SETTINGS = GpuWorkerSettings(base_models={"mine": "/nowhere"}, device="cpu").mod
 @pytest.mark.parametrize(
     ("module", "arguments"),
     [
-        ("warren_gpu_worker.trainer.child.main", [SETTINGS]),
+        ("warren_gpu_worker.trainer.child.main", [SETTINGS, "0", ""]),
         ("warren_gpu_worker.sampler.child.main", [SETTINGS, "mine"]),
         ("warren_env_worker.host.child_main", ["warren_env_worker.environments.guess:Guess", ""]),
         ("warren_env_worker.host.child_main", ["no_such_module:Guess", ""]),

@@ -9,12 +9,16 @@ that dies takes its children with it (the kernel kills them, and their socket en
 has started dies with it, before its process id can be given to another, unless that has made itself
 a session of its own.
 
+A child's arguments are the first frame, as every user can read a command line, and user code of the
+same user the variables that a process was started with.
+
 A frame is a u32 little-endian length and that many bytes; what they mean is up to the two ends.
 """
 
 import asyncio
 import contextlib
 import ctypes
+import json
 import os
 import signal
 import socket
@@ -23,11 +27,10 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from warren_broker.worker.credentials import CREDENTIALS
 from warren_broker.worker.process import Process
 
 _LENGTH = struct.Struct("<I")
-CREDENTIALS = ("WARREN_BROKER_URL", "WARREN_STORE_URL", "WARREN_API_KEY", "WARREN_SECRET_")
-"""Variables that begin like this stay with the supervisor."""
 _FD_VARIABLE = "WARREN_CHILD_FD"
 _PARENT_VARIABLE = "WARREN_PARENT_PID"
 _PR_SET_PDEATHSIG = 1
@@ -76,7 +79,8 @@ class Child:
         output: int | None = None,
         descriptors: Sequence[int] = (),
     ) -> "Child":
-        """Run `python -m module arguments` with our socket; `Channel.inherited()` is its end.
+        """Run `python -m module` with our socket; `Channel.inherited()` is its end, and knows the
+        `arguments`. The command line shows the module and the child's name, for people.
 
         `n_threads` bounds OpenMP and friends: spinning threads cost 5 to 25 times on few cores.
         The child's output goes to `log_path`, or to the descriptor `output`, or where ours goes.
@@ -96,9 +100,9 @@ class Child:
 
         def program(descriptor: int) -> Sequence[str]:
             variables[_FD_VARIABLE] = str(descriptor)
-            return [sys.executable, "-m", module, *arguments]
+            return [sys.executable, "-m", module, name]
 
-        return await cls.launch(
+        child = await cls.launch(
             name,
             program,
             variables=variables,
@@ -106,6 +110,8 @@ class Child:
             log_path=log_path,
             output=output,
         )
+        child._write(json.dumps(list(arguments)).encode())
+        return child
 
     @classmethod
     async def launch(
@@ -156,13 +162,16 @@ class Child:
     async def send(self, frame: bytes) -> None:
         """Hand over a frame; waits while the child is far behind. Raises `ChildDied`."""
         try:
-            self._writer.write(_LENGTH.pack(len(frame)))
-            self._writer.write(frame)
+            self._write(frame)
             await self._writer.drain()
         except (ConnectionError, RuntimeError) as error:
             raise await self._death() from error
         if self._writer.is_closing():  # it died while we waited
             raise await self._death()
+
+    def _write(self, frame: bytes) -> None:
+        self._writer.write(_LENGTH.pack(len(frame)))
+        self._writer.write(frame)
 
     async def receive(self) -> bytes:
         """The next frame. Raises `ChildDied`."""
@@ -223,19 +232,23 @@ class _Protocol(asyncio.StreamReaderProtocol):
 class Channel:
     """The child's end: blocking, for one thread."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, arguments: Sequence[str] = ()) -> None:
+        self.arguments = arguments
+        """What the supervisor gave `Child.spawn`."""
         self._socket = connection
         self._file = connection.makefile("rb")
 
     @classmethod
     def inherited(cls) -> "Channel":
-        """The channel to the supervisor that spawned this process; die when it dies."""
+        """The channel to the supervisor that spawned this process; die when it dies, or has hung up."""
         parent = int(os.environ.pop(_PARENT_VARIABLE))
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
         if os.getppid() != parent:
             os._exit(1)
-        return cls(socket.socket(fileno=int(os.environ.pop(_FD_VARIABLE))))
+        connection = socket.socket(fileno=int(os.environ.pop(_FD_VARIABLE)))
+        (n_bytes,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
+        return cls(connection, json.loads(_exactly(connection, n_bytes)))
 
     def receive(self) -> bytes | None:
         """The next frame; None when the supervisor has closed the conversation."""
@@ -261,3 +274,11 @@ class Channel:
         """Let go of it, in a process that was forked and is not the one to talk."""
         self._file.close()
         self._socket.close()
+
+
+def _exactly(connection: socket.socket, n_bytes: int) -> bytes:
+    """Nothing beyond is read ahead, so that the channel can be detached."""
+    received = connection.recv(n_bytes, socket.MSG_WAITALL)
+    if len(received) < n_bytes:
+        os._exit(1)
+    return received

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from importlib.util import find_spec
 from typing import cast
 
+from warren_broker.worker.credentials import hide_credentials
 from warren_broker.worker.lifecycle import until_stopped
 from warren_schemas.errors import WarrenError
 
@@ -28,6 +29,7 @@ def run_program(
 
     Raises `WarrenError` for what `hints` names, also where it comes out of a group of tasks.
     """
+    hide_credentials()
     _configure_logs((*_OURS, *logged))
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:

@@ -1,4 +1,4 @@
-"""The process that plays the environment: `python -m warren_env_worker.check.child <job>`.
+"""The process that plays the environment: `python -m warren_env_worker.check.child`; its argument is a job.
 
 What user code prints goes to the watching process, whatever prints it; a crash leaves a stack.
 """
@@ -30,7 +30,7 @@ from warren_env_worker.reach.secrets import WithoutSecrets
 
 def main() -> None:
     channel = Channel.inherited()
-    job = Job(**orjson.loads(sys.argv[1]))
+    job = Job(**orjson.loads(channel.arguments[0]))
     sys.stdout = sys.stderr = WithoutSecrets.before(sys.stderr)
     faulthandler.enable(file=job.watch)
     answer_signals(job.watch)

@@ -1,4 +1,5 @@
-"""The child process: `python -m warren_env_worker.host.child_main <module:Class> <cell>`.
+"""The child process: `python -m warren_env_worker.host.child_main`; its arguments are `module:Class`
+and a cell.
 
 It imports the environment, greets the supervisor with a description (or says why there is none),
 and then takes calls until the supervisor goes. Nothing that user code prints can reach the
@@ -34,7 +35,7 @@ def main() -> None:
     sys.stdout = sys.stderr = WithoutSecrets.before(sys.stderr)
     answer_signals(_STDERR)  # what is forked from here answers, too
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    reference, status = sys.argv[1:]
+    reference, status = channel.arguments
     confine()
     with contextlib.suppress(ConnectionError):  # the supervisor has gone, maybe while we imported
         _live(channel, reference, status)

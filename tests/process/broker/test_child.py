@@ -29,10 +29,11 @@ async def child() -> AsyncGenerator[Child]:
     await child.close(grace_s=0.1)
 
 
-async def spawn(n_threads: int = 1, log_path: Path | None = None) -> Child:
+async def spawn(*arguments: str, n_threads: int = 1, log_path: Path | None = None) -> Child:
     return await Child.spawn(
         "the child",
         "tests.support.obedient_child",
+        arguments,
         n_threads=n_threads,
         environment={"PYTHONPATH": str(ROOT)},
         log_path=log_path,
@@ -285,3 +286,49 @@ async def test_what_a_child_says_goes_to_its_log(tmp_path: Path) -> None:
     with pytest.raises(ChildDied, match="exit code 1"):
         await asyncio.wait_for(child.receive(), PATIENCE_S)
     assert "invalid literal" in (tmp_path / "child.log").read_text()
+
+
+SECRET = "hunter2-hunter2"
+
+
+async def test_only_the_child_can_read_its_arguments() -> None:
+    url = f"s3://me:{SECRET}@store/checkpoints"
+    child = await spawn(url, "0")
+    async with asyncio.timeout(PATIENCE_S):
+        await child.send(b"arguments")
+        assert await child.receive() == f"{url} 0".encode()
+    shown = shown_by_proc(child.pid)
+    await child.close(grace_s=0.1)
+    assert SECRET.encode() not in shown
+    assert b"tests.support.obedient_child\0the child\0" in shown
+
+
+async def test_a_program_hides_its_credentials_from_proc() -> None:
+    """Those of its command line, and of the variables that it was started with; it keeps them itself."""
+    program = (
+        "import os, sys; from warren_broker.worker.credentials import hide_credentials\n"
+        "hide_credentials(); print(sys.argv[1:], os.environ['WARREN_SECRET_X'], flush=True)\n"
+        "sys.stdin.read()"
+    )
+    own = ("--broker", f"amqp://me:{SECRET}@host/v", "--api-key", SECRET, f"--api-key={SECRET}")
+    urls = (f"--checkpoints=s3://b/c?session_token={SECRET}&x=1", "plain")
+    variables = {
+        "WARREN_SECRET_X": SECRET,
+        "WARREN_BROKER_URL": f"amqp://a:{SECRET}@b",
+        "MINE": "x",
+    }
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, *own, *urls, env={**os.environ, **variables},
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    told = await process.stdout.readline()
+    shown = shown_by_proc(process.pid)
+    await process.communicate()
+    assert told.decode() == f"{[*own, *urls]} {SECRET}\n"
+    assert SECRET.encode() not in shown
+    assert all(kept in shown for kept in (b"@host/v", b"&x=1", b"plain", b"MINE=x"))
+
+
+def shown_by_proc(pid: int) -> bytes:
+    return b"".join(Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ"))

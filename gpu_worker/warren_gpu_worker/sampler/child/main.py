@@ -14,7 +14,6 @@ import contextlib
 import gc
 import logging
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -240,7 +239,7 @@ def main() -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     transformers.utils.logging.disable_progress_bar()
     channel = Channel.inherited()
-    settings = GpuWorkerSettings.model_validate_json(sys.argv[1])
+    settings = GpuWorkerSettings.model_validate_json(channel.arguments[0])
     torch.set_num_threads(settings.n_threads)
     with contextlib.suppress(BrokenPipeError):  # the supervisor hung up while we spoke
         _serve(channel, settings)
@@ -249,7 +248,7 @@ def main() -> None:
 
 def _serve(channel: Channel, settings: GpuWorkerSettings) -> None:
     try:
-        child = SamplerChild(channel, settings, sys.argv[2])
+        child = SamplerChild(channel, settings, channel.arguments[1])
     except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
         channel.send(pack(Broken(str(error))))
         os._exit(1)

@@ -11,7 +11,6 @@ so kernels are deterministic where torch has such.
 """
 
 import logging
-import sys
 import time
 from contextlib import closing, suppress
 from pathlib import Path
@@ -147,29 +146,34 @@ class TrainerChild:
 
 
 def main(engine_type: type[Engine] = Engine) -> None:
+    run(Channel.inherited(), engine_type)
+
+
+def run(channel: Channel, engine_type: type[Engine]) -> None:
+    """Until the supervisor hangs up. The channel's arguments: settings, rank, where the ranks meet."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     transformers.utils.logging.disable_progress_bar()
-    channel = Channel.inherited()
-    settings = GpuWorkerSettings.model_validate_json(sys.argv[1])
+    settings = GpuWorkerSettings.model_validate_json(channel.arguments[0])
     torch.set_num_threads(settings.n_threads)
     torch.use_deterministic_algorithms(True, warn_only=True)
     # Filling fresh memory would only make bugs repeatable, and costs time.
     setattr(torch.utils.deterministic, "fill_uninitialized_memory", False)  # noqa: B010
     # The supervisor may hang up while we speak, and we have nothing to say to anybody else.
     with suppress(BrokenPipeError), closing(LocalCopies()) as copies:
-        TrainerChild(channel, settings, _join(settings), copies, engine_type).run()
+        TrainerChild(
+            channel, settings, _join(settings, *channel.arguments[1:]), copies, engine_type
+        ).run()
 
 
-def _join(settings: GpuWorkerSettings) -> Ranks:
+def _join(settings: GpuWorkerSettings, rank: str, meeting: str) -> Ranks:
     if settings.devices == 1:
         return ALONE
-    rank, meeting = int(sys.argv[2]), Path(sys.argv[3])
     try:
         return join_ranks(
-            rank,
+            int(rank),
             settings.devices,
             device=settings.device,
-            meeting=meeting,
+            meeting=Path(meeting),
             timeout_s=_RANKS_S,
         )
     except ValueError as error:
