@@ -106,7 +106,8 @@ class Limits:
     """`tasks`, once for each process, config and split."""
     memory_mb: int | None = 2048
     """What an episode's own process may take beyond what it starts with; over it, `MemoryError`.
-    None is no limit. Without effect where `isolation` is `shared`."""
+    Where `isolation` is `shared`, what all episodes of a process may take together: over it, the
+    process is replaced, and its episodes are rebuilt. None is no limit."""
     episodes_per_process: int = 1000
     """After so many a process is replaced, where `isolation` is `process`."""
     max_episodes: int | None = None

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal, cast
+from typing import ClassVar, Literal, cast
 
 from warren.environment import ChatMessage, Context, Env, Image, Limits, StepResult
 
@@ -411,3 +411,19 @@ class LastWords(Letters):
     def step(self, action: str) -> StepResult:
         os.write(1, b"goodbye")
         os._exit(1)
+
+
+class Hoarding(Letters):
+    """Keeps 8 MiB for each letter that is said, for as long as the process lives; "!" wants 4 GiB."""
+
+    name = "hoarding"
+    limits = Limits(reset_s=60.0, step_s=60.0, memory_mb=64)
+    kept: ClassVar[list[bytearray]] = []
+
+    def step(self, action: str) -> StepResult:
+        self.kept.append(bytearray(4 << 30 if action == "!" else 8 << 20))
+        return replace(super().step(action), metrics={"process": float(os.getpid())})
+
+
+class HoardingUnreplayable(Hoarding):
+    replayable = False

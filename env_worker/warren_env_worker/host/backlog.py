@@ -29,8 +29,15 @@ class Backlog:
 
     def put_back(self, requests: Iterable[Request], *, as_suspects: bool) -> None:
         """Before all others, in their order."""
-        queue = self._suspects if as_suspects else self._entries
-        queue.extendleft(reversed(list(requests)))
+        if as_suspects:
+            self._suspects.extendleft(reversed(list(requests)))
+        else:
+            self.put_first(requests)
+        self._notice()
+
+    def put_first(self, entries: Iterable[Entry]) -> None:
+        """Before all others but suspects, in their order."""
+        self._entries.extendleft(reversed(list(entries)))
         self._notice()
 
     @property

@@ -1,8 +1,9 @@
-"""The cell: 24 bytes of shared memory in which a child says which call it is in, and until when.
+"""The cell: 32 bytes of shared memory in which a child says which call it is in, and until when.
 
     8 bytes   number of the call, 0 while in none
     8 bytes   deadline, nanoseconds of the monotonic clock (the same clock in every process)
     8 bytes   the limit that the deadline came from, nanoseconds
+    8 bytes   1 once the process wants to be replaced, as it has taken too much memory
 
 The supervisor reads it when a child is silent or dead, and so knows the one call that is to blame.
 Writing costs three stores and no system call. The number is written last: who reads a number reads
@@ -15,7 +16,7 @@ import time
 
 from warren_env_worker.host.protocol import IDLE
 
-_SIZE_BYTES = 24
+_SIZE_BYTES = 32
 _NS = 1_000_000_000
 
 
@@ -36,6 +37,13 @@ class CallStatus:
     def show_life(self) -> None:
         """Make progress, in no call."""
         self._words[1] = time.monotonic_ns()
+
+    def ask_for_replacement(self) -> None:
+        self._words[3] = 1
+
+    @property
+    def wants_replacement(self) -> bool:
+        return bool(self._words[3])
 
     @property
     def call(self) -> int:

@@ -6,6 +6,8 @@ loop never waits for user code: a call that outlives its deadline dies with the 
 """
 
 import asyncio
+import contextlib
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,6 +24,7 @@ from warren_env_worker.host.protocol import (
     unpack_answers,
 )
 from warren_env_worker.host.refusal import Refusal
+from warren_env_worker.host.replacement import DRAIN_S, Replacement
 from warren_env_worker.host.request import Request
 from warren_env_worker.output.kept import KeptOutput
 from warren_schemas.episode import FailureKind
@@ -31,6 +34,12 @@ STUCK_S = 5.0
 """How long after its longest limit a silent child counts as stuck."""
 MIN_PAUSE_S = 0.05
 
+CLOSE_GRACE_S = 1.0
+"""How long a child may take to leave before it is killed."""
+
+log = logging.getLogger(__name__)
+
+_REPLACED = "it was replaced, as it had taken more than its limits.memory_mb"
 _CRASHED = FailureKind.ENVIRONMENT_CRASHED
 _TIMEOUT = FailureKind.ENVIRONMENT_TIMEOUT
 
@@ -71,6 +80,8 @@ class Session:
         self._is_free.set()
         self._culprit = IDLE
         self._sentence: str | None = None
+        self._replacement = Replacement(moves_episodes=description.is_replayable)
+        self._is_replaced = False
 
     async def run(self, backlog: Backlog) -> Death:
         """Serve the backlog until the child dies."""
@@ -81,8 +92,10 @@ class Session:
                 group.create_task(self._send(backlog), name=f"send to {self._child.name}")
                 group.create_task(self._watch(), name=f"watch {self._child.name}")
                 group.create_task(self._receive(), name=f"receive from {self._child.name}")
+                group.create_task(self._replace(), name=f"replace {self._child.name}")
         except* ChildDied as deaths:
             reason = str(deaths.exceptions[0])
+        backlog.put_first(self._replacement.waiting)
         return self._death(reason)
 
     async def _send(self, backlog: Backlog) -> None:
@@ -97,7 +110,9 @@ class Session:
                 await self._is_free.wait()
 
     async def _hand_over(self, entries: Sequence[Entry]) -> None:
+        entries = self._replacement.for_this_child(entries, self._held)
         calls = [call for entry in entries if (call := self._call(entry)) is not None]
+        self._look_at_replacement()
         if not calls:
             return
         self._is_busy.set()
@@ -131,6 +146,26 @@ class Session:
             if not self._in_flight:
                 self._is_busy.clear()
                 self._is_free.set()
+            if self._status.wants_replacement:
+                self._replacement.is_wanted.set()
+            self._look_at_replacement()
+
+    def _look_at_replacement(self) -> None:
+        self._replacement.look(is_idle=not self._in_flight, n_held=len(self._held))
+
+    async def _replace(self) -> None:
+        """End the child once it asks for it and has ended what it began, or has had time enough."""
+        await self._replacement.is_wanted.wait()
+        log.warning(
+            "%s has taken more than its limits.memory_mb and is replaced; %d episodes %s",
+            self._child.name, len(self._held),
+            "are rebuilt" if self.description.is_replayable else "may end before, as they can't be rebuilt",
+        )  # fmt: skip
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(DRAIN_S, self.description.longest_s)):
+                await self._replacement.is_drained.wait()
+        self._is_replaced = True
+        await self._child.close(grace_s=CLOSE_GRACE_S)
 
     def _understood(self, frame: bytes) -> Sequence[Answer]:
         try:
@@ -187,6 +222,9 @@ class Session:
         self._child.kill()
 
     def _death(self, reason: str) -> Death:
+        if self._is_replaced and self._sentence is None:
+            unfinished = [r for r in self._in_flight.values() if r.slot in self._held]
+            return Death(_REPLACED, _CRASHED, unfinished, None, is_clear=True)
         culprit = self._status.call if self._sentence is None else self._culprit
         unfinished = list(self._in_flight.values())
         guilty = self._in_flight.get(culprit)

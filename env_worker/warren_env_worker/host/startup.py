@@ -9,7 +9,7 @@ from warren.errors import ConfigurationError
 from warren_broker.worker.child import Child, ChildDied
 from warren_env_worker.host.call_status import SharedCallStatus
 from warren_env_worker.host.protocol import Description, Unusable, unpack_greeting
-from warren_env_worker.host.session import Session
+from warren_env_worker.host.session import CLOSE_GRACE_S, Session
 from warren_env_worker.output.kept import KeptOutput
 from warren_env_worker.output.log import OutputLog
 from warren_env_worker.output.pump import Pump, pumped
@@ -19,8 +19,6 @@ from warren_schemas.operator_policy import OperatorPolicy
 CHILD_MODULE = "warren_env_worker.host.child_main"
 IMPORT_LIMIT_S = 120.0
 """How long a child may take to import its environment."""
-CLOSE_GRACE_S = 1.0
-"""How long a child may take to leave before it is killed."""
 
 
 class StartCutShort(Exception):

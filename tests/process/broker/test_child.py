@@ -324,7 +324,7 @@ async def test_a_program_hides_its_credentials_from_proc() -> None:
     assert process.stdout is not None
     told = await process.stdout.readline()
     shown = shown_by_proc(process.pid)
-    await process.communicate()
+    await process.communicate(b"")
     assert told.decode() == f"{[*own, *urls]} {SECRET}\n"
     assert SECRET.encode() not in shown
     assert all(kept in shown for kept in (b"@host/v", b"&x=1", b"plain", b"MINE=x"))

@@ -26,13 +26,16 @@ class LiveEpisodes:
         caller: Caller,
         task_cache: TaskCache,
         prepare: Callable[[Start], None] | None = None,
+        after_call: Callable[[], None] | None = None,
     ) -> None:
-        """`prepare` is called before each episode, in a process that is its own."""
+        """`prepare` is called before each episode, in a process that is its own; `after_call` before
+        each answer, in one that is shared."""
         self._limits = environment.limits
         self._package = environment.__module__.partition(".")[0]
         self._task_cache = task_cache
         self._caller = caller
         self._prepare = prepare
+        self._after_call = after_call
         self._episodes: dict[int, LiveEpisode] = {}
 
     async def take(self, call: Call) -> Answer:
@@ -41,6 +44,9 @@ class LiveEpisodes:
             return Observed(call.id) if call.closes else await self._played(call)
         except BaseException as error:  # noqa: BLE001 - user code may raise anything; logged below
             return self._refused(call.id, error)
+        finally:
+            if self._after_call is not None:
+                self._after_call()
 
     async def close(self, call: Call) -> bool:
         """Close the episode of a call that was its last; whether that went well."""

@@ -15,6 +15,7 @@ from warren_env_worker.host.call_status import CallStatus
 from warren_env_worker.host.child.answer_batches import Answers, Flusher
 from warren_env_worker.host.child.caller import Caller
 from warren_env_worker.host.child.live_episodes import LiveEpisodes, is_last
+from warren_env_worker.host.child.memory import SharedMemoryLimit
 from warren_env_worker.host.child.task_cache import TaskCache
 from warren_env_worker.host.driven import driven
 from warren_env_worker.host.protocol import Call, unpack
@@ -33,7 +34,10 @@ def serve(
 ) -> None:
     """Take calls, in the way that the class asks for, until the other side goes."""
     awaits = is_async(environment)
-    episodes = LiveEpisodes(environment, Caller(status, is_async=awaits), task_cache)
+    limit = SharedMemoryLimit(environment.limits.memory_mb, status.ask_for_replacement)
+    episodes = LiveEpisodes(
+        environment, Caller(status, is_async=awaits), task_cache, after_call=limit.check
+    )
     if awaits:
         asyncio.run(serve_concurrently(channel, episodes))
     else:

@@ -1,4 +1,8 @@
-"""What is done once per process and not per episode: configs checked, tasks loaded."""
+"""What is done once per process and not per episode: configs checked, tasks loaded.
+
+Invariant: what is kept is bounded, in number and for tasks in bytes; what was used last stays. One list
+of tasks is kept however large it is.
+"""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -6,6 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 
 from warren.environment import Env
+from warren_env_worker.host.child.memory import MIB
+from warren_env_worker.host.child.size import size_bytes
 from warren_env_worker.host.config import ConfigSchema
 from warren_env_worker.host.protocol import Config, Start
 from warren_env_worker.host.refusal import config_refusal, one_line
@@ -13,7 +19,11 @@ from warren_env_worker.reach.reach import Reach, acting
 from warren_env_worker.reach.secrets import PREFIX, remember
 
 MAX_KEPT = 64
-"""Configs and task lists that are kept; the oldest goes first."""
+"""Configs and task lists that are kept; the one that was not used for longest goes first."""
+MAX_TASKS_SHARE = 0.5
+"""Of an environment's `limits.memory_mb`, for lists of tasks together."""
+MAX_TASKS_MIB = 1024
+"""For them where there is no limit."""
 
 _MISFITS = (TypeError, ValueError, LookupError, FileNotFoundError, PermissionError)
 """What a constructor or `tasks` raises for a config that won't work the next time either."""
@@ -28,6 +38,7 @@ class _Loaded(NamedTuple):
     tasks: Sequence[Any] | None
     n_loads: int
     """So many there had been with this one."""
+    size_bytes: int
 
 
 class TaskCache:
@@ -39,6 +50,9 @@ class TaskCache:
         self._arguments: dict[bytes, Config] = {}
         self._loaded: dict[_Load, _Loaded] = {}
         self.n_loads = 0
+        limit_mb = environment.limits.memory_mb
+        share_mib = MAX_TASKS_MIB if limit_mb is None else limit_mb * MAX_TASKS_SHARE
+        self._most_bytes = int(share_mib * MIB)
 
     def make(self, start: Start) -> Env[Any]:
         """A fresh instance, which may reach what this episode may."""
@@ -50,6 +64,7 @@ class TaskCache:
         key = _key(start.config)
         if key not in self._arguments:
             _keep(self._arguments, key, self._schema.check(start.config))
+        _use(self._arguments, key)
         try:
             with acting(reach):
                 return self._environment(**self._arguments[key])
@@ -70,18 +85,31 @@ class TaskCache:
         if tasks is not None and len(tasks) == 0:
             raise config_refusal(f"the split {start.split!r} has no tasks")
         self.n_loads += 1
-        _keep(self._loaded, _load(start), _Loaded(tasks, self.n_loads))
+        taken_bytes = 0 if tasks is None else size_bytes(tasks)
+        _keep(self._loaded, _load(start), _Loaded(tasks, self.n_loads, taken_bytes))
+        self._make_room()
+
+    def _make_room(self) -> None:
+        while len(self._loaded) > 1 and self._taken_bytes > self._most_bytes:
+            self._loaded.pop(next(iter(self._loaded)))
+
+    @property
+    def _taken_bytes(self) -> int:
+        return sum(loaded.size_bytes for loaded in self._loaded.values())
 
     def loaded_at(self, start: Start) -> int:
         """A process that was forked after so many loads has the tasks of this episode.
 
         Of tasks that are kept no more, any process will do: it loads what it lacks.
         """
-        loaded = self._loaded.get(_load(start))
-        return 0 if loaded is None else loaded.n_loads
+        if not self.has_loaded(start):
+            return 0
+        _use(self._loaded, _load(start))
+        return self._loaded[_load(start)].n_loads
 
     def task(self, start: Start) -> object:
         """The task of this episode; None where the environment makes its own."""
+        _use(self._loaded, _load(start))
         tasks = self._loaded[_load(start)].tasks
         if tasks is None:
             return None
@@ -95,6 +123,11 @@ def _load(start: Start) -> _Load:
 
 def _key(config: Config) -> bytes:
     return orjson.dumps(config, option=orjson.OPT_SORT_KEYS)
+
+
+def _use(kept: dict[KeyT, ValueT], key: KeyT) -> None:
+    """From now on it is the last one to go."""
+    kept[key] = kept.pop(key)
 
 
 def _keep(kept: dict[KeyT, ValueT], key: KeyT, value: ValueT) -> None:

@@ -4,20 +4,16 @@ Invariant: which episodes a process has played before can't be told from its ran
 context variables or the memory that it may take.
 """
 
-import os
 import random
 import resource
 import sys
 from typing import Any
 
+from warren_env_worker.host.child.memory import MIB, DataSize
 from warren_env_worker.host.protocol import Start
 
 MAX_GROWTH_MIB = 64
 """By so much may a process be larger than it began, and still take another episode."""
-_MIB = 1024 * 1024
-_PAGE_BYTES = resource.getpagesize()
-_DATA = 5
-"""Field of /proc/self/statm: pages of data and stack."""
 
 
 def seed(start: Start) -> None:
@@ -36,12 +32,12 @@ class Memory:
     """How much this process may take, and how much it has grown."""
 
     def __init__(self, limit_mb: int | None) -> None:
-        self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+        self._size = DataSize()
         self._limit_mb = limit_mb
-        self._began_bytes = self._has_bytes()
+        self._began_bytes = self._size.read_bytes()
         if limit_mb is not None:
             _, most = resource.getrlimit(resource.RLIMIT_DATA)
-            wanted = self._began_bytes + (limit_mb + MAX_GROWTH_MIB) * _MIB
+            wanted = self._began_bytes + (limit_mb + MAX_GROWTH_MIB) * MIB
             most = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
             resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
@@ -50,18 +46,14 @@ class Memory:
         seed(start)
         if self._limit_mb is not None:
             _, most = resource.getrlimit(resource.RLIMIT_DATA)
-            limit = min(self._has_bytes() + self._limit_mb * _MIB, most)
+            limit = min(self._size.read_bytes() + self._limit_mb * MIB, most)
             resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
 
     def growth(self) -> str | None:
         """A word on it, if it is too much."""
-        grown_mib = (self._has_bytes() - self._began_bytes) // _MIB
+        grown_mib = (self._size.read_bytes() - self._began_bytes) // MIB
         return f"{grown_mib} MiB of memory" if grown_mib > MAX_GROWTH_MIB else None
 
     def rebase(self) -> None:
         """What was taken by now is no growth."""
-        self._began_bytes = self._has_bytes()
-
-    def _has_bytes(self) -> int:
-        fields = os.pread(self._statm, 256, 0).split()
-        return int(fields[_DATA]) * _PAGE_BYTES
+        self._began_bytes = self._size.read_bytes()

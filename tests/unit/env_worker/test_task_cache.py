@@ -1,0 +1,90 @@
+"""Lists of tasks that a process keeps for the next episodes: bounded in bytes, the used ones stay."""
+
+import sys
+from dataclasses import dataclass
+
+from tests.support.interacting import spec
+
+from warren.environment import Context, Env, Limits, StepResult
+from warren_env_worker.host.child.size import size_bytes
+from warren_env_worker.host.child.task_cache import TaskCache
+from warren_env_worker.host.protocol import Start
+from warren_env_worker.host.request import start_of
+from warren_env_worker.reach.granting import granted
+from warren_schemas.operator_policy import TRUSTING
+
+MIB = 1024 * 1024
+MAX_MIB = 4
+
+
+class Bulky(Env[str]):
+    """Lists of `size_mib`, of which three fit."""
+
+    name = "bulky"
+    limits = Limits(memory_mb=2 * MAX_MIB)
+
+    def __init__(self, number: int, size_mib: float = 1.2) -> None:
+        self.number = number
+        self.size_mib = size_mib
+
+    def tasks(self, split: str) -> list[str]:
+        return [f"{number:01000}" for number in range(int(self.size_mib * 1000))]
+
+    def reset(self, task: str, ctx: Context) -> str:
+        return task
+
+    def step(self, action: str) -> StepResult:
+        return StepResult(reward=0.0, done=True)
+
+
+def start(number: int, **config: float) -> Start:
+    of = spec("bulky", environment_config={"number": number, **config})
+    return start_of(of, granted(TRUSTING, of))
+
+
+def test_lists_that_take_too_much_together_give_way_longest_unused_first() -> None:
+    cache = TaskCache(Bulky)
+    for number in range(3):
+        cache.load(start(number))
+    assert all(cache.has_loaded(start(number)) for number in range(3))
+    cache.task(start(0))
+    cache.loaded_at(start(1))
+    cache.load(start(3))
+    assert [cache.has_loaded(start(number)) for number in range(4)] == [True, True, False, True]
+
+
+def test_one_list_is_kept_however_large() -> None:
+    cache = TaskCache(Bulky)
+    cache.load(start(0))
+    cache.load(start(1, size_mib=10.0))
+    assert not cache.has_loaded(start(0))
+    assert cache.task(start(1, size_mib=10.0))
+
+
+@dataclass
+class Slotless:
+    text: str
+
+
+class Slotted:
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+def test_the_size_is_of_what_hangs_on_tasks_too() -> None:
+    texts = [f"{number:0100000}" for number in range(1000)]
+    least = sum(map(sys.getsizeof, texts))
+    for tasks in (
+        texts,
+        [{"t": [t]} for t in texts],
+        [Slotless(t) for t in texts],
+        [Slotted(t) for t in texts],
+    ):
+        assert least <= size_bytes(tasks) < 1.02 * least
+
+
+def test_what_tasks_share_counts_in_each_sample_and_lazy_lists_as_themselves() -> None:
+    assert size_bytes(range(10**12)) == sys.getsizeof(range(10**12))
+    assert size_bytes([]) == sys.getsizeof([])
