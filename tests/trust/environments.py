@@ -50,3 +50,21 @@ def owners_in_memory() -> set[str]:
                 memory.seek(begin)
                 found.update(re.findall(rb"sk-of-(\w+)-01234567", memory.read(end - begin)))
     return {owner.decode() for owner in found}
+
+
+class Quoting(Env):
+    """Refuses its config, or fails in a turn, in the words of the config; in a process that all share."""
+
+    name = "quoting"
+    isolation = "shared"
+
+    def __init__(self, words: str, refuses: bool = False) -> None:
+        if refuses:
+            raise ValueError(words)
+        self.words = words
+
+    def reset(self, task: None, ctx: Context) -> str:
+        return "?"
+
+    def step(self, action: str) -> StepResult:
+        raise RuntimeError(self.words)

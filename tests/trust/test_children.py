@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.support.hosting import Player, observed, refused
+from tests.support.hosting import Player, hosting, observed, refused
 from tests.support.interacting import spec
 from tests.trust.reaching import JUDGE, KEY, policy
 
@@ -24,6 +24,7 @@ from warren_schemas.operator_policy import OperatorPolicy
 NOSY = "tests.trust.environments:Nosy"
 SECRET = "s3cret-" * 24
 PIECE = "s3cret-s3cret-"
+SHORT = "hunter2-hunter2"
 BOUND = policy(secrets={"JUDGE": {"owners": ["ann"], "environments": ["nosy"]}})
 
 
@@ -71,6 +72,30 @@ async def test_no_piece_of_a_secret_is_told_where_texts_are_cut(tmp_path: Path) 
     log = OutputLog(log_path(tmp_path, NOSY)).path.read_text()
     assert "=" * 100 in log
     assert PIECE[:7] not in refusal.reason + log
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+async def test_a_guess_at_anothers_secret_is_told_as_any_other(
+    refuses: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a process that knows the secret, for an episode of its owner."""
+    monkeypatch.setenv(KEY, SHORT)
+    rules = policy(secrets={"JUDGE": {"owners": ["ann"], "environments": ["quoting"]}})
+    async with hosting("tests.trust.environments:Quoting", policy=rules) as host:
+        words = f"{SHORT} {SHORT[:-1]}x"
+
+        async def reason(owner: str, *secrets: str, refuses: bool = False) -> str:
+            config = {"words": words, "refuses": refuses}
+            player = Player(
+                host,
+                spec("quoting", run_owner=owner, secrets=secrets, environment_config=config),
+            )
+            if not refuses:
+                await observed(player.reset())
+            return (await refused(player.step("a") if not refuses else player.reset())).reason
+
+        assert f"<JUDGE> {SHORT[:-1]}x" in await reason("ann", "JUDGE")
+        assert words in await reason("mallory", refuses=refuses)
 
 
 def test_nothing_is_kept_of_tasks_that_gave_way_to_others() -> None:

@@ -4,7 +4,7 @@ import traceback
 from types import FrameType
 
 from warren.environment import ConfigError, NoDemonstrations, TaskError
-from warren_env_worker.reach.secrets import cut, shortened, without_secrets
+from warren_env_worker.reach.secrets import cut, shortened, told
 from warren_schemas.episode import FailureKind
 
 MAX_REASON_CHARS = 300
@@ -41,7 +41,7 @@ def blame(error: BaseException, package: str) -> Refusal:
 
 def one_line(error: BaseException) -> str:
     """`ValueError: no such move`, cut to a readable length."""
-    text = " ".join(without_secrets(str(error)).split()).encode(errors="replace").decode()
+    text = " ".join(told(str(error)).split()).encode(errors="replace").decode()
     name = type(error).__name__
     line = (
         text if isinstance(error, ConfigError | NoDemonstrations | TaskError) else f"{name}: {text}"

@@ -44,6 +44,11 @@ class Sealed:
             dict(zip(self.keys, values[n_secrets:], strict=True)),
         )
 
+    def opened_by_name(self) -> dict[str, str]:
+        """All of them; only in the process that they are for."""
+        secrets, keys = self.opened()
+        return {variable.removeprefix(PREFIX): key for variable, key in keys.items()} | secrets
+
     def lines(self) -> Iterator[tuple[bytes, memoryview]]:
         """Names and values, and of a value of several lines each one; all where they lie."""
         for name, value in self._parts():

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from numbers import Real
 
 from warren.environment import ConfigError
-from warren_env_worker.reach.secrets import shortened, without_secrets
+from warren_env_worker.reach.secrets import shortened, told
 from warren_env_worker.rewards.scored import RewardFailed, Scored
 
 MAX_REASON_CHARS = 300
@@ -106,5 +106,5 @@ def _offered(scored: Scored) -> Mapping[str, object]:
 
 def _in_a_line(error: Exception) -> str:
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    text = shortened(" ".join(without_secrets(str(error)).split()), MAX_REASON_CHARS)
+    text = shortened(" ".join(told(str(error)).split()), MAX_REASON_CHARS)
     return f"{type(error).__name__}: {text} ({frame.filename}:{frame.lineno})"

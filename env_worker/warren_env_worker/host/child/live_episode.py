@@ -21,6 +21,8 @@ class LiveEpisode:
             tool_format=start.tool_format,
             secrets=start.sealed.opened()[0],
         )
+        self.secrets = start.sealed.opened_by_name()
+        """That its run has."""
         self._demonstrates = start.demonstrates
         self._caller = caller
         self._max_turns = start.max_turns

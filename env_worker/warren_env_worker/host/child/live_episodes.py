@@ -5,7 +5,7 @@ over is closed and forgotten; a failing `close` is logged and harms nobody.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from warren.environment import Env
@@ -14,6 +14,7 @@ from warren_env_worker.host.child.live_episode import LiveEpisode
 from warren_env_worker.host.child.task_cache import TaskCache
 from warren_env_worker.host.protocol import Answer, Call, Observed, Refused, Start
 from warren_env_worker.host.refusal import Refusal, blame
+from warren_env_worker.reach.secrets import for_run
 from warren_schemas.episode import FailureKind
 
 log = logging.getLogger(__name__)
@@ -40,13 +41,21 @@ class LiveEpisodes:
 
     async def take(self, call: Call) -> Answer:
         """Do what the call says."""
-        try:
-            return Observed(call.id) if call.closes else await self._played(call)
-        except BaseException as error:  # noqa: BLE001 - user code may raise anything; logged below
-            return self._refused(call.id, error)
-        finally:
-            if self._after_call is not None:
-                self._after_call()
+        with for_run(self._secrets_of(call)):
+            try:
+                return Observed(call.id) if call.closes else await self._played(call)
+            except BaseException as error:  # noqa: BLE001 - user code may raise anything; logged below
+                return self._refused(call.id, error)
+            finally:
+                if self._after_call is not None:
+                    self._after_call()
+
+    def _secrets_of(self, call: Call) -> Mapping[str, str]:
+        """Of its run."""
+        if call.start is not None:
+            return call.start.sealed.opened_by_name()
+        episode = self._episodes.get(call.slot)
+        return {} if episode is None else episode.secrets
 
     async def close(self, call: Call) -> bool:
         """Close the episode of a call that was its last; whether that went well."""

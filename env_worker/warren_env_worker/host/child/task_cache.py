@@ -16,7 +16,7 @@ from warren_env_worker.host.config import ConfigSchema
 from warren_env_worker.host.protocol import Config, Start
 from warren_env_worker.host.refusal import config_refusal, one_line
 from warren_env_worker.reach.reach import Reach, acting
-from warren_env_worker.reach.secrets import PREFIX, remember
+from warren_env_worker.reach.secrets import remember
 
 MAX_KEPT = 64
 """Configs and task lists that are kept; the one that was not used for longest goes first."""
@@ -56,8 +56,8 @@ class TaskCache:
 
     def make(self, start: Start) -> Env[Any]:
         """A fresh instance, which may reach what this episode may."""
-        secrets, keys = start.sealed.opened()
-        remember({variable.removeprefix(PREFIX): key for variable, key in keys.items()} | secrets)
+        remember(start.sealed.opened_by_name())
+        _, keys = start.sealed.opened()
         return self._made(start, start.reach.with_values(keys))
 
     def _made(self, start: Start, reach: Reach) -> Env[Any]:
