@@ -32,6 +32,9 @@ DELIVERY_LIMIT = 20
 MAX_MESSAGES = 100_000
 """A queue that holds this many holds its publishers back; `dead` drops its oldest instead."""
 ORDERS_EXPIRE_S = 120.0
+IDLE_S = 3600.0
+"""How long the queue of an environment that nobody hosts any more is kept. Its coordinators have noticed
+long before that no worker is there, and start what it held anew when one comes, see `Group.excuse`."""
 MAX_AGE_S = 7 * 24 * 3600.0
 MAX_SIZE_BYTES = 2_000_000_000
 """What a stream keeps at least of its newest messages, unless it is told otherwise."""
@@ -46,8 +49,8 @@ class WorkQueue:
     name: str
     max_messages: int = MAX_MESSAGES
     expires_s: float | None = None
-    """A broker that outlives its clients forgets the queue, messages and all, once nobody has
-    consumed from it for this long; None keeps it."""
+    """The broker forgets the queue, messages and all, once nobody has consumed from it for this long;
+    None keeps it. Whoever consumes declares it again, nobody else does by himself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,8 @@ def owned(owner: str) -> str:
 
 def interact(environment: str, owner: str | None = None) -> WorkQueue:
     """Of the deployment's env workers, or of those that this owner connected."""
-    return WorkQueue(f"{owned(owner) if owner else ''}interact.{environment}")
+    name = f"{owned(owner) if owner else ''}interact.{environment}"
+    return WorkQueue(name, expires_s=IDLE_S)
 
 
 def generate(base_model: str) -> WorkQueue:

@@ -75,6 +75,38 @@ async def test_a_queue_keeps_its_messages_when_declared_again(place: Place, brok
         await (await take(consumer)).ack()
 
 
+async def test_an_idle_queue_is_forgotten_and_one_with_a_consumer_is_not(
+    place: Place, broker: Broker
+) -> None:
+    kept, idle = place.queue("kept", expires_s=1.0), place.queue("idle", expires_s=1.0)
+    await broker.declare(kept)
+
+    async def is_forgotten() -> bool:
+        return await broker.depth(idle) is None
+
+    async with broker.consume(kept, prefetch=1) as consumer:
+        await broker.declare(idle)  # it would outlive the other one
+        await publish_bodies(broker, idle, b"nobody-comes")
+        await eventually(is_forgotten)
+        with pytest.raises(Unroutable):
+            await broker.publish(idle, b"x", message_id="2", timeout_s=PATIENCE_S)
+        await publish_bodies(broker, kept, b"1")
+        await (await take(consumer)).ack()
+
+
+async def test_a_forgotten_queue_is_made_anew_by_who_consumes(place: Place, broker: Broker) -> None:
+    queue = place.queue(expires_s=1.0)
+    await broker.declare(queue)
+
+    async def is_forgotten() -> bool:
+        return await broker.depth(queue) is None
+
+    await eventually(is_forgotten)
+    async with broker.consume(queue, prefetch=1) as consumer:
+        await publish_bodies(broker, queue, b"1")
+        await (await take(consumer)).ack()
+
+
 async def test_consuming_declares_the_queue(place: Place, broker: Broker) -> None:
     queue = place.queue()
     async with broker.consume(queue, prefetch=1) as consumer:

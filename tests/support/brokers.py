@@ -10,7 +10,7 @@ from typing import TypeVar
 from tests.support.patience import PATIENCE_S, QUIET_S
 
 from warren_broker.port import Broker, Consumer, DeadLetter, Delivery
-from warren_broker.topology import Address, Home, Stream, Topic, WorkQueue
+from warren_broker.topology import MAX_MESSAGES, Address, Home, Stream, Topic, WorkQueue
 
 AddressT = TypeVar("AddressT", WorkQueue, Home, Stream, Topic)
 Opener = Callable[[str], AbstractAsyncContextManager[Broker]]
@@ -29,8 +29,14 @@ class Place:
     async def client(self, name: str = "test") -> Broker:
         return await self.stack.enter_async_context(self.open_client(name))
 
-    def queue(self, name: str = "work", **bounds: int) -> WorkQueue:
-        return self._noted(WorkQueue(f"{self.prefix}.{name}", **bounds))
+    def queue(
+        self,
+        name: str = "work",
+        *,
+        max_messages: int = MAX_MESSAGES,
+        expires_s: float | None = None,
+    ) -> WorkQueue:
+        return self._noted(WorkQueue(f"{self.prefix}.{name}", max_messages, expires_s))
 
     def home(self, fallback: WorkQueue, name: str = "home", *, grace_s: float = 0.5) -> Home:
         return self._noted(Home(f"{self.prefix}.{name}", fallback, grace_s))

@@ -16,6 +16,8 @@ from tests.support.patience import several_waits
 from tests.support.private_rabbit import PrivateRabbit
 
 from warren import RunCancelled, RunFailed
+from warren_broker.connect import open_broker
+from warren_broker.topology import interact
 from warren_schemas.events import StepCompleted
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "guess.yaml"
@@ -131,3 +133,33 @@ async def test_a_run_survives_its_workers(site: Site) -> None:
 
     assert result.updates > 0
     assert result.version == N_SFT_STEPS + result.updates
+
+
+@pytest.mark.storm
+@several_waits
+async def test_a_run_goes_on_after_its_env_workers_and_their_queue_were_gone(site: Site) -> None:
+    """What nobody consumes from for an hour is forgotten by the broker, with the episodes in it."""
+    config = small_config(steps=6)
+    config["limits"] = {"steps": 6, "episode_s": 20}
+    async with connected(site) as client, open_broker(site.broker, name="test") as broker:
+        run = await client.train(config)
+        steps: list[int] = []
+
+        async def nobody_is_there() -> bool:
+            return all(worker.role != "environment" for worker in await client.workers())
+
+        async for event in run.events():
+            if not isinstance(event.body, StepCompleted) or event.body.phase != "training":
+                continue
+            steps.append(event.body.step)
+            if event.body.step == 2:
+                for victim in ("env-1", "env-2"):
+                    site.processes[victim].kill()
+                    await asyncio.to_thread(site.processes[victim].wait)
+                await eventually(nobody_is_there)
+                await broker.delete(interact("guess"))
+                site.start("env-1", *site.commands["env-1"])
+        result = await run.result()
+
+    assert steps == list(range(1, 7))
+    assert result.failed_episodes == 0

@@ -6,10 +6,11 @@ another queue in the same turn of the event loop, so that it is never in none.
 
 import asyncio
 import logging
+from functools import partial
 from itertools import islice
 
 from warren_broker.errors import BrokerUnavailable, Unroutable
-from warren_broker.memory.work_queue import HomeQueue, Message, Queue
+from warren_broker.memory.work_queue import ExpiringQueue, HomeQueue, Message, Queue
 from warren_broker.port import MAX_REASON_CHARS, DeadLetter
 from warren_broker.topology import DEAD, Home, WorkQueue
 
@@ -84,9 +85,18 @@ class Queues:
 
     def _create(self, address: WorkQueue | Home) -> Queue:
         if isinstance(address, WorkQueue):
-            return Queue(address.name, address.max_messages, self.give_up)
+            return self._create_work_queue(address)
         self.declare(address.fallback)
         return HomeQueue(address, self.give_up, fall_back=self._fall_back)
+
+    def _create_work_queue(self, address: WorkQueue) -> Queue:
+        name, max_messages = address.name, address.max_messages
+        if address.expires_s is None:
+            return Queue(name, max_messages, self.give_up)
+        expire = partial(self.delete, name)
+        return ExpiringQueue(
+            name, max_messages, self.give_up, expires_s=address.expires_s, expire=expire
+        )
 
     def _fall_back(self, home: HomeQueue) -> None:
         self._queues.pop(home.name)

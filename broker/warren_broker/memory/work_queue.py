@@ -9,6 +9,7 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from warren_broker.errors import Unroutable
@@ -174,20 +175,22 @@ class Queue:
         self.put(message)
 
 
-class HomeQueue(Queue):
-    """A queue that moves in with its fallback when no consumer came for `grace_s`."""
+class ExpiringQueue(Queue):
+    """A queue that goes, as `expire` says, when it had no consumer for `expires_s`."""
 
     def __init__(
-        self, address: Home, give_up: GiveUp, *, fall_back: "Callable[[HomeQueue], None]"
+        self,
+        name: str,
+        max_messages: int,
+        give_up: GiveUp,
+        *,
+        expires_s: float,
+        expire: Callable[[], None],
     ) -> None:
-        super().__init__(address.name, address.max_messages, give_up)
-        self.address = address
-        self._fall_back = fall_back
+        super().__init__(name, max_messages, give_up)
+        self._expires_s = expires_s
+        self._expire = expire
         self._timer = self._start_timer()
-
-    @property
-    def origin(self) -> str:
-        return self.address.fallback.name
 
     def attach(self, taker: Taker) -> None:
         self._timer.cancel()
@@ -204,4 +207,24 @@ class HomeQueue(Queue):
         yield from super().drain()
 
     def _start_timer(self) -> asyncio.TimerHandle:
-        return asyncio.get_running_loop().call_later(self.address.grace_s, self._fall_back, self)
+        return asyncio.get_running_loop().call_later(self._expires_s, self._expire)
+
+
+class HomeQueue(ExpiringQueue):
+    """A queue that moves in with its fallback when no consumer came for `grace_s`."""
+
+    def __init__(
+        self, address: Home, give_up: GiveUp, *, fall_back: "Callable[[HomeQueue], None]"
+    ) -> None:
+        super().__init__(
+            address.name,
+            address.max_messages,
+            give_up,
+            expires_s=address.grace_s,
+            expire=partial(fall_back, self),
+        )
+        self.address = address
+
+    @property
+    def origin(self) -> str:
+        return self.address.fallback.name

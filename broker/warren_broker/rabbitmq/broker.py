@@ -110,11 +110,8 @@ class RabbitBroker:
 
     async def declare(self, *addresses: Address) -> None:
         self._check_open()
-        homes = [address for address in addresses if isinstance(address, Home)]
         await self._queue_repair.prepare(*addresses)
         await self._topology.declare(*addresses)
-        for home in homes:
-            self._topology.stop_declaring(home)  # whoever consumes from it declares it again
 
     async def delete(self, *addresses: Address) -> None:
         self._check_open()

@@ -25,7 +25,6 @@ from warren_gateway.coordinator.mailbox import Mail, Mailbox, hand_over
 from warren_gateway.coordinator.queue_depths import watch_queues
 from warren_gateway.coordinator.rollouts import episodes
 from warren_gateway.coordinator.rollouts.fair_shares import Shares
-from warren_gateway.coordinator.rollouts.ownership import interact_queues
 from warren_gateway.coordinator.rollouts.replay_reader import play
 from warren_gateway.coordinator.rollouts.source import Recorded
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
@@ -132,8 +131,6 @@ class RunActor:
             results(state.model),
             train(state.model, epoch),
         ]
-        if state.plays_episodes:
-            addresses += interact_queues(state.config, state.owner).values()
         await self._declare(*addresses)  # in one go: new queues take their time to settle
         state.now_s = time.time()
         await self._patiently(lambda session: records.send_unanswered(session, state))

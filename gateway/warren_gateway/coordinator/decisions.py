@@ -7,7 +7,6 @@ stage of the plan has an `advance`, which may be called at any time and does wha
 
 import logging
 from collections.abc import Sequence
-from functools import partial
 
 from warren_gateway.coordinator import ending, trainer_lease, waiting
 from warren_gateway.coordinator.learning import (
@@ -83,7 +82,7 @@ def absorb_answer(state: CoordinatorState, result: OpResult) -> None:
 
 def decide(state: CoordinatorState, alive: Alive) -> None:
     """Do what can be done now."""
-    episodes.begin_decision(state.rollouts)
+    episodes.begin_decision(state.rollouts, waiting.unhosted(state, alive))
     if state.is_over:
         return
     if (why := _reason_to_end(state)) is not None:
@@ -154,7 +153,7 @@ def _absorb_going_ahead(state: CoordinatorState, number: int, version: int) -> N
 
 def _expire(state: CoordinatorState, alive: Alive) -> None:
     """The end of the run closes every group, also those of this round that were not looked at."""
-    for group in episodes.expire(state, partial(waiting.can_be_played, state, alive)):
+    for group in episodes.expire(state, is_sampled=waiting.is_sampled(state, alive)):
         if state.is_over:
             return
         _complete(state, group)

@@ -88,12 +88,19 @@ def missing(state: CoordinatorState, alive: Alive) -> str | None:
     return state.source.missing(state)
 
 
-def can_be_played(state: CoordinatorState, alive: Alive, environment: int) -> bool:
-    """Whether somebody samples for its episodes, and somebody hosts it."""
-    config = state.config.environments[environment]
-    hosts = alive(WorkerRole.ENVIRONMENT)
-    is_sampled = any(state.spec.base_model in w.offers for w in alive(WorkerRole.SAMPLER))
-    return is_sampled and not missing_environment(state.observed.advice, config, state.owner, hosts)
+def is_sampled(state: CoordinatorState, alive: Alive) -> bool:
+    """Whether somebody samples for its episodes."""
+    return any(state.spec.base_model in worker.offers for worker in alive(WorkerRole.SAMPLER))
+
+
+def unhosted(state: CoordinatorState, alive: Alive) -> frozenset[int]:
+    """The environments that nobody hosts, by their numbers."""
+    workers = alive(WorkerRole.ENVIRONMENT)
+    return frozenset(
+        number
+        for number, environment in enumerate(state.config.environments)
+        if missing_environment(state.observed.advice, environment, state.owner, workers)
+    )
 
 
 def lacks_environment(state: CoordinatorState, alive: Alive) -> bool:

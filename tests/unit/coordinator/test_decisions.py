@@ -28,7 +28,7 @@ def test_a_run_from_its_first_decision_to_its_first_groups() -> None:
     assert decisions.wants_trainer(state, _nobody)
     trainer_lease.grant(state, WorkerId("trainer"))
     decisions.absorb_answer(state, _opened(state))
-    decisions.decide(state, _nobody)
+    decisions.decide(state, _an_env_worker)
 
     assert (state.run_state, state.stage.phase) == (RunState.RUNNING, Phase.TRAINING)
     assert [group.task_index for group in state.change.admitted] == [0, 1, 2, 3]
@@ -94,7 +94,7 @@ def _running() -> CoordinatorState:
     state = _new()
     trainer_lease.grant(state, WorkerId("trainer"))
     decisions.absorb_answer(state, _opened(state))
-    decisions.decide(state, _nobody)
+    decisions.decide(state, _an_env_worker)
     return state
 
 
@@ -110,6 +110,16 @@ def _opened(state: CoordinatorState) -> OpResult:
 
 def _nobody(role: WorkerRole | None) -> Sequence[Heartbeat]:
     return ()
+
+
+def _an_env_worker(role: WorkerRole | None) -> Sequence[Heartbeat]:
+    if role is not WorkerRole.ENVIRONMENT:
+        return ()
+    heartbeat = Heartbeat(
+        envelope=Envelope(), worker=WorkerId("env"), role=role, offers=("guess",), interval_s=2.0,
+        capacity=64, in_flight=0,
+    )  # fmt: skip
+    return (heartbeat,)
 
 
 def _sent(state: CoordinatorState, kind: type[StartEpisode] | type[OpenModel]) -> list[object]:

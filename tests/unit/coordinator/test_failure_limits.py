@@ -5,11 +5,12 @@ import random
 import pytest
 from tests.unit.coordinator.world import World, config
 
+from warren_broker.topology import IDLE_S
 from warren_gateway.coordinator import ending
 from warren_gateway.coordinator.rollouts import failure_limits
 from warren_schemas.control import WorkerRole
 from warren_schemas.episode import EpisodeEnded, Failed, FailureKind, StartEpisode
-from warren_schemas.events import RunState, StateChanged, WarningRaised
+from warren_schemas.events import Phase, RunState, StateChanged, WarningRaised
 from warren_schemas.ids import WorkerId
 from warren_schemas.transcript import Transcript
 
@@ -121,6 +122,11 @@ def late(item: StartEpisode) -> EpisodeEnded:
     )  # fmt: skip
 
 
+def crashed(item: StartEpisode) -> EpisodeEnded:
+    failure = Failed(kind=FailureKind.ENVIRONMENT_CRASHED, reason="it crashed")
+    return late(item).model_copy(update={"outcome": failure})
+
+
 def test_late_starts_that_a_worker_refuses_while_the_sampler_is_away_cost_no_attempt() -> None:
     limits = {"steps": 3, "episode_s": 50, "episode_attempts": 1, "failed_groups": 1}
     world = World(config(limits=limits), random.Random(2), away=WorkerRole.SAMPLER)
@@ -166,11 +172,12 @@ def test_a_worker_that_comes_back_just_before_the_deadline_costs_no_attempt(
 @pytest.mark.parametrize("role", [WorkerRole.ENVIRONMENT, WorkerRole.SAMPLER])
 def test_a_missing_worker_costs_no_attempt(role: WorkerRole) -> None:
     limits = {"steps": 3, "episode_s": 50, "episode_attempts": 1, "failed_groups": 1}
-    world = World(config(limits=limits), random.Random(2), away=role)
+    world = World(config(limits=limits), random.Random(2))
     world.decide()
     while not world.episodes:
         world.train()
         world.read_mail()
+    world.away = role
     for _ in range(10):
         world.episodes.clear()
         world.now_s += 60.0
@@ -182,3 +189,61 @@ def test_a_missing_worker_costs_no_attempt(role: WorkerRole) -> None:
     assert state.run_state is RunState.COMPLETED
     assert failure_limits.n_failed(state.rollouts) == 0
     assert not any(isinstance(event.body, WarningRaised) for event in world.events)
+
+
+def test_nothing_is_sent_to_an_environment_that_nobody_hosts() -> None:
+    """Its queue would be there for ever, or go with what it holds."""
+    world = World(config(), random.Random(2), away=WorkerRole.ENVIRONMENT)
+    world.decide()
+    while world.state.stage.phase is Phase.OPENING:
+        world.train()
+        world.read_mail()
+    assert not world.episodes
+    world.away = None
+    world.decide()
+    assert world.episodes
+
+
+def test_an_attempt_that_fails_while_nobody_hosts_its_environment_waits() -> None:
+    world = World(config(), random.Random(2))
+    world.decide()
+    while not world.episodes:
+        world.train()
+        world.read_mail()
+    failed, n_started = world.episodes[0], len(world.episodes)
+    world.away = WorkerRole.ENVIRONMENT
+    world.decide()
+    world.stream.append(crashed(failed))
+    world.read_mail()
+    assert len(world.episodes) == n_started
+    world.away = None
+    world.decide()
+    again = [item for item in world.episodes[n_started:] if item.spec.group == failed.spec.group]
+    assert {item.spec.member for item in again} == set(range(4))
+
+
+@pytest.mark.parametrize("is_hosted_again", [False, True])
+def test_what_a_forgotten_queue_held_is_started_anew_when_a_worker_comes(
+    is_hosted_again: bool,
+) -> None:
+    """Also where the episodes have far more time than the queue."""
+    world = World(config(limits={"steps": 3, "episode_s": 24 * IDLE_S}), random.Random(2))
+    world.decide()
+    while not world.episodes:
+        world.train()
+        world.read_mail()
+    lost = len(world.episodes)
+    world.episodes.clear()
+    world.away = WorkerRole.ENVIRONMENT
+    world.decide()
+    world.now_s += IDLE_S / 2
+    if is_hosted_again:  # nothing was lost yet
+        world.away = None
+    world.decide()
+    world.away = WorkerRole.ENVIRONMENT
+    world.decide()
+    world.now_s += IDLE_S / 2
+    world.decide()
+    world.away = None
+    world.decide()
+    assert len(world.episodes) == (0 if is_hosted_again else lost)

@@ -3,8 +3,8 @@
 Invariants:
 - What this client has declared is declared again after every reconnect until it is deleted through
   this client, or forgotten by it: a server that lost its disk has forgotten everything. What is being
-  declared again is deleted after that, or it would come back and stay for ever. (Homes are declared
-  again by their consumers alone.)
+  declared again is deleted after that, or it would come back and stay for ever. (Homes, and
+  queues that expire, are declared again by their consumers alone.)
 - Declaring returns when what was new at the server is `settle_s` old: RabbitMQ 3.10, killed before it
   has written down the name of a queue or stream, forgets it with all that it confirmed for it.
 - A queue whose making was cut short is made anew: RabbitMQ 3.10 makes a quorum queue first and tells
@@ -33,6 +33,7 @@ from warren_broker.topology import Address, Home, Topic, WorkQueue
 DECLARE_S = 10.0
 CALM_S = 2.0
 DEAD_LETTERS = "x-dead-letter-exchange"
+EXPIRES = "x-expires"
 RESTORE_AT_ONCE = 8
 RESTORE_PAUSE_S = 10.0
 
@@ -75,10 +76,10 @@ class Topology:
         await self.ensure(entity for address in addresses for entity in self._entities.of(address))
 
     async def ensure(self, entities: Iterable[Entity], *, timeout_s: float = CALL_S) -> None:
-        """Declare entities, and keep them declared."""
+        """Declare entities, and keep those declared that are to stay."""
         wanted = list(entities)
         await settle_in(self._link, wanted, timeout_s=timeout_s, declare_one=self._declare_one)
-        self._declared.update({_key(entity): entity for entity in wanted})
+        self._declared.update({_key(entity): entity for entity in wanted if _stays(entity)})
 
     async def ensure_once(self, entities: Sequence[Entity], *, timeout_s: float = CALL_S) -> None:
         """Declare entities unless this client already has."""
@@ -156,6 +157,11 @@ class Topology:
             await frames.exchange_delete(self._entities.name(address))
         else:
             await frames.queue_delete(self._entities.name(address))
+
+
+def _stays(entity: Entity) -> bool:
+    """What expires is its consumers': kept declared by others, it would never be idle."""
+    return EXPIRES not in entity.arguments
 
 
 def _key(entity: Entity) -> tuple[type[Entity], str]:

@@ -4,13 +4,14 @@ Invariants: an admitted group is stored with the messages that start it; every m
 once (`groups.Group.expects`); a member that is silent past the deadline, or failed in a way that
 trying again can help, is started again with the next attempt number until its attempts are used up.
 Attempts that nobody could play, for want of a worker, don't count among these.
+Nothing is sent to an environment that nobody hosts: its queue is its workers', and goes some time after the
+last of them. What was lost with it is started anew when one comes.
 """
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
-from warren_broker.topology import CANCELLATIONS, interact
+from warren_broker.topology import CANCELLATIONS, IDLE_S, interact
 from warren_gateway.coordinator.rollouts import failure_limits, group_policy, tasks
 from warren_gateway.coordinator.rollouts.ownership import capacity_key, played_by
 from warren_gateway.coordinator.rollouts.starting import episode_s, policy, start_item
@@ -37,8 +38,9 @@ def admit(
     """Start up to this many groups, of `n_members` or what the config says; how many it were.
 
     It stops when the run, or the environment whose turn it is, has as many episodes in flight as it
-    may, or as are its share of the env workers' places: weights stay exact, and the endings of
-    episodes have ended. Of many, the next decision, which follows at once, starts the next.
+    may, or as are its share of the env workers' places, or when nobody hosts it: weights stay exact, and
+    the next are admitted when episodes have ended. Of many, the next decision, which follows at once, starts
+    the next.
     """
     rollouts, in_flight = state.rollouts, Counter[int]()
     for group in state.rollouts.groups.values():
@@ -48,7 +50,9 @@ def admit(
             return n_started
         environment = tasks.next_environment(rollouts, state.config.environments, purpose)
         size = n_members or group_size(state.config, environment)
-        if not _has_capacity(state, in_flight, environment, size):
+        if environment in rollouts.unhosted or not _has_capacity(
+            state, in_flight, environment, size
+        ):
             return n_started
         _admit(state, purpose, environment, size)
         in_flight[environment] += size
@@ -119,31 +123,41 @@ def absorb(state: CoordinatorState, item: EpisodeEnded, position: Position) -> G
             return None  # it starts anew when its time is up, or somebody is there again
         failure_limits.note_failures(state, group.environment, item.outcome)
     again = group.take(item, position, max_attempts=group_policy.max_attempts(state.config, group))
-    if again:
+    if again and group.environment in state.rollouts.unhosted:
+        _postpone(state, group)
+    elif again:
         _restart(state, group, [item.spec.member])
     return group if group_policy.is_decided(state.config, group) else None
 
 
-def expire(state: CoordinatorState, can_be_played: Callable[[int], bool]) -> list[Group]:
+def expire(state: CoordinatorState, *, is_sampled: bool) -> list[Group]:
     """Start members again that are past their deadline; the groups that this decides.
 
     That counts for nothing where nobody could play them for a part of the time; and while nobody can, for
-    want of a worker, they are postponed.
+    want of a worker, they are postponed, at the latest when their queue is forgotten with what it held.
     """
     decided: list[Group] = []
-    away = {n for n in range(len(state.config.environments)) if not can_be_played(n)}
     for group in state.rollouts.groups.values():
-        is_away, is_due = group.environment in away, group.deadline_s <= state.now_s
+        is_away = not is_sampled or group.environment in state.rollouts.unhosted
+        is_due = group.deadline_s <= state.now_s
+        if not is_away:
+            group.away_since_s = None
         if not (is_away or is_due or group.is_postponed) or group.is_complete:
             continue
         group.was_interrupted |= is_away
-        if is_away and is_due:
+        if is_away and (is_due or _is_away_for_long(state, group)):
             _postpone(state, group)
         elif not is_away and (group.is_postponed or group.was_interrupted):
             _restart(state, group, group.excuse())
         elif is_due and _fails_by_deadline(state, group):
             decided.append(group)
     return decided
+
+
+def _is_away_for_long(state: CoordinatorState, group: Group) -> bool:
+    if group.away_since_s is None:
+        group.away_since_s = state.now_s
+    return state.now_s - group.away_since_s >= IDLE_S
 
 
 def _postpone(state: CoordinatorState, group: Group) -> None:
@@ -163,9 +177,9 @@ def _fails_by_deadline(state: CoordinatorState, group: Group) -> bool:
     return group_policy.is_decided(state.config, group)
 
 
-def begin_decision(rollouts: RolloutState) -> None:
-    """No new episode was started by it yet."""
-    rollouts.n_started_now = 0
+def begin_decision(rollouts: RolloutState, unhosted: frozenset[int]) -> None:
+    """No new episode was started by it yet, and of these environments none will be."""
+    rollouts.n_started_now, rollouts.unhosted = 0, unhosted
 
 
 def note_read(rollouts: RolloutState, offset: int) -> None:

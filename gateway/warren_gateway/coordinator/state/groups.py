@@ -36,6 +36,8 @@ class Group:
     """For a part of this attempt nobody could play it, or nobody drove the run."""
     is_postponed: bool = False
     """Its deadline passed while nobody could play it: it starts anew once somebody can."""
+    away_since_s: float | None = None
+    """Since when nobody can play it."""
     first_offset: int | None = None
     """Offset of the first stream message that holds one of its endings."""
     _oldest_version: int | None = None
@@ -122,6 +124,7 @@ class Group:
     def excuse(self) -> list[int]:
         """The members in flight get another attempt that counts for nothing; these members."""
         self.is_postponed = self.was_interrupted = False
+        self.away_since_s = None
         for member in self.missing:
             self.attempts[member] += 1
             self.excused[member] += 1

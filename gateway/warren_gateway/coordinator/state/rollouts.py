@@ -62,6 +62,8 @@ class RolloutState(BaseModel):
     """The next trajectory message to be read."""
     n_started_now: int = Field(default=0, exclude=True)
     """New episodes of the decision under way."""
+    unhosted: frozenset[int] = Field(default=frozenset(), exclude=True)
+    """Environments that no env worker offered at the last decision."""
 
     n_admitted: int = 0
     """Groups of this stage that were admitted and not dropped."""
