@@ -40,6 +40,8 @@ MAX_SIZE_BYTES = 2_000_000_000
 """What a stream keeps at least of its newest messages, unless it is told otherwise."""
 HOME_GRACE_S = 2.0
 """How long the messages of a home wait for its worker before they fall back."""
+FORGET_AFTER_GRACES = 10
+"""A home without a consumer is deleted after this many times its `grace_s`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,11 @@ class Home:
     fallback: WorkQueue
     grace_s: float = HOME_GRACE_S
     max_messages: int = MAX_MESSAGES
+
+    @property
+    def expires_s(self) -> float:
+        """A broker may keep it so long without a consumer, empty."""
+        return self.grace_s * FORGET_AFTER_GRACES
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,8 +112,7 @@ async def _serve(
     )
     followers = (coordinators, metrics, archive)
     runs = Runs(store, broker, relay, runs_dir=settings.runs_dir, followers=followers)
-    questions = Questions(broker)
-    budgets = Budgets(settings)
+    questions, budgets = Questions(broker), Budgets(settings)
     parts = Parts(
         broker=broker,
         registry=registry,
@@ -121,7 +120,7 @@ async def _serve(
         keys=keys,
         recordings=recordings,
         reports=Reports(store),
-        remote_sessions=RemoteSessions(broker, runs),
+        remote_sessions=RemoteSessions(broker, runs, budgets),
         served=Served(store, registry, advice),
         questions=questions,
         budgets=budgets,

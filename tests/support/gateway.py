@@ -90,6 +90,7 @@ async def open_gateway(
     keys, relay, registry = ApiKeys(store), Relay(store, broker), Registry(broker)
     follower = Follower()
     runs = Runs(store, broker, relay, runs_dir=runs_dir, followers=[follower])
+    pool = Budgets(budgets or BudgetOptions())
     parts = Parts(
         broker=broker,
         registry=registry,
@@ -97,10 +98,10 @@ async def open_gateway(
         keys=keys,
         recordings=Recordings(store),
         reports=Reports(store),
-        remote_sessions=RemoteSessions(broker, runs, sessions),
+        remote_sessions=RemoteSessions(broker, runs, pool, sessions),
         served=Served(store, registry),
         questions=Questions(broker),
-        budgets=Budgets(budgets or BudgetOptions()),
+        budgets=pool,
         followers=Followers(broker),
         store_probe=Probe(partial(answers_store, store)),
         broker_probe=Probe(partial(answers_broker, broker)),

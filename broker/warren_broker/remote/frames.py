@@ -21,6 +21,8 @@ from warren_schemas.text.explain import explain
 
 PROTOCOL = 1
 PATH = "/v1/env-workers/connect"
+WORKER_HEADER = "Warren-Worker"
+"""Of the request: whose place in the budget it is, so that a worker that comes back inherits its own."""
 MAX_FRAME_BYTES = MAX_MESSAGE_BYTES + 64 * 1024
 HEARTBEAT_S = 10.0
 """A side that hears nothing for this long pings, and hangs up when nothing comes for half as long."""

@@ -22,6 +22,7 @@ from warren_broker.remote.frames import (
     PATH,
     PROTOCOL,
     REFUSALS,
+    WORKER_HEADER,
     Declare,
     Delivered,
     Ended,
@@ -45,6 +46,9 @@ _HTTP_REFUSALS = {
     404: "there is no gateway that takes remote workers",
     426: "it takes no WebSocket there; is a proxy in between that doesn't pass them on?",
 }
+_HTTP_DELAYS = {
+    429: "it has as many remote env workers already as it takes, of you or of all users"
+}
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +69,7 @@ class Link:
         self.takers: dict[int, Taker] = {}
         self.declared: dict[Address, None] = {}
         self._url = url + PATH
-        self._headers = {"Authorization": f"Bearer {api_key}"}
+        self._headers = {"Authorization": f"Bearer {api_key}", WORKER_HEADER: worker}
         self._worker = worker
         self._session: aiohttp.ClientSession | None = None
         self._current: Conversation | None = None
@@ -177,7 +181,8 @@ class Link:
 
     def _turned_away(self, error: aiohttp.WSServerHandshakeError) -> Exception:
         """A gateway that was there before may be behind a proxy that has not found it again."""
-        reason = _HTTP_REFUSALS.get(error.status, f"HTTP status {error.status}")
+        reasons = _HTTP_REFUSALS | _HTTP_DELAYS
+        reason = reasons.get(error.status, f"HTTP status {error.status}")
         is_final = error.status in (401, 403) or (
             self._owner is None and error.status in _HTTP_REFUSALS
         )

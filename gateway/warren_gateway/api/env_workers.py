@@ -8,7 +8,13 @@ import logging
 
 from aiohttp import WSCloseCode, web
 
-from warren_broker.remote.frames import HEARTBEAT_S, MAX_FRAME_BYTES, PATH, Welcome
+from warren_broker.remote.frames import (
+    HEARTBEAT_S,
+    MAX_FRAME_BYTES,
+    PATH,
+    WORKER_HEADER,
+    Welcome,
+)
 from warren_gateway.api.events import until_first
 from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Nothing, Route
@@ -28,14 +34,17 @@ async def connect_env_worker(call: Call[Nothing]) -> web.StreamResponse:
         timeout=CLOSE_S, heartbeat=HEARTBEAT_S, max_msg_size=MAX_FRAME_BYTES, compress=False
     )
     _require_websocket(socket, call.request)
-    with call.parts.budgets.env_workers.hold(call.owner):
+    worker = call.request.headers.get(WORKER_HEADER)
+    with call.parts.remote_sessions.places.hold(call.owner, worker):
         await socket.prepare(call.request)
-        code, reason = await _converse(call, socket)
+        code, reason = await _converse(call, socket, worker)
         await socket.close(code=code, message=reason.encode()[:MAX_REASON_BYTES])
     return socket
 
 
-async def _converse(call: Call[Nothing], socket: web.WebSocketResponse) -> tuple[int, str]:
+async def _converse(
+    call: Call[Nothing], socket: web.WebSocketResponse, worker: str | None
+) -> tuple[int, str]:
     """Until it ends; the code and the reason of our close."""
     parts, key = call.parts, bearer_key(call.request) or ""
 
@@ -43,9 +52,8 @@ async def _converse(call: Call[Nothing], socket: web.WebSocketResponse) -> tuple
         return await parts.keys.owner(key) == call.owner
 
     try:
-        await until_first(
-            parts.remote_sessions.serve(socket, call.owner, is_still_good), parts.closing.wait()
-        )
+        serving = parts.remote_sessions.serve(socket, call.owner, worker, is_still_good)
+        await until_first(serving, parts.closing.wait())
     except Misconduct as misconduct:
         log.warning("a remote worker of %s is sent away: %s", call.owner, misconduct)
         return misconduct.code, str(misconduct)

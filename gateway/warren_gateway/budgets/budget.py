@@ -36,16 +36,23 @@ class Budget:
     @contextmanager
     def hold(self, owner: str, n: int = 1) -> Generator[None]:
         """Take `n` for this owner until the context is left. Raises `OverBudget`."""
-        self._require(owner, n)
-        self._held[owner] += n
-        self._n_held += n
+        self.take(owner, n)
         try:
             yield
         finally:
-            self._n_held -= n
-            self._held[owner] -= n
-            if not self._held[owner]:
-                del self._held[owner]
+            self.give_back(owner, n)
+
+    def take(self, owner: str, n: int = 1) -> None:
+        """To be given back by `give_back`. Raises `OverBudget`."""
+        self._require(owner, n)
+        self._held[owner] += n
+        self._n_held += n
+
+    def give_back(self, owner: str, n: int = 1) -> None:
+        self._n_held -= n
+        self._held[owner] -= n
+        if not self._held[owner]:
+            del self._held[owner]
 
     def view(self, owner: str) -> BudgetView:
         """As this owner may see it."""

@@ -18,9 +18,13 @@ class Budgets:
         self.env_workers = Budget(
             "remote env workers", per_owner=options.env_workers_per_owner, total=options.env_workers
         )
+        self.env_queues = Budget(
+            "queues of remote env workers",
+            per_owner=options.env_queues_per_owner,
+            total=options.env_queues,
+        )
 
     def views(self, owner: str) -> tuple[BudgetView, ...]:
         """Each, as this owner may see it."""
-        return tuple(
-            budget.view(owner) for budget in (self.streams, self.answers, self.env_workers)
-        )
+        budgets = self.streams, self.answers, self.env_workers, self.env_queues
+        return tuple(budget.view(owner) for budget in budgets)

@@ -3,7 +3,8 @@
     consume     his own `interact` queues, this worker's own homes, the ends of his own runs
     publish     what follows from an episode that he was shown (see `issued`), where it belongs: to
                 the samplers (any, or one), to the run's stream, or back to his own queues; this worker's heartbeats
-    declare     the same queues, and those of the base models that his episodes named
+    declare     the same queues, as many as his budget has (`declared_queues`), and those of the base models
+                that his episodes named
 
 Everything else is refused. Another owner's episodes can't come his way: they lie in other queues,
 whose names begin with another owner's mark.
@@ -30,6 +31,7 @@ from warren_broker.topology import (
     owned,
     trajectories,
 )
+from warren_gateway.remote.declared_queues import SessionQueues
 from warren_gateway.remote.issued import Issued, OfEpisode, of_episode
 from warren_gateway.store.store import StoreUnavailable
 from warren_schemas.codec.frame import WireError
@@ -58,8 +60,12 @@ OwnedRuns = Callable[[Collection[str]], Awaitable[Collection[str]]]
 class OwnerGrants:
     """`grants.Grants` of one worker of one owner."""
 
-    def __init__(self, owner: str, worker: str, issued: Issued, owned_runs: OwnedRuns) -> None:
-        self._owner = owner
+    def __init__(
+        self, queues: SessionQueues, worker: str, issued: Issued, owned_runs: OwnedRuns
+    ) -> None:
+        """`queues` are those of this conversation, and of its owner."""
+        self._owner = queues.owner
+        self._queues = queues
         self._worker = worker
         self._issued = issued
         self._owned_runs = owned_runs
@@ -70,8 +76,15 @@ class OwnerGrants:
         is_known_model = any(address == generate(model) for model in self._base_models)
         if not (is_event or is_known_model or self._is_mine(address)):
             raise NotAllowed(f"a remote env worker may not declare {address.name}")
+        if not is_event and not is_known_model and isinstance(address, WorkQueue | Home):
+            self._queues.use(address)
 
     def consume(self, source: WorkQueue | Home | Topic) -> None:
+        self._check_source(source)
+        if not isinstance(source, Topic):
+            self._queues.use(source)
+
+    def _check_source(self, source: WorkQueue | Home | Topic) -> None:
         if source not in _HEARD and not self._is_mine(source):
             raise NotAllowed(
                 f"{source.name} is not yours to take from: a remote env worker takes from its owner's"
@@ -91,7 +104,7 @@ class OwnerGrants:
 
         What can't be read is as bad as what came from there: not a byte of it is the worker's own.
         """
-        self.consume(origin)
+        self._check_source(origin)
         try:
             items = await self._valid(body)
         except NotAllowed:
@@ -177,6 +190,9 @@ class OwnerGrants:
             )
         if any(is_reserved(name) for name in beat.offers):
             raise NotAllowed(f"environments whose names begin with {RESERVED} are Warren's own")
+        for name in beat.offers:
+            if not self._queues.has(interact(name, self._owner)):
+                raise NotAllowed(f"{self._worker} offers {name} and takes nothing from its queue")
 
     async def _own_news(self, items: list[Item]) -> Collection[bytes]:
         """Nobody learns of others' runs. A store that is away only means that nobody hears of this."""

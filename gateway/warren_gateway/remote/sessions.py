@@ -2,7 +2,8 @@
 
 Invariants: a worker is in one session at most (a second conversation ends the first, which may be
 half-open, and begins when that has handed everything back); a revoked key ends its conversations
-within `key_check_s`. How many there may be, of whom, is a budget that is held before the socket is accepted.
+within `key_check_s`. How many there may be, of whom, is a budget that is held before the socket is accepted
+(`places`).
 """
 
 import asyncio
@@ -24,6 +25,8 @@ from warren_broker.remote.frames import (
     Welcome,
     pack,
 )
+from warren_gateway.budgets.pool import Budgets
+from warren_gateway.remote.declared_queues import DeclaredQueues
 from warren_gateway.remote.issued import Issued
 from warren_gateway.remote.owner_grants import OwnerGrants
 from warren_gateway.remote.session import (
@@ -34,6 +37,7 @@ from warren_gateway.remote.session import (
     read_frame,
     receive,
 )
+from warren_gateway.remote.worker_places import WorkerPlaces
 from warren_gateway.runs.service import Runs
 from warren_gateway.store.store import StoreUnavailable
 
@@ -62,7 +66,15 @@ class _Guest:
 
 
 class RemoteSessions:
-    def __init__(self, broker: Broker, runs: Runs, limits: SessionLimits = SESSION_LIMITS) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        runs: Runs,
+        budgets: Budgets,
+        limits: SessionLimits = SESSION_LIMITS,
+    ) -> None:
+        self.places = WorkerPlaces(budgets.env_workers)
+        self._queues = DeclaredQueues(budgets.env_queues)
         self._limits = limits
         self._broker = broker
         self._runs = runs
@@ -70,26 +82,37 @@ class RemoteSessions:
         self._guests: dict[tuple[str, str], _Guest] = {}
 
     async def serve(
-        self, socket: web.WebSocketResponse, owner: str, is_still_good: IsStillGood
+        self,
+        socket: web.WebSocketResponse,
+        owner: str,
+        worker: str | None,
+        is_still_good: IsStillGood,
     ) -> None:
-        """One conversation, from its hello to its end. Raises `Misconduct`."""
+        """One conversation, from its hello to its end; `worker` is who it is the place of.
+
+        Raises `Misconduct`.
+        """
         hello = await _hello(socket, self._limits.hello_s)
+        if worker not in (None, hello.worker):
+            raise Misconduct(OUT_OF_ORDER, f"{hello.worker} has connected as {worker}")
         await self._serve(socket, owner, hello.worker, is_still_good)
 
     async def _serve(
         self, socket: web.WebSocketResponse, owner: str, worker: str, is_still_good: IsStillGood
     ) -> None:
         guest = await self._take_place((owner, worker), socket)
+        queues = self._queues.of_session(owner)
         watching = asyncio.create_task(self._watch_key(socket, is_still_good), name="watch a key")
         log.info("env worker %s of %s is connected", worker, owner)
         try:
             welcome = Welcome(owner=owner, max_calls=MAX_CALLS, max_bytes=MAX_BYTES)
             await socket.send_bytes(pack(welcome))
             runs = partial(self._runs.owned, owner)
-            grants = OwnerGrants(owner, worker, self._issued, runs)
+            grants = OwnerGrants(queues, worker, self._issued, runs)
             await RemoteSession(socket, self._broker, grants).run()
         finally:
             watching.cancel()
+            queues.close()
             guest.gone.set()
             if self._guests.get((owner, worker)) is guest:
                 del self._guests[owner, worker]

@@ -29,6 +29,8 @@ from warren_broker.topology import (
     trainer,
     trajectories,
 )
+from warren_gateway.budgets.budget import Budget
+from warren_gateway.remote.declared_queues import DeclaredQueues, SessionQueues
 from warren_gateway.remote.issued import Issued
 from warren_gateway.remote.owner_grants import OwnerGrants
 from warren_gateway.store.store import StoreUnavailable
@@ -49,8 +51,13 @@ async def nothing_owned(_: Collection[str]) -> Collection[str]:
     return ()
 
 
+def queues_of(owner: str, *, limit: int = 10) -> SessionQueues:
+    budget = Budget("queues of remote env workers", per_owner=limit, total=100)
+    return DeclaredQueues(budget).of_session(owner)
+
+
 def grants(issued: Issued | None = None, owner: str = "ann", worker: str = "env_1") -> OwnerGrants:
-    return OwnerGrants(owner, worker, issued or Issued(), nothing_owned)
+    return OwnerGrants(queues_of(owner), worker, issued or Issued(), nothing_owned)
 
 
 async def shown(of: OwnerGrants, item: Item, source: WorkQueue | Home = OURS) -> OwnerGrants:
@@ -214,7 +221,27 @@ async def test_a_worker_speaks_for_itself_alone(changes: dict[str, object]) -> N
 
 
 async def test_a_heartbeat_of_the_worker_itself_is_heard() -> None:
-    await grants().publish(WORKERS, encode([beat()]))
+    ann = grants()
+    ann.declare(OURS)
+    await ann.publish(WORKERS, encode([beat()]))
+
+
+async def test_nobody_offers_an_environment_whose_queue_it_has_not_declared() -> None:
+    """Runs would post to it, and gateways declare it: as many queues as heartbeats can name."""
+    with pytest.raises(NotAllowed, match="takes nothing from its queue"):
+        await grants().publish(WORKERS, encode([beat()]))
+
+
+async def test_an_owner_has_so_many_queues_and_no_more() -> None:
+    ann = OwnerGrants(queues_of("ann", limit=3), "env_1", Issued(), nothing_owned)
+    ann.declare(home("env_1", "letters", "ann"))  # and what it falls back to
+    ann.consume(OURS)
+    ann.consume(interact("numbers", "ann"))
+    for ask in (ann.declare, ann.consume):
+        with pytest.raises(NotAllowed, match="one queue too many"):
+            ask(interact("words", "ann"))
+    ann.declare(RUNS)
+    ann.consume(RUNS)
 
 
 async def test_nobody_answers_for_an_episode_that_he_was_not_given() -> None:
@@ -293,7 +320,7 @@ async def test_only_the_ends_of_own_runs_are_told() -> None:
         RunEnded(envelope=Envelope(), ended_run=RunId(run), model=ModelId("m"))
         for run in ("run_1", "run_2")
     ]
-    ann = OwnerGrants("ann", "env_1", Issued(), owned_runs)
+    ann = OwnerGrants(queues_of("ann"), "env_1", Issued(), owned_runs)
     (told,) = await ann.show(RUNS, encode(ends))
     assert decode(told).items == [ends[0]]
     assert await ann.show(RUNS, encode(ends[1:])) == ()
@@ -308,7 +335,7 @@ async def test_only_the_cancellations_of_own_episodes_are_told() -> None:
         EpisodeCancelled(envelope=Envelope(run=RunId(run), episode=EpisodeId("ep_1")))
         for run in ("run_1", "run_2")
     ]
-    ann = OwnerGrants("ann", "env_1", Issued(), owned_runs)
+    ann = OwnerGrants(queues_of("ann"), "env_1", Issued(), owned_runs)
     ann.consume(CANCELLATIONS)
     (told,) = await ann.show(CANCELLATIONS, encode(cancelled))
     assert decode(told).items == [cancelled[0]]
@@ -319,4 +346,6 @@ async def test_a_store_that_is_away_tells_nothing() -> None:
         raise StoreUnavailable("gone")
 
     ends = [RunEnded(envelope=Envelope(), ended_run=RunId("run_1"), model=ModelId("m"))]
-    assert await OwnerGrants("ann", "env_1", Issued(), away).show(RUNS, encode(ends)) == ()
+    assert (
+        await OwnerGrants(queues_of("ann"), "env_1", Issued(), away).show(RUNS, encode(ends)) == ()
+    )

@@ -12,7 +12,7 @@ depend on anything but the address, because declaring with other arguments is an
   crash in between loses nothing.
 - A home is a quorum queue whose messages live `grace_s`; then they go through the exchange `return`
   to the fallback. A classic queue would not do: it drops them when the server restarts and the
-  fallback has no leader yet. The home is forgotten after `FORGET_AFTER_GRACES` without a consumer.
+  fallback has no leader yet. The home is forgotten after its `expires_s` without a consumer.
 - `return` leads back to work queues by their name; what finds none goes to `lost`.
 - A retry queue holds messages for one delay and hands them to `return` with the name of their origin
   as routing key. One queue for each delay, because a message expires only at the head.
@@ -26,8 +26,6 @@ from warren_broker.rabbitmq.connection.timings import VISIT_S
 from warren_broker.topic_event import MAX_UNSEEN
 from warren_broker.topology import DEAD, Address, Home, Stream, Topic, WorkQueue
 
-FORGET_AFTER_GRACES = 10
-"""A home without a consumer is deleted after this many times its `grace_s`."""
 RETRY_DELAYS_S = (0.25, 1.0, 4.0, 15.0, 60.0, 300.0, 1800.0)
 """A delay is rounded up to one of these; a longer one becomes the last."""
 UNLIMITED = 1_000_000_000
@@ -143,7 +141,7 @@ class Entities:
             "x-overflow": "reject-publish",
             "x-delivery-limit": UNLIMITED,
             "x-message-ttl": _milliseconds(home.grace_s),
-            "x-expires": _milliseconds(home.grace_s * FORGET_AFTER_GRACES),
+            "x-expires": _milliseconds(home.expires_s),
             "x-dead-letter-exchange": self.back,
             "x-dead-letter-routing-key": self.name(home.fallback),
             "x-dead-letter-strategy": "at-least-once",

@@ -20,7 +20,7 @@ from warren_broker.errors import Unroutable
 from warren_broker.rabbitmq.connection.connection import Link
 from warren_broker.rabbitmq.entities.broken_queues import Condition, ask, remove
 from warren_broker.rabbitmq.entities.declaring import inspect
-from warren_broker.rabbitmq.entities.entities import FORGET_AFTER_GRACES, Entities
+from warren_broker.rabbitmq.entities.entities import Entities
 from warren_broker.topology import Home, WorkQueue
 
 
@@ -71,7 +71,7 @@ class HomeLeases:
         if n_consumers == 0 and name in self._lonely:
             return False
         (self._lonely.discard if n_consumers else self._lonely.add)(name)
-        self._until[name] = now_s + home.grace_s * FORGET_AFTER_GRACES / 2
+        self._until[name] = now_s + home.expires_s / 2
         return True
 
     async def _visit(self, name: str, timeout_s: float) -> int | None:

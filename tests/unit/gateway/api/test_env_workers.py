@@ -27,6 +27,7 @@ from warren_broker.remote.frames import (
     PROTOCOL,
     REPLACED,
     TOO_MUCH,
+    WORKER_HEADER,
     WRONG_PROTOCOL,
     Consume,
     Hello,
@@ -191,6 +192,28 @@ async def test_one_too_many_gets_no_socket_however_many_come_at_once(gateway: Ga
             await socket.close()
         async with dialled(gateway) as socket:
             await welcomed(socket)
+
+
+@pytest.mark.parametrize("budgets", [BudgetOptions(env_workers_per_owner=1)])
+async def test_who_comes_back_while_his_budget_is_used_up_replaces_his_old_socket(
+    gateway: Gateway,
+) -> None:
+    """As when the network was lost: the gateway has not noticed yet that the old one is dead."""
+    headers = {WORKER_HEADER: "env_1"}
+    async with gateway.ann.ws_connect(PATH, headers=headers) as old:
+        await welcomed(old)
+        async with gateway.ann.ws_connect(PATH, headers=headers) as new:
+            with pytest.raises(aiohttp.WSServerHandshakeError, match="429"):
+                await gateway.ann.ws_connect(PATH, headers={WORKER_HEADER: "env_2"})
+            welcoming = asyncio.create_task(welcomed(new))
+            assert (await sent_away(old))[0] == REPLACED
+            await asyncio.wait_for(welcoming, PATIENCE_S)
+
+
+async def test_the_worker_that_says_hello_is_the_one_that_connected(gateway: Gateway) -> None:
+    async with gateway.ann.ws_connect(PATH, headers={WORKER_HEADER: "env_2"}) as socket:
+        await socket.send_bytes(pack(Hello(protocol=PROTOCOL, worker="env_1")))
+        assert (await sent_away(socket))[0] == OUT_OF_ORDER
 
 
 async def test_who_connects_anew_turns_his_old_conversation_out(gateway: Gateway) -> None:
