@@ -264,3 +264,13 @@ async def whole(host: Host, **config: object) -> str:
     if isinstance(answer, Refused):
         return answer.kind.value.removeprefix("environment_")
     return "well"
+
+
+async def test_what_is_closed_in_the_middle_of_a_call_is_answered() -> None:
+    """Else the host would hold the request, and take its child for busy and then for stuck, for ever."""
+    async with hosted(f"{TROUBLE}:Hang") as host:
+        player = await begun(host, rate=1.0)
+        step = asyncio.ensure_future(player.step("a"))
+        await asyncio.sleep(0)  # it is on its way to the host before it is closed
+        host.close(player.slot)
+        assert (await refused(step)).reason == "its episode was closed meanwhile"

@@ -30,7 +30,7 @@ from warren_env_worker.host.forked.task_loader import TaskLoader
 from warren_env_worker.host.forked.told import Closed, unpack_told
 from warren_env_worker.host.forked.waiting import Waiting
 from warren_env_worker.host.forked.within import play
-from warren_env_worker.host.protocol import Call, Observed, Refused
+from warren_env_worker.host.protocol import Call, Refused
 from warren_env_worker.output.stack import own_root
 from warren_schemas.episode import FailureKind
 
@@ -194,13 +194,12 @@ class ForkServer:
             self._end(process)
 
     def _close(self, process: EpisodeProcess | None, call: Call) -> None:
-        """The supervisor needs this episode no more."""
-        self._supervisor.answer(Observed(call.id))
-        if self._waiting:
-            self._waiting.drop_call(call.slot)
+        """The supervisor needs this episode no more, nor what it last asked of it."""
+        unanswered = process.call if process else self._waiting.drop_call(call.slot)
+        self._supervisor.answer_close(call, unanswered)
         if process is None:
             return
-        is_idle = process.call is None
+        is_idle = unanswered is None
         if is_idle:
             try:
                 process.ask(call)

@@ -3,7 +3,7 @@
 import socket
 
 from warren_env_worker.host.child.call_reader import CallReader
-from warren_env_worker.host.protocol import Answer, Call, Refused, pack_answers
+from warren_env_worker.host.protocol import Answer, Call, Observed, Refused, pack_answers
 from warren_env_worker.host.refusal import blame
 from warren_schemas.episode import FailureKind
 
@@ -21,6 +21,13 @@ class Supervisor:
     def answer(self, answer: Answer) -> None:
         """With the next `flush`."""
         self._ready.append(answer)
+
+    def answer_close(self, call: Call, unanswered: Call | None) -> None:
+        """And the call that the closing cut short: unanswered, it would count as under way for ever."""
+        self.answer(Observed(call.id))
+        if unanswered is not None:
+            reason = "its episode was closed meanwhile"
+            self.answer(Refused(unanswered.id, FailureKind.LOST, reason))
 
     def flush(self) -> None:
         ready, self._ready = self._ready, []

@@ -27,6 +27,9 @@ class Waiting:
     def take(self) -> Call:
         return self._calls.popleft()[0]
 
-    def drop_call(self, slot: int) -> None:
-        """Nobody needs this one any more."""
-        self._calls = deque(waiting for waiting in self._calls if waiting[0].slot != slot)
+    def drop_call(self, slot: int) -> Call | None:
+        """Nobody needs this one any more; the call, if it was here."""
+        dropped = next((call for call, _ in self._calls if call.slot == slot), None)
+        if dropped is not None:
+            self._calls = deque(waiting for waiting in self._calls if waiting[0] is not dropped)
+        return dropped
