@@ -91,11 +91,12 @@ class Client:
         """Submit a run that trains on what another run recorded, and follows it while it goes on.
 
         `run` is the recording run, its id or its name; `into` the config of the new one, as in `train`, whose
-        `source` is set to the recording; `from_` an offset, a time, or a timedelta (so long ago).
+        `source` is set to the recording and which loses what only live episodes have a use for (`sampling`,
+        `algorithm.max_staleness`); `from_` an offset, a time, or a timedelta (so long ago).
         Raises `ConfigurationError`.
         """
         recorder = await self._id_of(run) if isinstance(run, str) else run.id
-        config = to_config(into).model_copy(update={"source": recorded_source(recorder, from_)})
+        config = to_config(into).for_replay(recorded_source(recorder, from_))
         return await self.train(config, idempotency_key=idempotency_key)
 
     @pending

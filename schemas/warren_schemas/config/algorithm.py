@@ -52,6 +52,8 @@ class TurnCredit(Config):
 
 Credit = Annotated[EpisodeCredit | TurnCredit, Field(discriminator="kind")]
 
+_OF_RATIOS = ("clip_low", "clip_high", "tau_pos", "tau_neg")
+
 
 class AlgorithmConfig(Config):
     """How trajectories become an update."""
@@ -92,4 +94,18 @@ class AlgorithmConfig(Config):
                 "with a critic, advantage and credit have no effect: leave them out, or set"
                 " critic to null"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _clips_something(self) -> Self:
+        """Against the trainer's own logprobs every ratio is 1, where no threshold or gate acts."""
+        if self.tis_cap is None:
+            return self
+        default = type(self.loss)()
+        for key in type(self.loss).model_fields:
+            if key in _OF_RATIOS and getattr(self.loss, key) != getattr(default, key):
+                raise ValueError(
+                    f"loss.{key} acts on ratios other than 1, and with tis_cap the loss sees none;"
+                    " leave one of the two out"
+                )
         return self

@@ -64,7 +64,8 @@ class EnvironmentConfig(Config):
     reward_reduction: RewardReduction = RewardReduction.SUM
     """How the rewards of the turns are reduced to the reward of the episode."""
     nonterminal_reward: float | None = None
-    """Extra reward for a truncated episode; null gives none."""
+    """Extra reward for a truncated episode (with credit by turn, or a critic, for its last turn); null gives
+    none."""
     min_reward: float | None = None
     """Lower bound of an episode's reward; null is off."""
     max_reward: float | None = None
@@ -86,6 +87,17 @@ class EnvironmentConfig(Config):
             minimum=self.min_reward,
             maximum=self.max_reward,
         )
+
+    @model_validator(mode="after")
+    def _has_these_splits(self) -> Self:
+        used = {self.split, self.evaluation_split}
+        for name in self.splits:
+            if name not in used:
+                raise ValueError(
+                    f"splits.{name} are settings of a split that is not used: split is {self.split}, and"
+                    f" evaluation_split {self.evaluation_split or 'null'}; correct its name or leave it out"
+                )
+        return self
 
     @model_validator(mode="after")
     def _ordered_clamps(self) -> Self:

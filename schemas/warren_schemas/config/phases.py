@@ -1,5 +1,9 @@
 """What happens before, between and after the steps of reinforcement learning."""
 
+from typing import Self
+
+from pydantic import model_validator
+
 from warren_schemas.config.numbers import NonNegativeFloat, PositiveFloat, PositiveInt
 from warren_schemas.text.written import Config
 
@@ -29,3 +33,12 @@ class EvaluationConfig(Config):
     every_steps: PositiveInt | None = None
     """Evaluate every this many steps, while training continues; null is off. Evaluations that fall due
     during another one wait, and use the policy of their own step."""
+
+    @model_validator(mode="after")
+    def _is_ever(self) -> Self:
+        if not self.before and not self.after and self.every_steps is None:
+            raise ValueError(
+                "nothing would ever be evaluated: before and after are false, and every_steps is null;"
+                " switch one of them on, or leave evaluation out"
+            )
+        return self

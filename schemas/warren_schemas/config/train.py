@@ -1,6 +1,6 @@
 """A whole run: what the YAML file, the command line, the SDK and HTTP carry."""
 
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
@@ -15,7 +15,8 @@ from warren_schemas.config.phases import EvaluationConfig, SftConfig
 from warren_schemas.config.resume import ResumeFrom
 from warren_schemas.config.retention import RetentionConfig
 from warren_schemas.config.sampling import Sampling
-from warren_schemas.config.source import LiveSource, Source
+from warren_schemas.config.source import LiveSource, RecordedSource, Source
+from warren_schemas.config.unused import evaluations, of_live_episodes, whole_rewards
 from warren_schemas.text.written import Config
 
 MAX_ENVIRONMENTS = 256
@@ -76,3 +77,38 @@ class TrainConfig(Config):
                 " one of the two"
             )
         return self
+
+    @model_validator(mode="after")
+    def _has_effect(self) -> Self:
+        reasons = [
+            *whole_rewards(self.algorithm, self.environments),
+            *evaluations(self.evaluation, self.limits.steps),
+        ]
+        if isinstance(self.source, RecordedSource) and (keys := self.of_live_episodes()):
+            reasons.append(
+                f"a recorded source has no use for {', '.join(keys)}: what was sampled, how and when,"
+                " stands in the recording; leave it out"
+            )
+        if reasons:
+            raise ValueError("; ".join(reasons))
+        return self
+
+    def for_replay(self, source: RecordedSource) -> Self:
+        """The config of a replay: without `of_live_episodes`. Raises `ConfigurationError`."""
+        written = self.model_dump(mode="json", exclude={"source"})
+        for path in self.of_live_episodes():
+            *above, key = path.split(".")
+            section: Any = written
+            for name in above:
+                section = section[int(name) if name.isdigit() else name]
+            del section[key]
+        return type(self)(**written, source=source)
+
+    def of_live_episodes(self) -> list[str]:
+        """Keys that are not the default and that a replay has no use for."""
+        is_evaluated = self.evaluation is not None
+        return list(
+            of_live_episodes(
+                self.sampling, self.algorithm, self.environments, is_evaluated=is_evaluated
+            )
+        )

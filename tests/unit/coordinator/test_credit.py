@@ -6,11 +6,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warren_gateway.coordinator.learning.advantages import advantages
-from warren_gateway.coordinator.learning.credit import credited, n_inseparable, turn_returns
+from warren_gateway.coordinator.learning.credit import (
+    credited,
+    n_inseparable,
+    turn_returns,
+    turn_rewards,
+)
 from warren_gateway.coordinator.learning.steps import objective
 from warren_gateway.coordinator.learning.training import step_data
 from warren_gateway.coordinator.state.groups import Group
-from warren_schemas.config import AdvantageKind, AlgorithmConfig, DroLoss, Sampling
+from warren_schemas.config import (
+    AdvantageKind,
+    AlgorithmConfig,
+    DroLoss,
+    RewardRules,
+    Sampling,
+)
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import (
     Completed,
@@ -124,9 +135,25 @@ def group_of(*episodes: EpisodeEnded) -> Group:
 
 
 def test_returns_are_discounted_by_turn() -> None:
-    transcript = ended(0, [1.0, None, 4.0], [(1, 1)] * 3).transcript
-    assert turn_returns(transcript, 0.5) == [2.0, 2.0, 4.0]
-    assert turn_returns(transcript, 0.0) == [1.0, 0.0, 4.0]
+    rewards = turn_rewards(ended(0, [1.0, None, 4.0], [(1, 1)] * 3))
+    assert turn_returns(rewards, 0.5) == [2.0, 2.0, 4.0]
+    assert turn_returns(rewards, 0.0) == [1.0, 0.0, 4.0]
+
+
+@pytest.mark.parametrize("algorithm", [{"credit": {"kind": "turn"}}, {"critic": {}}])
+def test_the_last_turn_of_a_truncated_episode_has_its_extra_reward(
+    algorithm: dict[str, object],
+) -> None:
+    def trained_on(extra: float | None) -> list[list[float]]:
+        cut, whole = ended(0, [0.0, 1.0], [(1, 1)] * 2), ended(1, [1.0, 1.0], [(1, 1)] * 2)
+        spec = cut.spec.model_copy(update={"reward_rules": RewardRules(nonterminal=extra)})
+        outcome = Completed(reward=1.0, truncated=True)
+        cut = cut.model_copy(update={"spec": spec, "outcome": outcome})
+        config = AlgorithmConfig.model_validate({"advantage": "group_std", **algorithm})
+        return [datum.weights_T.tolist() for datum in credited([group_of(cut, whole)], config)]
+
+    assert trained_on(-3.0) != trained_on(None) == trained_on(0.0)
+    assert turn_rewards(ended(0, [0.0, 1.0], [(1, 1)] * 2)) == [0.0, 1.0]
 
 
 def test_row_27_an_episode_s_reward_belongs_to_all_its_sampled_tokens_alone() -> None:

@@ -22,6 +22,7 @@ from warren_gateway.registry import Registry
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import OutboxRow, Run
 from warren_schemas.codec.wire import decode
+from warren_schemas.config import RecordedSource
 from warren_schemas.control import WorkerRole
 from warren_schemas.ids import RunId
 
@@ -73,8 +74,7 @@ async def test_an_owners_own_workers_have_places_for_his_runs_alone() -> None:
 def test_a_run_wants_what_its_config_lets_it_have_in_the_air() -> None:
     assert wanted(config(), "ann") == {"guess": 2 * 2 * 4}
     assert wanted(config(limits={"steps": 1, "in_flight": 5}), "ann") == {"guess": 5}
-    source = {"kind": "recorded", "run": "run_1"}
-    assert wanted(config(source=source), "ann") == {}
+    assert wanted(config().for_replay(RecordedSource(run="run_1")), "ann") == {}
 
 
 async def test_runs_that_wait_or_have_ended_want_nothing(tmp_path: Path) -> None:

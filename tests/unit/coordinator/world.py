@@ -22,7 +22,7 @@ from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.position import Position
 from warren_gateway.store.tables import Checkpoint, Model, OutboxRow, Run
 from warren_schemas.codec.wire import decode
-from warren_schemas.config import TrainConfig
+from warren_schemas.config import RecordedSource, TrainConfig
 from warren_schemas.control import EpisodeCancelled, Heartbeat, HeldModel, RunEnded, WorkerRole
 from warren_schemas.envelope import Envelope, Item
 from warren_schemas.episode import (
@@ -427,11 +427,13 @@ class ReplayWorld(World):
         wanted["source"] = {"kind": "recorded", "run": RUN}
         for key, change in changes.items():
             wanted[key] |= change
+        source = RecordedSource.model_validate(wanted.pop("source"))
+        replay = TrainConfig.model_validate(wanted).for_replay(source)
         engine = create_engine("sqlite://")
         with world.engine.connect() as theirs, engine.connect() as ours:
             theirs.connection.backup(ours.connection.dbapi_connection)  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
         return cls(
-            TrainConfig.model_validate(wanted), rng, engine=engine, run=REPLAY, model=NEW_MODEL,
+            replay, rng, engine=engine, run=REPLAY, model=NEW_MODEL,
             recorded=world.stream, n_visible=len(world.stream), now_s=world.now_s,
         )  # fmt: skip
 

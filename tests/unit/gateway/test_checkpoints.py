@@ -6,6 +6,7 @@ from tests.unit.coordinator.world import config
 
 from warren_gateway.runs.checkpoints import UnusableCheckpoint, require_checkpoint
 from warren_gateway.store.tables import Checkpoint, Model, Run
+from warren_schemas.config import RecordedSource
 
 
 @pytest.mark.parametrize(
@@ -71,12 +72,12 @@ def test_a_run_resumes_from_what_is_its_owner_s_and_fits(
             ),  # a replay: it has no step to count on from
         )
         for run, state, url in rows:
-            source = {"kind": "recorded", "run": "run_1"} if run == "run_4" else {"kind": "live"}
+            replay = config().for_replay(RecordedSource(run="run_1"))
             row = Run(
                 id=run,
                 owner="me",
                 name="r",
-                config=config(source=source).model_dump(mode="json"),
+                config=(replay if run == "run_4" else config()).model_dump(mode="json"),
                 state=state,
                 n_steps=9,
                 created_s=1.0,

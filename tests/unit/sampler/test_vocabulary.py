@@ -16,7 +16,7 @@ def test_tokenizers_are_the_same_where_their_ids_stand_for_the_same_texts(tmp_pa
     ours = byte_tokenizer(CHATML)
     digest = vocabulary_digest(ours)
     assert vocabulary_digest(byte_tokenizer(LLAMA3)) == digest, "a template is no vocabulary"
-    ours.save_pretrained(tmp_path)
+    ours.save_pretrained(tmp_path)  # pyright: ignore[reportUnknownMemberType]
     assert folder_digest(str(tmp_path)) == digest
 
     ours.add_tokens(["<new>"])  # pyright: ignore[reportUnknownMemberType]

@@ -100,3 +100,11 @@ def test_a_failure_shows_its_reason() -> None:
     view = TrajectoryView(offset=3, fate="failed", trajectory=make_failed_episode())
     lines = [text for text, _ in look(view)]
     assert lines[1] == "failed (environment_error): guess raised ValueError in step 1"
+
+
+def test_what_is_set_for_a_replay_has_an_effect(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("{model: {base: tiny}, environments: [{name: guess}], sampling: {top_p: 0.9}}")
+    for override in ("sampling.top_p=0.8", "sampling={top_k: 5}", "algorithm.max_staleness=7"):
+        with pytest.raises(warren.ConfigurationError, match="has no effect in a replay"):
+            replay("last", into=path, set_=(override,))

@@ -44,8 +44,9 @@ def _rewards(groups: Sequence[Group]) -> Iterator[Datum]:
         transcript = item.transcript
         if is_separable(transcript):
             weights_T = np.zeros(len(transcript.tokens), np.float32)
-            for place, turn in zip(_stretches(transcript.tokens), transcript.turns, strict=True):
-                weights_T[place.stop - 1] = turn.reward or 0.0
+            rewards_K = turn_rewards(item)
+            for place, reward in zip(_stretches(transcript.tokens), rewards_K, strict=True):
+                weights_T[place.stop - 1] = reward
             yield Datum(transcript.tokens, weights_T, item.spec.sampling.temperature)
 
 
@@ -67,7 +68,7 @@ def _by_turn(
 ) -> Iterator[Datum]:
     """Turn k of an episode is compared with turn k of the other members that got that far."""
     kept = [[i for i, _ in g.completed if is_separable(i.transcript)] for g in groups]
-    returns = [[turn_returns(item.transcript, discount) for item in group] for group in kept]
+    returns = [[turn_returns(turn_rewards(item), discount) for item in group] for group in kept]
     # One comparison for each group and turn, all of them one batch.
     columns = [_columns(group) for group in returns]
     flat = [column[~np.isnan(column)] for group in columns for column in group]
@@ -88,12 +89,21 @@ def n_inseparable(groups: Sequence[Group]) -> int:
     return sum(not is_separable(item.transcript) for item in members)
 
 
-def turn_returns(transcript: Transcript, discount: float) -> list[float]:
-    """G_k = Σ_{j ≥ k} discount^(j - k) r_j; a turn without a reward adds nothing."""
+def turn_rewards(item: EpisodeEnded) -> list[float]:
+    """r_k, 0 for a turn without a reward; the last turn of a truncated episode has the extra one as well."""
+    rewards_K = [turn.reward or 0.0 for turn in item.transcript.turns]
+    is_truncated = isinstance(item.outcome, Completed) and item.outcome.truncated
+    if rewards_K and is_truncated:
+        rewards_K[-1] += item.spec.reward_rules.nonterminal or 0.0
+    return rewards_K
+
+
+def turn_returns(rewards_K: Sequence[float], discount: float) -> list[float]:
+    """G_k = Σ_{j ≥ k} discount^(j - k) r_j."""
     returns: list[float] = []
     following = 0.0
-    for turn in reversed(transcript.turns):
-        following = (turn.reward or 0.0) + discount * following
+    for reward in reversed(rewards_K):
+        following = reward + discount * following
         returns.append(following)
     return returns[::-1]
 

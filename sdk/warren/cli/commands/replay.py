@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,6 +137,7 @@ def replay(
                 hint="limits.steps in the config says how long a replay trains.",
             )
         config = read_config(into, set_)
+        _refuse_unused(config, set_)
         return asyncio.run(_replay(run, config, gateway, start, detach=detach, as_json=json))
     if set_:
         raise ConfigurationError("--set needs --into")
@@ -147,6 +148,17 @@ def replay(
         writer_for(to)  # before anything is read
         return asyncio.run(_export(run, to, gateway, wanted, as_json=json))
     return asyncio.run(_look(run, gateway, wanted, as_json=json))
+
+
+def _refuse_unused(config: TrainConfig, overrides: Sequence[str]) -> None:
+    """A file may be that of the run that is replayed; what was asked for besides must have an effect."""
+    for override in overrides:
+        key = override.partition("=")[0].strip()
+        if any(f"{path}.".startswith(f"{key}.") for path in config.of_live_episodes()):
+            raise ConfigurationError(
+                f"--set {key} has no effect in a replay",
+                hint="What was sampled, how and when, stands in the recording; leave it out.",
+            )
 
 
 async def _replay(
@@ -163,6 +175,8 @@ async def _replay(
         run = await client.replay(await client.run(name), config, from_=start)
         if not detach:
             if not as_json:
+                if unused := config.of_live_episodes():
+                    output.line(f"A replay has no use for {', '.join(unused)}: left out.", "dim")
                 output.line(f"Submitted {run.id}; Ctrl-C lets go of it, and it goes on.", "dim")
             return await follow_run(client, run, output, as_json=as_json)
     if as_json:

@@ -1,0 +1,69 @@
+"""Keys that can't have an effect beside others; each is refused with the reason.
+
+A key is refused where it says something else than its default: a config that was written out whole, as
+HTTP has it, says every default.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from warren_schemas.config.algorithm import AlgorithmConfig, TurnCredit
+from warren_schemas.config.environment import EnvironmentConfig
+from warren_schemas.config.phases import EvaluationConfig
+from warren_schemas.config.rewards import RewardReduction
+from warren_schemas.config.sampling import Sampling
+
+_OF_EPISODES = {"reward_reduction": RewardReduction.SUM, "min_reward": None, "max_reward": None}
+"""What makes one reward of an episode's, with the defaults."""
+
+
+def whole_rewards(
+    algorithm: AlgorithmConfig, environments: Sequence[EnvironmentConfig]
+) -> Iterator[str]:
+    """Where the rewards of turns are trained on, nothing makes one of them."""
+    if algorithm.critic is not None:
+        judge = "algorithm.critic"
+    elif isinstance(algorithm.credit, TurnCredit):
+        judge = "algorithm.credit: turn"
+    else:
+        return
+    for i, environment in enumerate(environments):
+        for key, default in _OF_EPISODES.items():
+            if getattr(environment, key) != default:
+                yield (
+                    f"environments.{i}.{key} is for the reward of a whole episode, and with {judge} the"
+                    " rewards of its turns are trained on; leave it out, or have the environment give"
+                    " other rewards"
+                )
+
+
+def evaluations(evaluation: EvaluationConfig | None, n_steps: int) -> Iterator[str]:
+    """An interval that is longer than the run."""
+    every = evaluation and evaluation.every_steps
+    if every and every > n_steps:
+        yield (
+            f"evaluation.every_steps is {every} and limits.steps {n_steps}, so no evaluation falls due"
+            " in between; lower the one, raise the other, or leave every_steps out"
+        )
+
+
+def of_live_episodes(
+    sampling: Sampling,
+    algorithm: AlgorithmConfig,
+    environments: Sequence[EnvironmentConfig],
+    *,
+    is_evaluated: bool,
+) -> Iterator[str]:
+    """Paths of what only live episodes have a use for, where it is not the default.
+
+    A replay trains on what was sampled, however long ago. Its evaluation is live, with a temperature of
+    its own.
+    """
+    if algorithm.max_staleness != AlgorithmConfig().max_staleness:
+        yield "algorithm.max_staleness"
+    unused = ("temperature",) if is_evaluated else tuple(Sampling.model_fields)
+    for key in unused:
+        if getattr(sampling, key) != getattr(Sampling(), key):
+            yield f"sampling.{key}"
+        for i, environment in enumerate(environments):
+            if getattr(environment.sampling, key) is not None:
+                yield f"environments.{i}.sampling.{key}"
