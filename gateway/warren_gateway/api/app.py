@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Coroutine
 from functools import partial
 from typing import Any
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 def build_app(parts: Parts) -> web.Application:
     app = web.Application(middlewares=[answering_problems(told)], client_max_size=MAX_BODY_BYTES)
     for route in ROUTES:
-        app.router.add_route(route.method, route.path, partial(_serve, route, parts))
+        app.router.add_route(route.method, _pattern(route.path), partial(_serve, route, parts))
     app.router.add_route("GET", "/openapi.json", partial(_serve_document, orjson.dumps(document())))
 
     async def close_streams(_: web.Application) -> None:
@@ -38,6 +39,23 @@ def build_app(parts: Parts) -> web.Application:
 
     app.on_shutdown.append(close_streams)
     return app
+
+
+def _pattern(path: str) -> str:
+    """No parameter takes the name of another route: `/v1/runs/check` is no run, and takes no GET."""
+    begun, pattern = "", ""
+    for part in path.split("/")[1:]:
+        begun += "/"
+        names = "|".join(re.escape(name) for name in _names_after(begun)) if part[0] == "{" else ""
+        pattern += f"/{part[:-1]}:(?!(?:{names})(?:/|$))[^{{}}/]+}}" if names else f"/{part}"
+        begun += part
+    return pattern
+
+
+def _names_after(begun: str) -> list[str]:
+    """The next parts of all paths that begin so, parameters aside."""
+    rests = {route.path.removeprefix(begun) for route in ROUTES if route.path.startswith(begun)}
+    return sorted({name for rest in rests if (name := rest.partition("/")[0])[:1] != "{"})
 
 
 def build_runner(parts: Parts, *, shutdown_s: float, idle_s: float = IDLE_S) -> web.AppRunner:

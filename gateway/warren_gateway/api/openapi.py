@@ -1,7 +1,12 @@
-"""The OpenAPI 3.1 document, made from the route table."""
+"""The OpenAPI 3.1 document, made from the route table.
+
+Invariant: what a route takes and answers is what stands here, so far as JSON Schema can say it. A stream
+is described as OpenAPI 3.2 does it: server-sent events by the schema of one event, JSON lines as an array.
+"""
 
 import re
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, cast
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
@@ -16,6 +21,8 @@ from warren_schemas.openai import OpenAIError
 Json = dict[str, Any]
 
 _REFERENCE = "#/components/schemas/{model}"
+_EVENTS = "text/event-stream"
+_POSITION: Json = {"type": "string", "pattern": "^[0-9]{1,19}$"}
 
 _REASONS = {
     400: "Not JSON, or (OpenAI-compatible routes) doesn't match the schema",
@@ -55,12 +62,35 @@ def document() -> dict[str, Any]:
 def _schemas() -> Json:
     taken = {route.takes for route in ROUTES} - {Nothing}
     answered = {route.answers for route in ROUTES} | {Problem, OpenAIError}
+    answered |= {route.streams for route in ROUTES if route.streams}
     models = sorted(taken | answered, key=lambda model: model.__name__)
     _, definitions = models_json_schema(
         [(model, "validation") for model in models],
         ref_template=_REFERENCE,
     )
+    _require_kinds(definitions["$defs"])
     return definitions["$defs"]
+
+
+def _require_kinds(schemas: Json) -> None:
+    """A default does not choose: each choice of kinds says which it is."""
+    for choice in _choices(schemas):
+        for reference in choice["mapping"].values():
+            chosen = schemas[reference.rpartition("/")[2]]
+            chosen["required"] = sorted({*chosen.get("required", ()), choice["propertyName"]})
+
+
+def _choices(node: object) -> Iterator[Json]:
+    """Every `discriminator` in it."""
+    if isinstance(node, list):
+        for each in cast("list[object]", node):
+            yield from _choices(each)
+    elif isinstance(node, dict):
+        members = cast("Json", node)
+        if "oneOf" in members and "discriminator" in members:
+            yield members["discriminator"]
+        for each in members.values():
+            yield from _choices(each)
 
 
 def _operation(route: Route) -> Json:
@@ -74,13 +104,44 @@ def _operation(route: Route) -> Json:
         "security": [{"key": []}] if route.scope == "user" else [],
         "parameters": _parameters(route),
         "responses": {
-            str(route.status): _content("Done", route.answers, route.media_type),
+            str(route.status): _answer(route),
             **{str(status): _content(_REASONS[status], error) for status in sorted(statuses)},
         },
     }
     if route.method == "POST" and route.takes is not Nothing:
         operation["requestBody"] = {"required": True, **_content("", route.takes)}
     return operation
+
+
+def _answer(route: Route) -> Json:
+    if route.status == 101:
+        return {"description": f"A WebSocket, whose first frame is a {route.answers.__name__}"}
+    content = {route.media_type: _body(route.answers, route.media_type)}
+    if route.streams:
+        told = [{"$ref": _REFERENCE.format(model=m.__name__)} for m in (route.streams, OpenAIError)]
+        last = "`[DONE]` is the last event, unless an error is."
+        content[_EVENTS] = {"schema": _event({"anyOf": told}) | {"description": last}}
+    return {"description": "Done", "content": content}
+
+
+def _body(model: type[BaseModel], media_type: str) -> Json:
+    reference = {"$ref": _REFERENCE.format(model=model.__name__)}
+    match media_type:
+        case "application/octet-stream":
+            return {}
+        case "application/x-ndjson":
+            return {"schema": {"type": "array", "items": reference, "description": "One a line."}}
+        case "text/event-stream":
+            return {"schema": _event(reference)}
+        case _:
+            return {"schema": reference}
+
+
+def _event(data: Json) -> Json:
+    """One server-sent event."""
+    text = {"type": "string", "contentMediaType": "application/json", "contentSchema": data}
+    properties = {"data": text, "event": {"type": "string"}, "id": _POSITION}
+    return {"type": "object", "required": ["data"], "properties": properties}
 
 
 def _parameters(route: Route) -> list[Json]:
@@ -91,8 +152,8 @@ def _parameters(route: Route) -> list[Json]:
             "properties", {}
         )
         in_query = [_parameter(name, "query", schema) for name, schema in properties.items()]
-    resumes = route.media_type == "text/event-stream"
-    in_header = [_parameter("Last-Event-ID", "header")] if resumes else []
+    resumes = route.media_type == _EVENTS
+    in_header = [_parameter("Last-Event-ID", "header", _POSITION)] if resumes else []
     return [*in_path, *in_query, *in_header]
 
 
@@ -105,9 +166,6 @@ def _parameter(name: str, place: str, schema: Json | None = None) -> Json:
     }
 
 
-def _content(
-    description: str, model: type[BaseModel], media_type: str = "application/json"
-) -> Json:
-    reference = {"$ref": _REFERENCE.format(model=model.__name__)}
-    content: Json = {"content": {media_type: {"schema": reference}}}
+def _content(description: str, model: type[BaseModel]) -> Json:
+    content: Json = {"content": {"application/json": _body(model, "application/json")}}
     return {"description": description, **content} if description else content

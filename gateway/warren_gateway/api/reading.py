@@ -6,7 +6,7 @@ such as NaN or a number over 64 bits, is refused here and not in the middle of a
 
 import asyncio
 import re
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import orjson
 from aiohttp import web
@@ -23,6 +23,8 @@ BODY_S = 30.0
 """How long a body may take to arrive."""
 LARGE_BYTES = 16 * 1024
 """A larger body is read in a thread: the event loop has others to serve."""
+MAX_WHOLE = 2**53
+"""Past it a float may be a neighbour of the number that was written."""
 
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 """In JSON; PostgreSQL stores no text that holds it."""
@@ -70,9 +72,34 @@ def _decoded(body: bytes, model: type[ModelT]) -> ModelT:
     if _NUL.search(text):
         raise _invalid("invalid_config", Mistakes(["text may not hold the NUL character"], 1))
     try:
-        return model.model_validate_json(text, strict=True)
+        return _validated(text, model)
     except ValidationError as error:
         raise _invalid("invalid_config", mistakes(error, model)) from error
+
+
+def _validated(text: bytes, model: type[ModelT]) -> ModelT:
+    """For JSON Schema 8.0 is an integer, and some languages write them so. Raises `ValidationError`."""
+    try:
+        return model.model_validate_json(text, strict=True)
+    except ValidationError as error:
+        if not any(
+            each["type"] == "int_type" and _is_whole(each["input"]) for each in error.errors()
+        ):
+            raise
+    return model.model_validate_json(orjson.dumps(_whole(orjson.loads(text))), strict=True)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, float) and value.is_integer() and abs(value) <= MAX_WHOLE
+
+
+def _whole(value: object) -> object:
+    """Each number without a fraction as an integer."""
+    if isinstance(value, list):
+        return [_whole(each) for each in cast("list[object]", value)]
+    if isinstance(value, dict):
+        return {name: _whole(each) for name, each in cast("dict[str, object]", value).items()}
+    return int(cast("float", value)) if _is_whole(value) else value
 
 
 def read_query(request: web.Request, model: type[ModelT]) -> ModelT:

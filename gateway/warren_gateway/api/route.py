@@ -54,12 +54,13 @@ class Route:
         status: int = 200,
         errors: tuple[int, ...] = (),
         media_type: str = "application/json",
+        streams: type[BaseModel] | None = None,
         ends_with_client: bool = False,
     ) -> None:
         """`takes` are the query parameters of a GET, the body of a POST.
 
-        `errors` are the statuses that this route answers with beside those that every route may. With
-        `ends_with_client` it stops when the caller is gone; else what was begun is finished.
+        `errors` are the statuses that this route answers with beside those that every route may. `streams`
+        is what each server-sent event holds where the caller may ask for a stream. With `ends_with_client` it stops when the caller is gone; else what was begun is finished.
         """
         self.method: Literal["GET", "POST"] = method
         self.path = path
@@ -71,6 +72,7 @@ class Route:
         self.status = status
         self.errors = errors
         self.media_type = media_type
+        self.streams = streams
         self.ends_with_client = ends_with_client
         self._serve = partial(_read_and_handle, takes, handler)
 

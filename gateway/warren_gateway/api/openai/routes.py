@@ -29,6 +29,7 @@ from warren_gateway.inference.served import NoSuchModel
 from warren_gateway.inference.token_answers import told_tokens
 from warren_schemas.episode import PolicyRef, Step
 from warren_schemas.openai import (
+    ChatChunk,
     ChatCompletion,
     ChatRequest,
     CompletionRequest,
@@ -143,6 +144,7 @@ ROUTES = (
         complete_chat,
         takes=ChatRequest,
         answers=ChatCompletion,
+        streams=ChatChunk,
         summary="Complete a chat with a base model or a trained policy (OpenAI-compatible)",
         errors=(400, 404, 413, 429, 502, 504),
         ends_with_client=True,
@@ -153,6 +155,7 @@ ROUTES = (
         complete_text,
         takes=CompletionRequest,
         answers=TextCompletion,
+        streams=TextCompletion,
         summary="Complete a text or a list of tokens (OpenAI-compatible)",
         errors=(400, 404, 413, 429, 502, 504),
         ends_with_client=True,

@@ -1,10 +1,12 @@
 """The OpenAPI document: valid, complete, and true about what the routes answer."""
 
 import json
+import re
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any
 
+import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.support.gateway import CONFIG, Gateway
 
@@ -53,6 +55,60 @@ async def test_what_a_route_answers_is_told(gateway: Gateway) -> None:
     ):
         async with client.post("/v1/runs", json=body) as response:
             assert str(response.status) in told
+
+
+def test_a_choice_of_kinds_requires_the_kind() -> None:
+    """A default does not choose: without its kind the least source would be valid here, and refused."""
+    schemas = document()["components"]["schemas"]
+    for name in ("LiveSource", "LoraUpdate"):
+        assert "kind" in schemas[name]["required"]
+
+
+def test_streams_are_told_by_event_and_lines_by_line() -> None:
+    paths = document()["paths"]
+    event = _content_of(paths["/v1/runs/{run}/events"]["get"])["text/event-stream"]["schema"]
+    assert event["required"] == ["data"]
+    assert event["properties"]["data"]["contentSchema"] == {"$ref": "#/components/schemas/RunEvent"}
+    lines = _content_of(paths["/v1/runs/{run}/metrics"]["get"])["application/x-ndjson"]["schema"]
+    assert (lines["type"], lines["items"]) == (
+        "array",
+        {"$ref": "#/components/schemas/MetricsView"},
+    )
+
+
+def test_answers_that_may_be_streamed_say_so() -> None:
+    paths = document()["paths"]
+    for path in ("/v1/chat/completions", "/v1/completions"):
+        assert set(_content_of(paths[path]["post"])) == {"application/json", "text/event-stream"}
+
+
+def test_a_websocket_and_a_file_promise_no_json() -> None:
+    paths = document()["paths"]
+    connected = paths["/v1/env-workers/connect"]["get"]["responses"]["101"]
+    assert "content" not in connected
+    assert _content_of(paths["/v1/runs/{run}/file"]["get"]) == {"application/octet-stream": {}}
+
+
+async def test_last_event_id_is_what_the_document_says(gateway: Gateway) -> None:
+    run = await gateway.submit()
+    operation = document()["paths"]["/v1/runs/{run}/events"]["get"]
+    (header,) = [part for part in operation["parameters"] if part["in"] == "header"]
+    for text, status in (("x", 422), ("9" * 20, 422), ("-1", 422), ("9" * 19, 200)):
+        assert bool(re.search(header["schema"]["pattern"], text)) is (status == 200)
+        path, headers = f"/v1/runs/{run}/events", {"Last-Event-ID": text}
+        async with gateway.ann.get(path, headers=headers) as response:
+            assert response.status == status
+
+
+@pytest.mark.parametrize("method", ["GET", "OPTIONS", "DELETE"])
+async def test_allow_names_what_the_path_takes(gateway: Gateway, method: str) -> None:
+    """Of that path alone, and not of those whose parameter it could be."""
+    async with gateway.ann.request(method, "/v1/runs/check") as response:
+        assert (response.status, response.headers["Allow"]) == (405, "POST")
+
+
+def _content_of(operation: dict[str, Any]) -> dict[str, Any]:
+    return operation["responses"]["200"]["content"]
 
 
 def _is_open(methods: dict[str, Any]) -> bool:

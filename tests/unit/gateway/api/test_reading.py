@@ -3,11 +3,12 @@
 import asyncio
 import threading
 
+import orjson
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from pydantic import field_validator
-from tests.support.gateway import Gateway
+from tests.support.gateway import CONFIG, Gateway
 from tests.support.patience import PATIENCE_S
 
 from warren_gateway.api.problems import answering_problems
@@ -79,3 +80,15 @@ async def test_a_body_that_does_not_come_is_408_and_its_connection_is_closed() -
         writer.close()
     assert head.startswith(b"HTTP/1.1 408 ")
     assert b"connection: close" in head.lower()
+
+
+@pytest.mark.parametrize(
+    ("steps", "status"), [("1.0", 201), ("1e1", 201), ("1.5", 422), ("1e17", 422)]
+)
+async def test_a_whole_number_may_be_written_with_a_fraction_of_0(
+    gateway: Gateway, steps: str, status: int
+) -> None:
+    """As JSON Schema has it."""
+    config = orjson.dumps(CONFIG)[:-1].decode() + f', "limits": {{"steps": {steps}}}}}'
+    async with gateway.ann.post("/v1/runs", data=f'{{"config": {config}}}') as response:
+        assert response.status == status
