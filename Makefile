@@ -5,6 +5,7 @@ PIP_FLAGS ?=
 SEED      ?= 1
 FAULTS    ?= 1000
 MESSAGES  ?= 100000
+REQUESTS  ?= 10000
 ARGS      ?=
 TESTERS   ?= 2
 FAST      := -m "not server" tests/unit tests/compat tests/contract/store $(wildcard tests/contract/test_broker_*.py)
@@ -12,6 +13,7 @@ VLLM      ?= $(if $(filter Linux-x86_64,$(shell uname -sm | tr ' ' -)),yes)
 
 BIN        := .venv/bin
 INSTALLED  := .venv/installed
+FUZZING    := .venv-fuzz/installed
 BENCHMARKS := codec transport sampler trainer trainer.sharing trainer.equality episodes host sandbox verifier
 
 # Spinning BLAS threads cost more than they bring on a small machine.
@@ -56,8 +58,15 @@ rough: FAULTS = 200
 rough: install  ## Break things from outside on both stores: FAULTS=200, then the audit of the public record (SEED=1)
 	$(BIN)/python -m tests.rough --faults $(FAULTS) --seed $(SEED)
 
-fuzz: install  ## Send MESSAGES=100000 fuzzed messages to a deployment, then see a run complete (SEED=1)
+fuzz: install $(FUZZING)  ## Send REQUESTS=10000 made by schemathesis and MESSAGES=100000 fuzzed messages (SEED=1)
+	$(BIN)/python -m tests.fuzz.http --requests $(REQUESTS) --seed $(SEED)
 	$(BIN)/python -m tests.fuzz --messages $(MESSAGES) --seed $(SEED)
+
+# schemathesis is not for .venv: some of what it needs is older or newer there.
+$(FUZZING): fuzz.txt
+	test -x .venv-fuzz/bin/python || $(PYTHON) -m venv .venv-fuzz
+	.venv-fuzz/bin/python -m pip install $(PIP_FLAGS) --requirement fuzz.txt
+	touch $@
 
 check: install  ## Lint, formatting, types and import layers
 	$(BIN)/ruff check

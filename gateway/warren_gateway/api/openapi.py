@@ -23,6 +23,8 @@ Json = dict[str, Any]
 _REFERENCE = "#/components/schemas/{model}"
 _EVENTS = "text/event-stream"
 _POSITION: Json = {"type": "string", "pattern": "^[0-9]{1,19}$"}
+_LAST_POSITION: Json = {"type": "string", "pattern": "^[0-9]{0,19}$"}
+"""None, or an empty one."""
 
 _REASONS = {
     400: "Not JSON, or (OpenAI-compatible routes) doesn't match the schema",
@@ -69,28 +71,35 @@ def _schemas() -> Json:
         ref_template=_REFERENCE,
     )
     _require_kinds(definitions["$defs"])
+    _close_maps(definitions["$defs"])
     return definitions["$defs"]
 
 
 def _require_kinds(schemas: Json) -> None:
     """A default does not choose: each choice of kinds says which it is."""
-    for choice in _choices(schemas):
+    for choice in (node["discriminator"] for node in _nodes(schemas) if "oneOf" in node):
         for reference in choice["mapping"].values():
             chosen = schemas[reference.rpartition("/")[2]]
             chosen["required"] = sorted({*chosen.get("required", ()), choice["propertyName"]})
 
 
-def _choices(node: object) -> Iterator[Json]:
-    """Every `discriminator` in it."""
+def _close_maps(schemas: Json) -> None:
+    """A map whose keys have a pattern takes no others."""
+    for node in _nodes(schemas):
+        if "patternProperties" in node:
+            node["additionalProperties"] = False
+
+
+def _nodes(node: object) -> Iterator[Json]:
+    """Every object in it, itself first."""
     if isinstance(node, list):
         for each in cast("list[object]", node):
-            yield from _choices(each)
+            yield from _nodes(each)
     elif isinstance(node, dict):
         members = cast("Json", node)
-        if "oneOf" in members and "discriminator" in members:
-            yield members["discriminator"]
-        for each in members.values():
-            yield from _choices(each)
+        yield members
+        for each in list(members.values()):
+            yield from _nodes(each)
 
 
 def _operation(route: Route) -> Json:
@@ -153,7 +162,7 @@ def _parameters(route: Route) -> list[Json]:
         )
         in_query = [_parameter(name, "query", schema) for name, schema in properties.items()]
     resumes = route.media_type == _EVENTS
-    in_header = [_parameter("Last-Event-ID", "header", _POSITION)] if resumes else []
+    in_header = [_parameter("Last-Event-ID", "header", _LAST_POSITION)] if resumes else []
     return [*in_path, *in_query, *in_header]
 
 

@@ -1,7 +1,7 @@
-"""What a run may cost: upper bounds that follow from its config alone."""
+"""What a run may cost: upper bounds that follow from its config alone, up to the largest whole number."""
 
 from warren_schemas.check import RunEstimate
-from warren_schemas.config import EnvironmentConfig, RecordedSource, TrainConfig
+from warren_schemas.config import LARGEST_INT, EnvironmentConfig, RecordedSource, TrainConfig
 
 
 def estimate(config: TrainConfig, checkpoint_bytes: int | None) -> RunEstimate:
@@ -12,14 +12,23 @@ def estimate(config: TrainConfig, checkpoint_bytes: int | None) -> RunEstimate:
     evaluated = _evaluations(config) * (config.evaluation.episodes if config.evaluation else 0)
     longest = max(_tokens_of_one(config, each) for each in config.environments)
     return RunEstimate(
-        training_episodes=training,
-        evaluation_episodes=evaluated,
-        demonstrations=config.sft.steps * config.sft.episodes_per_step if config.sft else 0,
-        sampled_tokens=(training * plays + evaluated) * longest,
-        kept_checkpoints=_kept(config),
+        training_episodes=_told(training),
+        evaluation_episodes=_told(evaluated),
+        demonstrations=_told(_demonstrations(config)),
+        sampled_tokens=_told((training * plays + evaluated) * longest),
+        kept_checkpoints=_told(_kept(config)),
         checkpoint_bytes=checkpoint_bytes,
         recording_bytes=config.retention.size_bytes,
     )
+
+
+def _told(n: int) -> int:
+    """A config may ask for more than a message can carry."""
+    return min(n, LARGEST_INT)
+
+
+def _demonstrations(config: TrainConfig) -> int:
+    return config.sft.steps * config.sft.episodes_per_step if config.sft else 0
 
 
 def _evaluations(config: TrainConfig) -> int:

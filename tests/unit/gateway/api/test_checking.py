@@ -7,7 +7,7 @@ from tests.support.items import heartbeat
 
 from warren_gateway.checking.estimate import estimate
 from warren_schemas.check import RunCheck
-from warren_schemas.config import TrainConfig
+from warren_schemas.config import LARGEST_INT, TrainConfig
 from warren_schemas.control import EnvironmentShape, WorkerRole
 
 SHAPE = EnvironmentShape(name="guess", keys=("low", "high"), splits=("train", "test"))
@@ -91,3 +91,13 @@ def test_bounds_follow_from_the_config() -> None:
     assert found.evaluation_episodes == 5 * (1 + 3 + 1)  # after steps 3, 6 and 9
     assert found.sampled_tokens == (160 + 25) * 4 * 10
     assert found.kept_checkpoints == 2 + 1 + 2
+
+
+def test_more_than_a_message_can_carry_is_told_as_the_most() -> None:
+    config = {
+        **CONFIG,
+        "environments": [{"name": "guess", "max_turns": LARGEST_INT}],
+        "checkpoint": {"keep_last": LARGEST_INT, "keep_best": LARGEST_INT},
+    }
+    found = estimate(TrainConfig.model_validate(config), None)
+    assert (found.sampled_tokens, found.kept_checkpoints) == (LARGEST_INT, LARGEST_INT)

@@ -64,6 +64,11 @@ def test_a_choice_of_kinds_requires_the_kind() -> None:
         assert "kind" in schemas[name]["required"]
 
 
+def test_a_map_takes_no_key_that_is_refused() -> None:
+    splits = document()["components"]["schemas"]["EnvironmentConfig"]["properties"]["splits"]
+    assert splits["additionalProperties"] is False
+
+
 def test_streams_are_told_by_event_and_lines_by_line() -> None:
     paths = document()["paths"]
     event = _content_of(paths["/v1/runs/{run}/events"]["get"])["text/event-stream"]["schema"]
@@ -93,7 +98,7 @@ async def test_last_event_id_is_what_the_document_says(gateway: Gateway) -> None
     run = await gateway.submit()
     operation = document()["paths"]["/v1/runs/{run}/events"]["get"]
     (header,) = [part for part in operation["parameters"] if part["in"] == "header"]
-    for text, status in (("x", 422), ("9" * 20, 422), ("-1", 422), ("9" * 19, 200)):
+    for text, status in (("x", 422), ("9" * 20, 422), ("-1", 422), ("", 200), ("9" * 19, 200)):
         assert bool(re.search(header["schema"]["pattern"], text)) is (status == 200)
         path, headers = f"/v1/runs/{run}/events", {"Last-Event-ID": text}
         async with gateway.ann.get(path, headers=headers) as response:

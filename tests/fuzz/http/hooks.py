@@ -1,0 +1,53 @@
+"""What schemathesis asks otherwise than it would, and what is no failure; it alone imports this.
+
+- Every answer is noted, so that they can be counted: phase and status.
+- Nobody follows what may never end: such a request would only wait for its timeout.
+- Data that fits the document may still be refused for a rule that JSON Schema can't say: two keys that
+  exclude each other, a run that isn't there. It may not for what it can say: a type, a bound, a key that
+  is missing or unknown.
+"""
+
+import os
+import re
+from pathlib import Path
+
+import schemathesis
+from schemathesis.openapi.checks import RejectedPositiveData
+
+YES = ("true", "1", "t", "y", "yes", "on")
+SAYABLE = re.compile(r": (missing|unknown key|expected (?!a JSON object as text|a data: URL))")
+"""What the gateway says of a mistake that the document could have told."""
+
+_answers = Path(os.environ["ANSWERS"]).open("a", buffering=1)  # noqa: SIM115  open until the end
+
+
+@schemathesis.hook
+def after_call(
+    context: schemathesis.HookContext, case: schemathesis.Case, response: schemathesis.Response
+) -> None:
+    phase = case.meta.phase.name.value if case.meta else "other"
+    _answers.write(f"{phase} {response.status_code}\n")
+
+
+@schemathesis.hook
+def before_call(
+    context: schemathesis.HookContext, case: schemathesis.Case, kwargs: dict[str, object]
+) -> None:
+    query = case.query or {}
+    if str(query.get("follow")).lower() in YES:
+        query["follow"] = "false"
+
+
+@schemathesis.hook
+def filter_failure(
+    context: schemathesis.HookContext,
+    failure: Exception,
+    case: schemathesis.Case,
+    response: schemathesis.Response,
+) -> bool:
+    """Whether it is one."""
+    if not isinstance(failure, RejectedPositiveData):
+        return True
+    if case.path == "/v1/env-workers/connect":  # no request, but the beginning of a WebSocket
+        return response.status_code != 426
+    return response.status_code not in (400, 422) or bool(SAYABLE.search(response.text))

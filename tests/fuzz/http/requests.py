@@ -1,0 +1,107 @@
+"""schemathesis in rounds, each with a seed of its own, until there were as many requests as were wanted."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.fuzz.http.deployment import Deployment
+
+from warren_schemas.ids import RunId
+
+HERE = Path(__file__).parent
+COVERAGE_FROM = 5_000
+"""The coverage phase alone is thousands of requests."""
+REQUESTS_PER_EXAMPLE = 30
+"""One of each operation, and a few of a scenario."""
+LOOK_S = 2.0
+TELL_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    phase: str
+    status: int
+
+
+@dataclass
+class Asked:
+    answers: list[Answer] = field(default_factory=list[Answer])
+    n_failed_rounds: int = 0
+    """Rounds in which schemathesis found something."""
+
+
+async def ask(
+    deployment: Deployment, program: Path, run: RunId, n_requests: int, seed: int
+) -> Asked:
+    """Up to the first round that fails. `run` is one that has ended, for requests that ask for one."""
+    asked = Asked()
+    phases = (
+        "examples,coverage,fuzzing,stateful" if n_requests >= COVERAGE_FROM else "fuzzing,stateful"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        place = _prepared(Path(folder), run)
+        while len(asked.answers) < n_requests and not asked.n_failed_rounds:
+            n_examples = 2 + (n_requests - len(asked.answers)) // REQUESTS_PER_EXAMPLE
+            command = [
+                str(program), "--config-file", "schemathesis.toml",
+                "run", f"{deployment.url}/openapi.json", "--checks", "all", "--phases", phases,
+                "--max-examples", str(n_examples), "--seed", str(seed), "--warnings", "off",
+                "--workers", "2",
+            ]  # fmt: skip
+            asked.n_failed_rounds += await _round(deployment, command, place, run) != 0
+            asked.answers = _answers(place)
+            phases, seed = "fuzzing,stateful", seed + 1
+    return asked
+
+
+def _prepared(place: Path, run: RunId) -> Path:
+    for name in ("schemathesis.toml", "hooks.py"):
+        shutil.copy(HERE / name, place)
+    (place / "runs.txt").write_text(f'"{run}"\n')
+    return place
+
+
+async def _round(deployment: Deployment, command: list[str], place: Path, run: RunId) -> int:
+    """The status with which schemathesis ended."""
+    variables = {"WARREN_API_KEY": deployment.key, "ANSWERS": str(place / "answers")}
+    process = await asyncio.create_subprocess_exec(*command, cwd=place, env=os.environ | variables)
+    beside = [
+        asyncio.create_task(_cancel_runs(deployment, run), name="cancel runs"),
+        asyncio.create_task(_tell(place), name="tell"),
+    ]
+    try:
+        return await process.wait()
+    finally:
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
+        if process.returncode is None:
+            process.kill()
+        await deployment.cancel_all(run)
+
+
+async def _cancel_runs(deployment: Deployment, kept: RunId) -> None:
+    while True:
+        await deployment.cancel_all(kept)
+        await asyncio.sleep(LOOK_S)
+
+
+async def _tell(place: Path) -> None:
+    while True:
+        await asyncio.sleep(TELL_S)
+        answers = _answers(place)
+        statuses = Counter(answer.status for answer in answers)
+        print(f"  {len(answers):,} requests so far: {dict(sorted(statuses.items()))}", flush=True)
+
+
+def _answers(place: Path) -> list[Answer]:
+    """As `hooks.py` notes them, a line each."""
+    with contextlib.suppress(FileNotFoundError):
+        lines = (place / "answers").read_text().splitlines()
+        return [Answer(phase, int(status)) for phase, status in map(str.split, lines)]
+    return []
