@@ -69,7 +69,9 @@ def absorb_answer(state: CoordinatorState, result: OpResult) -> None:
         return _absorb_opening(state, result)
     outcome = result.outcome
     if isinstance(outcome, OpFailed) and outcome.ahead_version is not None:
-        return _absorb_going_ahead(state, result.number, outcome.ahead_version)
+        if not op_log.is_answered(state.learning, result.number):
+            _absorb_going_ahead(state, result.number, outcome.ahead_version)
+        return
     for answer in op_log.take_answer(state, result):
         steps.note_answer(state, answer)
         checkpointing.note_saved(state, answer)

@@ -13,7 +13,7 @@ from tests.unit.coordinator.world import World, config
 
 from warren_gateway.coordinator import decisions, records, trainer_lease
 from warren_schemas.events import RunState
-from warren_schemas.training import OpDone, OpResult
+from warren_schemas.training import OpDone, OpFailed, OpResult
 
 MOST_MOVES = 3_000
 NEVER = 1_000_000
@@ -125,3 +125,27 @@ def test_a_model_that_has_published_what_the_log_lost_ends_its_run_with_the_reas
         " changes (a power cut, or an old copy put back). Go on from a checkpoint in a new run, with"
         " resume_from"
     )
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_an_op_whose_answer_the_trainer_has_forgotten_is_no_end_without_reason(
+    is_answered: bool,
+) -> None:
+    """A store that was put back asks for it; one that has the answer had only sent the op twice."""
+    world = World(config(), random.Random(1))
+    world.decide()
+    while not world.state.learning.done_op:
+        world.move()
+    state = world.state
+    forgotten = OpResult(
+        envelope=world.stream[0].envelope,
+        model=world.model,
+        epoch=state.lease.epoch,
+        number=state.learning.done_op + (not is_answered),
+        op=world.stream[0].envelope.id,
+        outcome=OpFailed(reason="its answer is not kept any more", ahead_version=600),
+    )
+    state.learning.last_op = max(state.learning.last_op, forgotten.number)
+    decisions.absorb_answer(state, forgotten)
+    assert state.is_over is not is_answered
+    assert is_answered or state.run_state is RunState.FAILED

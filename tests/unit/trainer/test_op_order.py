@@ -123,9 +123,18 @@ def test_only_the_last_answers_are_kept() -> None:
         sequence.ready()
         settle(sequence.answered(result(number)))
     forgotten, kept = claim(1), claim(2)
-    again = sequence.take([forgotten, kept])
-    assert [(one.item.number, answer.number) for one, answer in again] == [(2, 2)]
-    assert forgotten.settled == ["done"]
+    again = {one.item.number: answer for one, answer in sequence.take([forgotten, kept])}
+    assert again[2].outcome == result(2).outcome
+    outcome = again[1].outcome
+    assert isinstance(outcome, OpFailed) and outcome.ahead_version == KEPT_ANSWERS + 1
+    assert again[1].op == envelope(1).id
+
+
+def test_an_op_of_the_checkpoint_needs_no_answer() -> None:
+    sequence = OpSequence(MODEL, 1, next_op=5)
+    old = claim(4)
+    assert sequence.take([old]) == []
+    assert old.settled == ["done"]
 
 
 def test_ops_of_another_lease_are_dead_letters() -> None:

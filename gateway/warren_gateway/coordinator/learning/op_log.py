@@ -42,6 +42,11 @@ def restore_ids(learning: LearningState, ids: Iterable[tuple[int, str]]) -> None
     learning.op_ids = dict(ids)
 
 
+def is_answered(learning: LearningState, number: int) -> bool:
+    """By the holder of the lease in force."""
+    return number <= learning.done_op or number in learning.early_answers
+
+
 def take_answer(state: CoordinatorState, result: OpResult) -> list[OpResult]:
     """Note an answer; all answers that are now in order, oldest first."""
     if result.epoch != state.lease.epoch or result.number <= state.learning.done_op:

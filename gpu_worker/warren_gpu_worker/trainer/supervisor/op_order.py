@@ -5,7 +5,8 @@ Invariants:
 - An op is its id: another one under a number that is taken shows that the log has gone another way (a
   store that lost its newest changes). It is told apart and never taken for the first one.
 - An op that comes again while it is under way is settled with the first; one that was answered is
-  answered again with the same answer, as long as that is kept; an older one is only settled.
+  answered again with the same answer, as long as that is kept. Of one whose answer is gone is told how far the
+  model has come since: whoever asks for it has either the answer, or a store that lost it.
 - At most `MAX_EARLY` ops wait for a gap to close; those furthest ahead are handed back, so that the
   one that is missing always fits.
 """
@@ -32,7 +33,7 @@ class OpSequence:
     def __init__(self, model: ModelId, epoch: int, next_op: int) -> None:
         self._model = model
         self._epoch = epoch
-        self._next = next_op
+        self._first = self._next = next_op
         self._early: dict[int, Claims] = {}
         self._under_way: dict[int, Claims] = {}
         self._answers: OrderedDict[int, OpResult] = OrderedDict()
@@ -51,21 +52,24 @@ class OpSequence:
 
     def take(self, claims: Iterable[Claim[Op]]) -> list[tuple[Claim[Op], OpResult]]:
         """Note ops that came in; those among them that need an answer now, with the answer: they were
-        answered before, or another op was applied in their place."""
+        answered before, or another op was applied in their place, or it is not known any more."""
         again: list[tuple[Claim[Op], OpResult]] = []
         for claim in claims:
             if (claim.item.model, claim.item.epoch) != (self._model, self._epoch):
                 claim.dead_letter(f"not of model {self._model}, epoch {self._epoch}")
             elif self._is_another(claim.item):
-                again.append((claim, self._ahead(claim.item)))
+                reason = "another op was applied under this number"
+                again.append((claim, self._ahead(claim.item, reason)))
             elif claim.item.number >= self._next:
                 self._early.setdefault(claim.item.number, []).append(claim)
             elif claim.item.number in self._under_way:
                 self._under_way[claim.item.number].append(claim)
             elif answer := self._answers.get(claim.item.number):
                 again.append((claim, answer))
+            elif claim.item.number >= self._first:
+                again.append((claim, self._ahead(claim.item, "its answer is not kept any more")))
             else:
-                log.info("op %d of %s came again long after", claim.item.number, self._model)
+                log.info("op %d of %s is part of its checkpoint", claim.item.number, self._model)
                 claim.done()
         return again
 
@@ -76,17 +80,15 @@ class OpSequence:
         answer = self._answers.get(op.number)
         return answer is not None and answer.op != op.envelope.id
 
-    def _ahead(self, op: Op) -> OpResult:
-        log.error("op %d of %s is another one than was applied", op.number, self._model)
+    def _ahead(self, op: Op, reason: str) -> OpResult:
+        log.warning("op %d of %s has come late: %s", op.number, self._model, reason)
         return OpResult(
             envelope=Envelope(run=op.envelope.run),
             model=self._model,
             epoch=self._epoch,
             number=op.number,
             op=op.envelope.id,
-            outcome=OpFailed(
-                reason="another op was applied under this number", ahead_version=self._version
-            ),
+            outcome=OpFailed(reason=reason, ahead_version=self._version),
         )
 
     def ready(self) -> list[Op]:
