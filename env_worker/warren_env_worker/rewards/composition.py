@@ -4,17 +4,18 @@ Invariant: it is the sum of all parts or none: when one fails, so does the whole
 """
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 
 from warren_env_worker.background_loop import background_loop
 from warren_env_worker.reach.reach import Reach, current
-from warren_env_worker.reach.service import Service
+from warren_env_worker.rewards.clients import Asker, RewardClients
 from warren_env_worker.rewards.function import RewardFunction
 from warren_env_worker.rewards.scored import Scored
-from warren_env_worker.rewards.service import RewardService
-from warren_env_worker.rewards.settings import FunctionReward, OwnReward, Reward, ServiceReward
+from warren_env_worker.rewards.settings import FunctionReward, OwnReward, Reward
+
+_clients = RewardClients()
+"""Of the background loop."""
 
 Score = Callable[[Scored], Awaitable[float]]
 
@@ -52,10 +53,11 @@ def _score_of(part: Reward, reach: Reach) -> Score:
         return _own
     if isinstance(part, FunctionReward):
         return _function(*reach.function(part.function))
-    asker = (reach.owner, reach.service(part.url, part.key_variable), part.model_dump_json())
+    service = reach.service(part.url, part.key_variable)
+    asker = Asker(reach.owner, service, part.model_dump_json())
 
     async def ask(scored: Scored) -> float:
-        return await background_loop().call(_asked(scored, os.getpid(), *asker))
+        return await background_loop().call(_clients.score(asker, scored))
 
     return ask
 
@@ -67,18 +69,3 @@ async def _own(scored: Scored) -> float:
 @cache
 def _function(path: str, is_own: bool) -> RewardFunction:
     return RewardFunction(path, is_own=is_own)
-
-
-async def _asked(
-    scored: Scored, process: int, owner: str, service: Service, settings: str
-) -> float:
-    return await _client(process, owner, service, settings).score(scored)
-
-
-@cache
-def _client(process: int, owner: str, service: Service, settings: str) -> RewardService:
-    """Shared by one owner's episodes in this process that ask in the same way: their requests go together.
-
-    What one owner's episodes send can neither spoil nor hold up the requests of another's.
-    """
-    return RewardService(service, ServiceReward.model_validate_json(settings))

@@ -39,6 +39,10 @@ class RewardService:
         self._requests: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(settings.in_flight)
 
+    @property
+    def is_idle(self) -> bool:
+        return not (self._waiting or self._requests)
+
     async def score(self, scored: Scored) -> float:
         """Raises `RewardFailed`."""
         loop = asyncio.get_running_loop()

@@ -18,6 +18,7 @@ from warren.testing import play
 from warren_env_worker.environments.math import Math
 from warren_env_worker.host.config import ConfigSchema
 from warren_env_worker.reach.reach import TRUSTED
+from warren_env_worker.rewards.clients import MAX_IDLE, Asker, RewardClients
 from warren_env_worker.rewards.composition import Composition
 from warren_env_worker.rewards.function import RewardFunction
 from warren_env_worker.rewards.scored import RewardFailed, Scored
@@ -220,3 +221,34 @@ async def test_who_waits_hears_also_of_what_nobody_thought_of(
         settings = ServiceReward(url=str(server.make_url("/")), key_variable="WARREN_SECRET_JUDGE")
         with pytest.raises(RewardFailed, match=FAILED):
             await asking(settings).score(SCORED)
+
+
+async def test_clients_of_services_are_kept_within_bounds_and_while_they_ask() -> None:
+    """One that is asking keeps to its `in_flight`, however many others were asked meanwhile."""
+    clients, begun, gate = RewardClients(), asyncio.Queue[None](), asyncio.Event()
+
+    async def slow(request: web.Request) -> web.Response:
+        begun.put_nowait(None)
+        await gate.wait()
+        return good(1)
+
+    app = web.Application()
+    app.router.add_post("/slow", slow)
+    app.router.add_post("/", Judge().answer)
+    async with TestServer(app) as server:
+
+        def asker(path: str, owner: str) -> Asker:
+            settings = ServiceReward(url=str(server.make_url(path)), in_flight=1, batch=1)
+            service = TRUSTED.service(settings.url, None)
+            return Asker(owner, service, settings.model_dump_json())
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(clients.score(asker("/slow", "ann"), SCORED))
+            await begun.get()
+            for number in range(3 * MAX_IDLE):
+                await clients.score(asker("/", f"owner {number}"), SCORED)
+            assert len(clients) <= MAX_IDLE + 2
+            group.create_task(clients.score(asker("/slow", "ann"), SCORED))
+            await clients.score(asker("/", "bob"), SCORED)
+            assert begun.empty()
+            gate.set()
