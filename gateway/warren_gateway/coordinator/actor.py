@@ -114,8 +114,9 @@ class RunActor:
                 "workers": self._watch_workers(),
                 "queues": watch_queues(state, self._broker),
             }
-            if isinstance(state.source, Recorded):
-                reading["recording"] = play(state.source.recording, self._broker, self._mailbox)
+            if isinstance(source := state.source, Recorded):
+                replay = play(source.recording, self._broker, self._mailbox, self._patiently)
+                reading["recording"] = replay
             named = ((f"{state.run} {what}", work) for what, work in reading.items())
             readers = [tasks.create_task(work, name=name) for name, work in named]
             await self._drive()
@@ -186,7 +187,7 @@ class RunActor:
             decisions.absorb_answer(state, answer.item)
         if mail.recorded:
             items = [claim.item for claim in mail.recorded]
-            decisions.absorb_recorded(state, items, mail.recorded[0].offset or 0)
+            decisions.absorb_recorded(state, items, mail.recorded[0].offset or 0, mail.counted)
 
     def _ask_for_recorded(self) -> None:
         source = self._state.source

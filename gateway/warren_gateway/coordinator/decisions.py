@@ -19,6 +19,7 @@ from warren_gateway.coordinator.learning import (
     training,
 )
 from warren_gateway.coordinator.rollouts import completed, episodes, evaluation, failure_limits
+from warren_gateway.coordinator.rollouts.counted import Counted
 from warren_gateway.coordinator.rollouts.source import Recorded
 from warren_gateway.coordinator.rollouts.trainable import other_tokenizer
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
@@ -50,10 +51,12 @@ def absorb_ending(state: CoordinatorState, item: EpisodeEnded, position: Positio
         _complete(state, group)
 
 
-def absorb_recorded(state: CoordinatorState, items: Sequence[EpisodeEnded], offset: int) -> None:
+def absorb_recorded(
+    state: CoordinatorState, items: Sequence[EpisodeEnded], offset: int, counted: Counted
+) -> None:
     """One message of the recording that is replayed was read."""
     if not state.is_over and isinstance(state.source, Recorded):
-        state.source.read(state, items, offset)
+        state.source.read(state, items, offset, counted)
 
 
 def absorb_answer(state: CoordinatorState, result: OpResult) -> None:

@@ -4,7 +4,7 @@ Bounded: who puts endings or answers in waits while too many lie there.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -29,6 +29,8 @@ class Mail:
     answers: list[Claim[OpResult]] = field(default_factory=list[Claim[OpResult]])
     recorded: Sequence[Claim[EpisodeEnded]] = ()
     """One message of a recording."""
+    counted: Mapping[int, bool] = field(default_factory=dict[int, bool])
+    """Which of these, by place, the run that recorded them counted."""
     is_control_changed: bool = False
     """The run's row may hold a new wish (cancellation)."""
     is_recorder_changed: bool = False
@@ -60,11 +62,13 @@ class Mailbox:
         self._mail.answers.extend(claims)
         self._notify()
 
-    async def put_recorded(self, claims: "Sequence[Claim[EpisodeEnded]]") -> None:
+    async def put_recorded(
+        self, claims: "Sequence[Claim[EpisodeEnded]]", counted: Mapping[int, bool]
+    ) -> None:
         """Hand over one message once it is asked for."""
         await self._asked.wait()
         self._asked.clear()
-        self._mail.recorded = claims
+        self._mail.recorded, self._mail.counted = claims, counted
         self._arrived.set()
 
     def ask_for_recorded(self) -> None:

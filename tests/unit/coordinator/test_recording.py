@@ -14,9 +14,10 @@ from sqlmodel import Session, select
 from tests.unit.coordinator.world import RUN, ReplayWorld, World, config
 
 from warren_broker.topology import trajectories
+from warren_gateway.coordinator.rollouts.counted import counted_places
 from warren_gateway.coordinator.rollouts.recording import Recording, Terms
 from warren_gateway.position import Position
-from warren_gateway.store.tables import GroupRow
+from warren_gateway.store.tables import GroupRow, Run
 from warren_schemas.config import TrainConfig
 from warren_schemas.episode import EpisodePurpose
 from warren_schemas.events import RunState, StateChanged
@@ -201,7 +202,7 @@ def test_a_recording_starts_where_it_is_told_to(start: int) -> None:
     recording = Recording(RUN, trajectories(RUN), terms(recorded.config), Position.of(start))
     places: list[int] = []
     for offset, item in enumerate(recorded.stream):
-        groups, _ = recording.take([item], offset)
+        groups, _ = recording.take([item], offset, {})
         places += [group.first_offset or 0 for group in groups]
     assert min(places) == -(-start // 64)
 
@@ -214,7 +215,7 @@ def test_groups_that_never_end_are_given_up_once_there_are_too_many() -> None:
     recording = Recording(RUN, trajectories(RUN), limits, Position(0))
     for number in range(limits.most_open + 5):
         spec = first.spec.model_copy(update={"group": f"group_{number}"})
-        _, given_up = recording.take([first.model_copy(update={"spec": spec})], number)
+        _, given_up = recording.take([first.model_copy(update={"spec": spec})], number, {})
         assert [group.id for group in given_up] == (
             [f"group_{number - limits.most_open}"] if number >= limits.most_open else []
         )
@@ -223,3 +224,36 @@ def test_groups_that_never_end_are_given_up_once_there_are_too_many() -> None:
 
 def terms(config: TrainConfig) -> Terms:
     return Terms.of(config)
+
+
+def test_the_attempt_that_was_used_is_taken_and_not_a_late_one_before_it() -> None:
+    """An attempt that was given up ended after all, before the one that the run counted."""
+    recorded = played(9, failure_rate=0.0, chaos=0.0)
+    late = next(i for i in recorded.stream if i.spec.purpose is EpisodePurpose.TRAIN)
+    used = late.model_copy(update={"envelope": late.envelope.model_copy(update={"attempt": 2})})
+    recording = Recording(RUN, trajectories(RUN), terms(recorded.config), Position(0))
+    recording.take([late, used], 0, {0: False, 1: True})
+    [group] = recording.open.values()
+    assert group.ended[late.spec.member].envelope.attempt == 2
+    assert group.counted[late.spec.member] == Position(0, 1)
+
+
+def test_what_counted_of_a_recording_is_what_the_run_that_recorded_it_counted() -> None:
+    recorded = played(9, failure_rate=0.0, chaos=0.0)
+    at, item = next(
+        (n, i) for n, i in enumerate(recorded.stream) if i.spec.purpose is EpisodePurpose.TRAIN
+    )
+    with Session(recorded.engine) as session:
+        assert counted_places(session, RUN, [item], at) == {0: True}
+        assert counted_places(session, RUN, [item, item], at) == {0: True, 1: False}
+        assert counted_places(session, RUN, [item], at + 1) == {0: False}
+        strange = item.model_copy(
+            update={"spec": item.spec.model_copy(update={"group": "group_x"})}
+        )
+        assert counted_places(session, RUN, [strange], at) == {}
+        run = session.get_one(Run, RUN)
+        run.state, run.stream_offset = RunState.RUNNING, at
+        assert counted_places(session, RUN, [item], at) is None
+        run.stream_offset = at + 1
+        assert counted_places(session, RUN, [item], at) == {0: True}
+        session.rollback()

@@ -17,6 +17,7 @@ from sqlalchemy import Engine
 from sqlmodel import Session, SQLModel, create_engine, select
 
 from warren_gateway.coordinator import decisions, records, trainer_lease
+from warren_gateway.coordinator.rollouts.counted import counted_places
 from warren_gateway.coordinator.rollouts.source import Recorded
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.position import Position
@@ -449,7 +450,11 @@ class ReplayWorld(World):
         start = recording.read_from
         assert isinstance(start, int)
         if self.source.wants_more(self.state) and start < self.n_visible:
-            decisions.absorb_recorded(self.state, [self.recorded[start]], start)
+            items = [self.recorded[start]]
+            with Session(self.engine) as session:
+                counted = counted_places(session, RUN, items, start)
+            assert counted is not None
+            decisions.absorb_recorded(self.state, items, start, counted)
         super().read_mail()
 
     def _end(self) -> int | None:

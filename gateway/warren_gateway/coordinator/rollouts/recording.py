@@ -1,14 +1,15 @@
 """A recording: groups of episodes put together again from the stream of the run that played them.
 
-Pure: a function of what stands in the stream and where. Whoever reads the same stream from the same
+Pure: a function of what stands in the stream and where, and of what the run made of it (`counted`). Whoever reads the same stream from the same
 place gets the same groups in the same order, whatever was read twice, and whoever was restarted in
 between.
 
 Invariants
 - A group comes out once. Its id is then in `closed`, which the store holds, so that neither a
   duplicate nor a coordinator that starts over can bring it back.
-- A member counts with its first completed attempt, or as failed once its attempts are used up; a
-  group comes out with its last member, so groups come in the order in which they were completed.
+- A member counts with the ending that the run counted. Where the run ended before it decided, that is its
+  first completed attempt, or it failed once its attempts are used up. A group comes out with its last
+  member, so groups come in the order in which they were completed.
 - A group of which a member never ended (its loss left no trace in the stream) is given up when
   `most_open` others have begun after it; so few are held.
 - What the run wrote after its end, at `end_offset` or behind, does not count.
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 
 from warren_broker.port import FromTime, StreamStart
 from warren_broker.topology import Stream
+from warren_gateway.coordinator.rollouts.counted import Counted
 from warren_gateway.coordinator.rollouts.trainable import as_trainable
 from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.position import Position
@@ -88,14 +90,16 @@ class Recording:
             return self.next_offset
         return self.start if isinstance(self.start, FromTime) else self.start.offset
 
-    def take(self, items: Sequence[EpisodeEnded], offset: int) -> tuple[list[Group], list[Group]]:
+    def take(
+        self, items: Sequence[EpisodeEnded], offset: int, counted: Counted
+    ) -> tuple[list[Group], list[Group]]:
         """The items of one message: the groups that they complete, and those that are given up."""
         self.next_offset = max(offset + 1, self.next_offset or 0)
         completed: list[Group] = []
         if self.end_offset is not None and offset >= self.end_offset:
             return completed, []
         for place, item in enumerate(items):
-            group = self._take(item, Position(offset, place))
+            group = self._take(item, Position(offset, place), counted.get(place))
             if group is not None:
                 completed.append(group)
         return completed, self._give_up()
@@ -105,15 +109,16 @@ class Recording:
         self.complete.discard(group.id)
         self.closed.add(group.id)
 
-    def _take(self, item: EpisodeEnded, position: Position) -> Group | None:
+    def _take(self, item: EpisodeEnded, position: Position, counts: bool | None) -> Group | None:
         is_early = isinstance(self.start, Position) and position < self.start
         is_ours = item.envelope.run == self.run and self.terms.has(item.spec.environment_number)
-        group = self._group(item) if is_ours and not is_early else None
+        group = self._group(item) if is_ours and not is_early and counts is not False else None
         if group is None or not _is_news(group, item):
             return None
         group.attempts[item.spec.member] = item.envelope.attempt
         max_attempts = self.terms.attempts[item.spec.environment_number][item.spec.purpose]
-        group.take(as_trainable(item), position, max_attempts=max_attempts)
+        most = 0 if counts else max_attempts  # a failure that counted is the last
+        group.take(as_trainable(item), position, max_attempts=most)
         if not group.is_complete:
             return None
         del self.open[group.id]

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 
 from warren_gateway.coordinator.rollouts import episodes, group_policy
+from warren_gateway.coordinator.rollouts.counted import Counted
 from warren_gateway.coordinator.rollouts.recording import Recording
 from warren_gateway.coordinator.rollouts.trainable import other_tokenizer
 from warren_gateway.coordinator.rollouts.versions import recorded_versions, staleness
@@ -91,11 +92,17 @@ class Recorded:
         self._followed_s = now_s
         """When a recording that goes on was last known to grow, or not needed to."""
 
-    def read(self, state: CoordinatorState, items: Sequence[EpisodeEnded], offset: int) -> None:
+    def read(
+        self,
+        state: CoordinatorState,
+        items: Sequence[EpisodeEnded],
+        offset: int,
+        counted: Counted,
+    ) -> None:
         """Take in one message of the recording."""
         self._heard_s = self._followed_s = state.now_s
         self._newest = items
-        completed, given_up = self.recording.take(items, offset)
+        completed, given_up = self.recording.take(items, offset, counted)
         for group in completed:
             group.environment = _environment(state, group)
             if group_policy.is_usable(state.config, group):
