@@ -7,6 +7,7 @@ from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.coordinator.state.learning import LearningState
 from warren_gateway.coordinator.state.lease import TrainerLease
 from warren_gateway.coordinator.state.observed import Observed
+from warren_gateway.coordinator.state.open_groups import OpenGroups
 from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_gateway.coordinator.state.source import Source
 from warren_gateway.coordinator.state.waiting import WaitingState
@@ -52,7 +53,7 @@ def restore(
 
 def _rollouts(stored: RolloutState, run: Run, groups: Iterable[GroupRow]) -> RolloutState:
     stored.stream_offset = run.stream_offset
-    stored.groups = {GroupId(row.id): _group(row) for row in groups}
+    stored.groups = OpenGroups(_group(row) for row in groups)
     return stored
 
 

@@ -110,7 +110,7 @@ class OnceAway(Store):
     async def transact(self, work: Callable[[Session], T]) -> T:
         if self.state is not None:
             for group in self.state.rollouts.groups.values():
-                group.deadline_s = 0.0
+                self.state.rollouts.groups.set_deadline(group, 0.0)
             self.state = None
             raise StoreUnavailable("away")
         return await super().transact(work)
@@ -146,7 +146,7 @@ class Slept(Mailbox):
             return await super().take(timeout_s)
         self.state.now_s -= AGO_S
         for group in self.state.rollouts.groups.values():
-            group.deadline_s = 0.0
+            self.state.rollouts.groups.set_deadline(group, 0.0)
         self.state = None
         return Mail()
 

@@ -20,6 +20,7 @@ from warren_gateway.coordinator import decisions, records, trainer_lease
 from warren_gateway.coordinator.rollouts.counted import counted_places
 from warren_gateway.coordinator.rollouts.source import Recorded
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.open_groups import OpenGroups
 from warren_gateway.position import Position
 from warren_gateway.store.tables import Checkpoint, Model, OutboxRow, Run
 from warren_schemas.codec.wire import decode
@@ -182,6 +183,7 @@ class World:
         if decisions.wants_trainer(self.state, self.alive):
             self._grant()
         decisions.decide(self.state, self.alive)
+        check_counts(self.state.rollouts.groups)
         change = self.state.take_change()
         with Session(self.engine) as session, session.begin():
             records.save(session, self.state, change)
@@ -491,6 +493,16 @@ def _end(
         envelope=item.envelope, spec=item.spec, transcript=transcript, outcome=outcome,
         worker="env", started_s=1.0, ended_s=2.0,
     )  # fmt: skip
+
+
+def check_counts(groups: OpenGroups) -> None:
+    """What is counted as things happen is what counting anew finds."""
+    in_flight = Counter[int]()
+    for group in groups.values():
+        in_flight[group.environment] += group.n_missing
+    assert in_flight == groups.in_flight
+    deadlines = (group.deadline_s for group in groups.values() if not group.is_complete)
+    assert groups.next_deadline_s() == min(deadlines, default=None)
 
 
 def _check_tags(event: RunEvent) -> None:

@@ -77,7 +77,7 @@ def _of_the_trainer(state: CoordinatorState) -> list[str]:
 
 
 def _of_the_episodes(state: CoordinatorState) -> list[str]:
-    in_flight = sum(group.n_missing for group in state.rollouts.groups.values())
+    in_flight = state.rollouts.groups.in_flight.total()
     if not in_flight:
         return []
     deepest = {tag: n for tag, n in sorted(state.observed.queue_depths.items()) if n}

@@ -42,20 +42,15 @@ def admit(
     the next are admitted when episodes have ended. Of many, the next decision, which follows at once, starts
     the next.
     """
-    rollouts, in_flight = state.rollouts, Counter[int]()
-    for group in state.rollouts.groups.values():
-        in_flight[group.environment] += group.n_missing
+    rollouts = state.rollouts
     for n_started in range(n_groups):
-        if state.rollouts.n_started_now >= MOST_AT_ONCE:
+        if rollouts.n_started_now >= MOST_AT_ONCE:
             return n_started
         environment = tasks.next_environment(rollouts, state.config.environments, purpose)
         size = n_members or group_size(state.config, environment)
-        if environment in rollouts.unhosted or not _has_capacity(
-            state, in_flight, environment, size
-        ):
+        if environment in rollouts.unhosted or not _has_capacity(state, environment, size):
             return n_started
         _admit(state, purpose, environment, size)
-        in_flight[environment] += size
     return n_groups
 
 
@@ -64,11 +59,9 @@ def group_size(config: TrainConfig, environment: int) -> int:
     return config.environments[environment].group_size or config.algorithm.group_size
 
 
-def _has_capacity(
-    state: CoordinatorState, in_flight: Counter[int], environment: int, n_members: int
-) -> bool:
+def _has_capacity(state: CoordinatorState, environment: int, n_members: int) -> bool:
     """A group may always start where nothing is in flight, or nothing would ever move."""
-    own = state.config.environments[environment]
+    own, in_flight = state.config.environments[environment], state.rollouts.groups.in_flight
     pairs = [
         (in_flight.total(), state.config.limits.in_flight),
         (in_flight[environment], own.max_in_flight),
@@ -122,7 +115,9 @@ def absorb(state: CoordinatorState, item: EpisodeEnded, position: Position) -> G
         if group.excuses(item.outcome):
             return None  # it starts anew when its time is up, or somebody is there again
         failure_limits.note_failures(state, group.environment, item.outcome)
-    again = group.take(item, position, max_attempts=group_policy.max_attempts(state.config, group))
+    again = state.rollouts.groups.note_ending(
+        group, item, position, max_attempts=group_policy.max_attempts(state.config, group)
+    )
     if again and group.environment in state.rollouts.unhosted:
         _postpone(state, group)
     elif again:
@@ -137,6 +132,8 @@ def expire(state: CoordinatorState, *, is_sampled: bool) -> list[Group]:
     want of a worker, they are postponed, at the latest when their queue is forgotten with what it held.
     """
     decided: list[Group] = []
+    if not _may_expire(state.rollouts, state.now_s, is_sampled=is_sampled):
+        return decided
     for group in state.rollouts.groups.values():
         is_away = not is_sampled or group.environment in state.rollouts.unhosted
         is_due = group.deadline_s <= state.now_s
@@ -154,6 +151,13 @@ def expire(state: CoordinatorState, *, is_sampled: bool) -> list[Group]:
     return decided
 
 
+def _may_expire(rollouts: RolloutState, now_s: float, *, is_sampled: bool) -> bool:
+    """Whether a group may be late, or could not be played at this or the last decision."""
+    was_away, rollouts.is_away = rollouts.is_away, bool(rollouts.unhosted) or not is_sampled
+    deadline_s = rollouts.groups.next_deadline_s()
+    return was_away or rollouts.is_away or (deadline_s is not None and deadline_s <= now_s)
+
+
 def _is_away_for_long(state: CoordinatorState, group: Group) -> bool:
     if group.away_since_s is None:
         group.away_since_s = state.now_s
@@ -162,7 +166,7 @@ def _is_away_for_long(state: CoordinatorState, group: Group) -> bool:
 
 def _postpone(state: CoordinatorState, group: Group) -> None:
     group.is_postponed = True
-    group.deadline_s = state.now_s + episode_s(state.config, group.environment)
+    _begin_time(state, group)
 
 
 def _fails_by_deadline(state: CoordinatorState, group: Group) -> bool:
@@ -170,8 +174,8 @@ def _fails_by_deadline(state: CoordinatorState, group: Group) -> bool:
     failure = timed_out(episode_s(state.config, group.environment))
     n_attempts = group_policy.max_attempts(state.config, group)
     failure_limits.note_failures(state, group.environment, failure, group.n_missing)
-    missing = group.missing
-    again = [m for m in missing if group.fail(m, failure, max_attempts=n_attempts)]
+    note, missing = state.rollouts.groups.note_failure, group.missing
+    again = [m for m in missing if note(group, m, failure, max_attempts=n_attempts)]
     if again:
         _restart(state, group, again)
     return group_policy.is_decided(state.config, group)
@@ -195,13 +199,13 @@ def begin_stage(rollouts: RolloutState, n_groups_done: int) -> None:
 def start_all_again(rollouts: RolloutState, now_s: float) -> None:
     """Nothing that was sent is left at the broker: every member is late."""
     for group in rollouts.groups.values():
-        group.deadline_s = now_s
+        rollouts.groups.set_deadline(group, now_s)
 
 
 def reprieve(rollouts: RolloutState, until_s: float) -> None:
     """Nobody looked for a while: endings that came meanwhile are not late, only unread."""
     for group in rollouts.groups.values():
-        group.deadline_s = max(group.deadline_s, until_s)
+        rollouts.groups.set_deadline(group, max(group.deadline_s, until_s))
 
 
 def close(state: CoordinatorState, group: Group, fate: str) -> None:
@@ -250,14 +254,18 @@ def _step(state: CoordinatorState, fate: str) -> int | None:
 
 
 def next_deadline_s(rollouts: RolloutState) -> float | None:
-    open_groups = (g.deadline_s for g in rollouts.groups.values() if not g.is_complete)
-    return min(open_groups, default=None)
+    return rollouts.groups.next_deadline_s()
 
 
 def _restart(state: CoordinatorState, group: Group, members: list[int]) -> None:
-    group.deadline_s = state.now_s + episode_s(state.config, group.environment)
+    _begin_time(state, group)
     state.change.restarted[group.id] = group
     _start(state, group, members)
+
+
+def _begin_time(state: CoordinatorState, group: Group) -> None:
+    deadline_s = state.now_s + episode_s(state.config, group.environment)
+    state.rollouts.groups.set_deadline(group, deadline_s)
 
 
 def _start(state: CoordinatorState, group: Group, members: "range | list[int]") -> None:

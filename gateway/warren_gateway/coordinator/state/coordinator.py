@@ -80,10 +80,11 @@ class CoordinatorState:
     revision: int = 0
     """Number of the newest change."""
     change: Change = field(default_factory=Change)
+    stages: list[Stage] = field(init=False)
+    """The run's plan."""
 
-    @property
-    def stages(self) -> list[Stage]:
-        return plan(self.config)
+    def __post_init__(self) -> None:
+        self.stages = plan(self.config)
 
     @property
     def stage(self) -> Stage:

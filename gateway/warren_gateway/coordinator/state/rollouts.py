@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf
 
 from warren_gateway.coordinator.state.groups import Group
-from warren_schemas.ids import GroupId
+from warren_gateway.coordinator.state.open_groups import OpenGroups
 
 
 class DueEvaluation(BaseModel):
@@ -52,9 +52,7 @@ class EvaluationProgress(BaseModel):
 class RolloutState(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    groups: dict[GroupId, InstanceOf[Group]] = Field(
-        default_factory=dict[GroupId, Group], exclude=True
-    )
+    groups: InstanceOf[OpenGroups] = Field(default_factory=OpenGroups, exclude=True)
     """Open groups."""
     ready: list[InstanceOf[Group]] = Field(default_factory=list[Group], exclude=True)
     """Complete groups that wait to be trained on, in the order of their completion."""
@@ -64,6 +62,8 @@ class RolloutState(BaseModel):
     """New episodes of the decision under way."""
     unhosted: frozenset[int] = Field(default=frozenset(), exclude=True)
     """Environments that no env worker offered at the last decision."""
+    is_away: bool = Field(default=False, exclude=True)
+    """At the last decision some episodes could be played by nobody."""
 
     n_admitted: int = 0
     """Groups of this stage that were admitted and not dropped."""
