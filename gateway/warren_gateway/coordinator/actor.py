@@ -75,7 +75,6 @@ class RunActor:
         self._shares = shares
         self._mailbox = mailbox or Mailbox()
         self._retry_s = retry_s
-        self._trained_models: frozenset[ModelId] = frozenset()
 
     def notify(self) -> None:
         """The run's row has changed (somebody wants it cancelled)."""
@@ -224,11 +223,9 @@ class RunActor:
         log.info("%s: %s trains %s (epoch %d)", state.run, worker, state.model, state.lease.epoch)
 
     async def _look_who_trains(self, models: frozenset[ModelId]) -> None:
-        """Whoever waits wants to know for whom."""
-        if models == self._trained_models:
-            return
+        """Whoever waits wants to know for whom, and what that one waits for."""
         known = await self._patiently(lambda session: records.runs_of(session, models))
-        self._trained_models, self._state.observed.trained_runs = models, known
+        self._state.observed.trained_runs = known
 
     async def _commit(self) -> None:
         change = self._state.take_change()

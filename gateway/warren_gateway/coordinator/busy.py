@@ -36,7 +36,7 @@ def reason(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> str:
 
 
 def _told(own: Sequence[TrainedRun], n_others: int) -> str:
-    names = [f"{run.name} ({run.id})" for run in own[:MOST_NAMED]]
+    names = [_named(run) for run in own[:MOST_NAMED]]
     if left := len(own) - len(names):
         names.append(f"{left} more of yours")
     if n_others:
@@ -45,3 +45,8 @@ def _told(own: Sequence[TrainedRun], n_others: int) -> str:
         return ""
     verb = "has" if len(own) + n_others == 1 else "have"
     return f": {' and '.join(filter(None, [', '.join(names[:-1]), names[-1]]))} {verb} it"
+
+
+def _named(run: TrainedRun) -> str:
+    waits = f", which waits itself: {run.waiting_for}" if run.waiting_for else ""
+    return f"{run.name} ({run.id}{waits})"

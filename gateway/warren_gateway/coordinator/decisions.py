@@ -8,7 +8,7 @@ stage of the plan has an `advance`, which may be called at any time and does wha
 import logging
 from collections.abc import Sequence
 
-from warren_gateway.coordinator import ending, trainer_lease, waiting
+from warren_gateway.coordinator import ending, idle_trainer, trainer_lease, waiting
 from warren_gateway.coordinator.learning import (
     checkpointing,
     op_log,
@@ -95,6 +95,7 @@ def decide(state: CoordinatorState, alive: Alive) -> None:
     _expire(state, alive)
     if not state.is_over:
         waiting.report(state, alive)
+        idle_trainer.release_if_idle(state)
     while not state.is_over:
         has_moved = _advance(state)
         if not steps.settle(state) and not has_moved:
@@ -122,7 +123,9 @@ def wants_trainer(state: CoordinatorState, alive: Alive) -> bool:
         return False
     if state.observed.is_broker_away:
         trainer_lease.still_held(state)
-    is_wanted = trainer_lease.watch(state, alive(WorkerRole.TRAINER))
+    is_wanted = trainer_lease.watch(state, alive(WorkerRole.TRAINER)) and idle_trainer.is_needed(
+        state
+    )
     return is_wanted and not (is_full(state.spec) and waiting.lacks_environment(state, alive))
 
 

@@ -90,7 +90,7 @@ def runs_of(session: Session, models: Collection[ModelId]) -> dict[ModelId, Trai
         .where(col(Model.id).in_(models))
     )
     return {
-        ModelId(model): TrainedRun(RunId(run.id), run.name, run.owner)
+        ModelId(model): TrainedRun(RunId(run.id), run.name, run.owner, run.waiting_for)
         for model, run in session.exec(query)
     }
 

@@ -129,7 +129,7 @@ def grant(state: CoordinatorState, worker: WorkerId) -> None:
         lease.n_grants_in_vain, lease.op_at_grant = 1, learning.answered_op
         lease.n_losses_in_vain = 0
     lease.epoch, lease.holder, lease.seen_s = lease.epoch + 1, worker, state.now_s
-    lease.is_opened = lease.was_listed = False
+    lease.is_opened = lease.was_listed = lease.is_released = False
     op_log.rewind(learning)
     state.change.model |= {
         "epoch": lease.epoch,
@@ -152,6 +152,15 @@ def opening(state: CoordinatorState) -> OpenModel:
         next_op=state.learning.checkpoint_op + 1,
         owner=state.owner,
     )
+
+
+def release(state: CoordinatorState) -> None:
+    """Give the model back for a while; whoever takes it next begins at the checkpoint."""
+    log.info("%s: %s is free for others meanwhile", state.run, state.lease.holder)
+    _close(state)
+    state.lease.is_released = True
+    state.lease.n_grants_in_vain -= 1
+    revoke(state)
 
 
 def declined(state: CoordinatorState) -> None:
@@ -194,6 +203,10 @@ def opened(state: CoordinatorState) -> None:
 def give_up(state: CoordinatorState) -> None:
     """The run is over: the holder may let go of the model."""
     state.change.model["is_closed"] = True
+    _close(state)
+
+
+def _close(state: CoordinatorState) -> None:
     if state.lease.holder is not None:
         item = CloseModel(
             envelope=Envelope(run=state.run), model=state.model, epoch=state.lease.epoch

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from warren_gateway.advice import Advice
 from warren_gateway.coordinator import busy, trainer_lease
+from warren_gateway.coordinator.learning import op_log
 from warren_gateway.coordinator.notices import stalled
 from warren_gateway.coordinator.rollouts.ownership import played_by
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
@@ -24,6 +25,11 @@ _NO_ROOM = (
     "no space is left where trainer {} (on {}) keeps checkpoints; free some, and the run goes on by"
     " itself"
 )
+_NO_ROOM_FOR_ANOTHER = (
+    "trainer {} (on {}) has no space left for the checkpoint of another model, and applies nothing"
+    " until there is some; free some where it keeps checkpoints"
+)
+_RELEASED = "; others may have its trainer meanwhile"
 _ROLE = {
     WorkerRole.TRAINER: "trainer",
     WorkerRole.SAMPLER: "sampler",
@@ -67,9 +73,8 @@ def report(state: CoordinatorState, alive: Alive) -> None:
 
 
 def missing(state: CoordinatorState, alive: Alive) -> str | None:
-    full = [w for w in alive(WorkerRole.TRAINER) if state.model in w.without_disk_space]
-    if full:
-        return _NO_ROOM.format(full[0].worker, full[0].host)
+    if (reason := _missing_disk_space(state, alive(WorkerRole.TRAINER))) is not None:
+        return reason
     base = state.spec.base_model
     needs = [WorkerRole.TRAINER] if state.lease.holder is None else []
     if state.plays_episodes:
@@ -79,13 +84,24 @@ def missing(state: CoordinatorState, alive: Alive) -> str | None:
         if not any(base in worker.offers for worker in workers):
             return nobody_offers(state.observed.advice, role, base, workers)
     if state.plays_episodes and (reason := _missing_environment(state, alive)):
-        return reason
+        return reason + (_RELEASED if state.lease.is_released else "")
     if (
         state.lease.holder is None
         and trainer_lease.choose(state, alive(WorkerRole.TRAINER)) is None
     ):
         return busy.reason(state, alive(WorkerRole.TRAINER))
     return state.source.missing(state)
+
+
+def _missing_disk_space(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> str | None:
+    """A trainer that waits for it applies nobody's ops."""
+    for trainer in trainers:
+        if state.model in trainer.without_disk_space:
+            return _NO_ROOM.format(trainer.worker, trainer.host)
+        is_ours = trainer.worker == state.lease.holder and op_log.has_unanswered(state.learning)
+        if trainer.without_disk_space and is_ours:
+            return _NO_ROOM_FOR_ANOTHER.format(trainer.worker, trainer.host)
+    return None
 
 
 def is_sampled(state: CoordinatorState, alive: Alive) -> bool:

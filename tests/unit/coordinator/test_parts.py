@@ -177,6 +177,13 @@ def test_a_trainer_that_is_busy_is_told_with_who_has_it_unless_that_is_somebody_
     assert "busy: another user's run has it; wait until it ends, or start" in reason(theirs)
     assert "busy: older (run_8) and another user's run have it; wait" in reason(theirs, mine)
     assert "secret" not in reason(theirs, mine) and "run_7" not in reason(theirs, mine)
+    why = "no env worker offers chess"
+    world.state.observed.trained_runs = {
+        theirs: TrainedRun(RunId("run_7"), "secret", "bob", why),
+        mine: TrainedRun(RunId("run_8"), "older", "me", why),
+    }
+    assert f"busy: older (run_8, which waits itself: {why}) has it; wait" in reason(mine)
+    assert why not in reason(theirs)
     world.state.observed.advice = StartAgain(("warren", "up"), ("tiny",))
     assert reason(theirs).endswith("another user's run has it; wait until it ends")
     assert "gpu-worker" not in reason(mine)

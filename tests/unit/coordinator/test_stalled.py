@@ -107,6 +107,22 @@ def test_a_trainer_whose_disk_is_full_is_named_until_it_is_not() -> None:
     assert [e for e in world.events if isinstance(e.body, WaitingEnded)]
 
 
+def test_other_runs_of_a_trainer_whose_disk_is_full_are_told_too() -> None:
+    world = World(patient(), random.Random(1))
+    until(world, lambda: world.state.learning.last_op > world.state.learning.done_op)
+    hear = world.alive
+
+    def full(role: WorkerRole | None) -> list[Heartbeat]:
+        update = {"without_disk_space": ("model_of_another_run",), "host": "there"}
+        return [b.model_copy(update=update) if b.models else b for b in hear(role)]
+
+    world.alive = full
+    pass_time(world, 10)
+    [reason] = told(world)
+    assert reason.startswith("trainer trainer-0 (on there) has no space left for the checkpoint of")
+    assert "model_of_another_run" not in reason
+
+
 def test_a_trainer_that_answers_no_op_is_named() -> None:
     world = World(patient(1), random.Random(1))
     until(world, lambda: world.state.learning.last_op > 0)

@@ -239,6 +239,9 @@ class World:
                 self.cancelled.append(item)
             case RunEnded() | CloseModel():
                 self.endings.append(item)
+                if isinstance(item, CloseModel) and not self.state.is_over:
+                    self.trainer = None
+                    self.n_generations += 1
             case _:
                 raise AssertionError(f"unexpected {item.kind}")
 

@@ -25,14 +25,21 @@ def checkpoint_if_due(state: CoordinatorState) -> None:
         _checkpoint(state)
 
 
+def checkpoint_if_new(state: CoordinatorState) -> bool:
+    """Append a checkpoint unless this very step has one, or nothing was ever done; whether it was."""
+    marks = state.learning.checkpoints
+    if not state.learning.last_op or (marks and marks[-1].name == _name(state)):
+        return False
+    _checkpoint(state)
+    return True
+
+
 def checkpoint_at_end(state: CoordinatorState) -> None:
     """Append the last checkpoint, once, unless this very step has one, or nothing was ever done."""
     if state.learning.is_final_checkpoint_issued:
         return
     state.learning.is_final_checkpoint_issued = True
-    marks = state.learning.checkpoints
-    if state.learning.last_op and not (marks and marks[-1].name == _name(state)):
-        _checkpoint(state)
+    checkpoint_if_new(state)
 
 
 def is_saved(learning: LearningState) -> bool:

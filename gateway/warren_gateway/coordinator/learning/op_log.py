@@ -42,6 +42,11 @@ def restore_ids(learning: LearningState, ids: Iterable[tuple[int, str]]) -> None
     learning.op_ids = dict(ids)
 
 
+def has_unanswered(learning: LearningState) -> bool:
+    """Whether the holder of the lease has something to do."""
+    return learning.done_op < learning.last_op
+
+
 def is_answered(learning: LearningState, number: int) -> bool:
     """By the holder of the lease in force."""
     return number <= learning.done_op or number in learning.early_answers

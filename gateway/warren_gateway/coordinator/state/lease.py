@@ -23,6 +23,8 @@ class TrainerLease(BaseModel):
     deaf_trainer: WorkerId | None = Field(default=None, exclude=True)
     """It is alive and has not taken the last grant."""
 
+    is_released: bool = False
+    """It was given back because the run waits for an environment."""
     n_grants_in_vain: int = 0
     """Leases in a row that ended before a single new op was answered."""
     n_losses_in_vain: int = 0

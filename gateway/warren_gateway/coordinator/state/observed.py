@@ -14,6 +14,7 @@ class TrainedRun:
     id: RunId
     name: str
     owner: str
+    waiting_for: str | None = None
 
 
 @dataclass(slots=True)
