@@ -36,11 +36,12 @@ class _QueueRow(TypedDict):
 class PrivateRabbit:
     """One node, with the same data and address across `kill`, `stop` and `start`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, password: str = "guest") -> None:
         self.folder = folder
         self.port = free_port()
         self._dist_port = free_port()
         self._epmd_port = free_port()
+        self._password = password
         self._server = _server_script()
         self._process: subprocess.Popen[bytes] | None = None
         self._epmd: subprocess.Popen[bytes] | None = None
@@ -48,7 +49,7 @@ class PrivateRabbit:
 
     @property
     def url(self) -> str:
-        return f"amqp://guest:guest@127.0.0.1:{self.port}/"
+        return f"amqp://guest:{self._password}@127.0.0.1:{self.port}/"
 
     @property
     def process(self) -> "subprocess.Popen[bytes]":
@@ -151,6 +152,7 @@ class PrivateRabbit:
         (self.folder / "enabled_plugins").write_text("[].\n")
         (self.folder / "rabbitmq.conf").write_text(
             f"listeners.tcp.1 = 127.0.0.1:{self.port}\n"
+            f"default_pass = {self._password}\n"
             "disk_free_limit.absolute = 50MB\n"
             "vm_memory_high_watermark.absolute = 2GB\n"
             "raft.wal_max_size_bytes = 64000000\n"  # what quorum queues keep in memory besides

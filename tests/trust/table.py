@@ -120,7 +120,7 @@ ATTACKS: Mapping[str, Attack] = {
         "checkpoint", resume_from={"run": "run_1", "checkpoint": "../../x"}
     ),
     "source.run": Attack(
-        lambda target: base(source={"kind": "recorded", "run": target.run}),
+        lambda target: base(source={"kind": "recorded", "run": target.run}, sampling={}),
         "no run",
         is_submitted=False,
     ),

@@ -19,7 +19,7 @@ from warren_env_worker.sandbox.max_limits import allowed
 from warren_env_worker.sandbox.port import CellResult, CellStatus, Sandbox, SandboxFailed
 from warren_env_worker.sandbox.process import ProcessSandbox
 from warren_env_worker.sandbox.remote import RemoteSandbox, run_code_url
-from warren_env_worker.sandbox.settings import SandboxSettings
+from warren_env_worker.sandbox.settings import SandboxLimits, SandboxSettings
 
 AUTOMATIC = ("bubblewrap", "landlock", "monty")
 """In the order in which they are tried."""
@@ -111,7 +111,7 @@ class Sandboxes:
         for tier in AUTOMATIC if asked == "auto" else (asked,):
             try:
                 async with allowance().starting:
-                    await _probe(self._make(tier))
+                    await _probe(self._make(tier), self.settings.limits)
             except SandboxFailed as error:
                 lacks.append(f"{tier}: {error}")
             else:
@@ -120,7 +120,7 @@ class Sandboxes:
         raise SandboxFailed(f"no sandbox works here ({'; '.join(lacks)})")
 
 
-async def _probe(sandbox: Startable) -> None:
+async def _probe(sandbox: Startable, limits: SandboxLimits) -> None:
     if not isinstance(sandbox, ProcessSandbox):
         await sandbox.start()
         return await sandbox.close()
@@ -128,6 +128,11 @@ async def _probe(sandbox: Startable) -> None:
         result = await sandbox.run(PROBE, PROBE_S)
     finally:
         await sandbox.close()
+    if result.status in (CellStatus.MEMORY, CellStatus.LOST):
+        raise SandboxFailed(
+            f"the interpreter does not live through its first cell ({result.status}); memory_mib:"
+            f" {limits.memory_mib} may be too little for it"
+        )
     if (result.status, result.output) != (CellStatus.OK, CLOSED):
         raise SandboxFailed(f"its walls have holes: {result.status} {result.output[-200:]}")
 

@@ -146,6 +146,14 @@ async def test_walls_with_holes_do_not_count() -> None:
         await Sandboxes(SandboxSettings(tier="bubblewrap"), TRUSTED, makers=makers).open()
 
 
+@pytest.mark.parametrize("tier", ["bubblewrap", "landlock"])
+async def test_memory_that_is_too_little_is_no_hole(tier: Tier) -> None:
+    settings = SandboxSettings(tier=tier, limits=SandboxLimits(memory_mib=1))
+    with pytest.raises(SandboxFailed, match=r"memory_mib: 1 may be too little") as failure:
+        await Sandboxes(settings, TRUSTED).open()
+    assert "holes" not in str(failure.value)
+
+
 @pytest.fixture
 def refusing(public: Path) -> Path:
     """A folder with a `bwrap` that says what a container without namespaces makes it say."""
