@@ -15,6 +15,8 @@ from warren_schemas.text.written import Config
 
 TopP = Annotated[float, Field(gt=0, le=1)]
 MinP = Annotated[float, Field(ge=0, lt=1)]
+RepetitionPenalty = Annotated[float, Field(ge=0.01, le=100)]
+"""It divides logits: with one near 0 they would not be finite, and the model would seem broken."""
 
 
 class Sampling(Config):
@@ -28,7 +30,7 @@ class Sampling(Config):
     """Sample from this many most probable tokens; 0 is off."""
     min_p: MinP = 0.0
     """Sample from tokens with at least this probability relative to the most probable one; 0 is off."""
-    repetition_penalty: PositiveFloat = 1.0
+    repetition_penalty: RepetitionPenalty = 1.0
     """Above 1 makes repeated tokens less probable (Keskar et al. 2019); 1 is off."""
     max_tokens: PositiveInt = 256
     """Maximum number of tokens per turn."""
@@ -52,7 +54,7 @@ class SamplingChanges(Config):
     """Sample from this many most probable tokens; 0 is off."""
     min_p: MinP | None = None
     """Sample from tokens with at least this probability relative to the most probable one."""
-    repetition_penalty: PositiveFloat | None = None
+    repetition_penalty: RepetitionPenalty | None = None
     """Above 1 makes repeated tokens less probable."""
     max_tokens: PositiveInt | None = None
     """Maximum number of tokens per turn."""

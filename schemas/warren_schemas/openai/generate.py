@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from warren_schemas.base import Frozen, Listed
-from warren_schemas.config import NonNegativeInt, PositiveFloat, PositiveInt
-from warren_schemas.config.sampling import MinP, TopP
+from warren_schemas.config import NonNegativeInt, PositiveInt
+from warren_schemas.config.sampling import MinP, RepetitionPenalty, TopP
 from warren_schemas.openai.answers import ChatLogprobs, Usage
 from warren_schemas.openai.requests import (
     MAX_ANSWERS,
@@ -26,7 +26,7 @@ class SamplingParams(Frozen):
     top_k: Annotated[int, Field(ge=-1)] = 0
     """0 and -1 are off."""
     min_p: MinP = 0.0
-    repetition_penalty: PositiveFloat = 1.0
+    repetition_penalty: RepetitionPenalty = 1.0
     max_tokens: PositiveInt = 16
     """Most tokens of an answer."""
     stop: Words | Listed[Words] | None = None

@@ -7,8 +7,8 @@ import orjson
 from pydantic import Field, JsonValue, field_validator, model_validator
 
 from warren_schemas.base import Frozen, Listed
-from warren_schemas.config import NonNegativeInt, PositiveFloat, PositiveInt
-from warren_schemas.config.sampling import MinP, TopP
+from warren_schemas.config import NonNegativeInt, PositiveInt
+from warren_schemas.config.sampling import MinP, RepetitionPenalty, TopP
 from warren_schemas.transcript import Image
 
 MAX_ANSWERS = 64
@@ -159,7 +159,7 @@ class SamplingRequest(Frozen):
     top_k: NonNegativeInt = 0
     """0 is off."""
     min_p: MinP = 0.0
-    repetition_penalty: PositiveFloat = 1.0
+    repetition_penalty: RepetitionPenalty = 1.0
     stop: Words | Listed[Words] | None = None
     stream: bool = False
     """Answer by server-sent events: each answer when it is finished, not token by token."""

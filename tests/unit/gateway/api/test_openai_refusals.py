@@ -28,6 +28,7 @@ MISFITS: list[tuple[dict[str, Any], str]] = [
     ({"n": 0}, "n"),
     ({"n": 65}, "n"),
     ({"max_tokens": 0}, "max_tokens"),
+    ({"repetition_penalty": 1e-300}, "repetition_penalty"),
     ({"stop": [""]}, "stop.0"),
     ({"tool_choice": "required"}, "tool_choice"),
     ({"frequency_penalty": 1}, "frequency_penalty"),
