@@ -63,7 +63,7 @@ MUTATIONS: dict[str, Mutation] = {
 }
 
 
-def mutant(rng: random.Random) -> tuple[str, bytes]:
-    """Which mutation, and what it made of a message."""
+def mutant(rng: random.Random, body: bytes | None = None) -> tuple[str, bytes]:
+    """Which mutation, and what it made of this message, or of one of the corpus."""
     name = rng.choice(list(MUTATIONS))
-    return name, MUTATIONS[name](rng, rng.choice(CORPUS))
+    return name, MUTATIONS[name](rng, body or rng.choice(CORPUS))
