@@ -4,6 +4,9 @@ and a cell.
 It imports the environment, greets the supervisor with a description (or says why there is none),
 and then takes calls until the supervisor goes. Nothing that user code prints can reach the
 supervisor's channel: standard output is joined to standard error. Values of secrets are cut out.
+
+It leaves without ending the interpreter: threads of what was imported may need that until their last
+moment, and abort the process (those of pydantic-monty do, now and then).
 """
 
 import contextlib
@@ -39,6 +42,9 @@ def main() -> None:
     confine()
     with contextlib.suppress(ConnectionError):  # the supervisor has gone, maybe while we imported
         _live(channel, reference, status)
+    with contextlib.suppress(ValueError):  # user code has closed it
+        sys.stdout.flush()
+    os._exit(0)
 
 
 def _live(channel: Channel, reference: str, status: str) -> None:
