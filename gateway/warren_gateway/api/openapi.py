@@ -113,7 +113,7 @@ def _operation(route: Route) -> Json:
         "security": [{"key": []}] if route.scope == "user" else [],
         "parameters": _parameters(route),
         "responses": {
-            str(route.status): _answer(route),
+            **{str(status): _answer(route) for status in (route.status, route.repeated_status)},
             **{str(status): _content(_REASONS[status], error) for status in sorted(statuses)},
         },
     }
@@ -129,7 +129,9 @@ def _answer(route: Route) -> Json:
     if route.streams:
         told = [{"$ref": _REFERENCE.format(model=m.__name__)} for m in (route.streams, OpenAIError)]
         last = "`[DONE]` is the last event, unless an error is."
-        content[_EVENTS] = {"schema": _event({"anyOf": told}) | {"description": last}}
+        event: Json = _event({"anyOf": told}) | {"description": last}
+        event["properties"]["data"] = {"anyOf": [{"const": "[DONE]"}, event["properties"]["data"]]}
+        content[_EVENTS] = {"schema": event}
     return {"description": "Done", "content": content}
 
 

@@ -52,12 +52,14 @@ class Route:
         summary: str,
         scope: Scope = "user",
         status: int = 200,
+        repeated_status: int | None = None,
         errors: tuple[int, ...] = (),
         media_type: str = "application/json",
         streams: type[BaseModel] | None = None,
         ends_with_client: bool = False,
     ) -> None:
-        """`takes` are the query parameters of a GET, the body of a POST.
+        """`takes` are the query parameters of a GET, the body of a POST. What was done before, by its
+        idempotency key, is answered with `repeated_status`.
 
         `errors` are the statuses that this route answers with beside those that every route may. `streams`
         is what each server-sent event holds where the caller may ask for a stream. With `ends_with_client` it stops when the caller is gone; else what was begun is finished.
@@ -70,6 +72,7 @@ class Route:
         self.summary = summary
         self.scope: Scope = scope
         self.status = status
+        self.repeated_status = repeated_status or status
         self.errors = errors
         self.media_type = media_type
         self.streams = streams

@@ -51,6 +51,7 @@ ROUTES = (
         answers=RunView,
         summary="Submit a run; a repeated idempotency key answers 200 with the existing run",
         status=201,
+        repeated_status=200,
         errors=(400, 409, 413, 422),
     ),
     Route(

@@ -50,4 +50,4 @@ def filter_failure(
         return True
     if case.path == "/v1/env-workers/connect":  # no request, but the beginning of a WebSocket
         return response.status_code != 426
-    return response.status_code not in (400, 422) or bool(SAYABLE.search(response.text))
+    return response.status_code not in (400, 410, 422) or bool(SAYABLE.search(response.text))

@@ -87,6 +87,15 @@ def test_answers_that_may_be_streamed_say_so() -> None:
         assert set(_content_of(paths[path]["post"])) == {"application/json", "text/event-stream"}
 
 
+def test_the_end_of_a_stream_is_told_as_no_json() -> None:
+    answer = _content_of(document()["paths"]["/v1/completions"]["post"])["text/event-stream"]
+    assert {"const": "[DONE]"} in answer["schema"]["properties"]["data"]["anyOf"]
+
+
+def test_a_repeated_submit_is_told() -> None:
+    assert {"200", "201"} <= set(document()["paths"]["/v1/runs"]["post"]["responses"])
+
+
 def test_a_websocket_and_a_file_promise_no_json() -> None:
     paths = document()["paths"]
     connected = paths["/v1/env-workers/connect"]["get"]["responses"]["101"]
