@@ -20,7 +20,8 @@ HEAD = """# Configuration
 Every key of a run's config, in YAML for `warren train`, as a dict or a `TrainConfig` for the SDK. Any key can be set
 from the command line: `warren train run.yaml --set optimizer.learning_rate=3e-4 --set environments.0.config.high=99`.
 Where there are several kinds, the name of one stands for it with its defaults: `loss: cispo` is `loss: {kind: cispo}`.
-An unknown key is an error that names the nearest valid one. This page is written from the schemas
+An unknown key is an error that names the nearest valid one, and [what each setting changes](settings-effects.md) is shown by a
+test. This page is written from the schemas
 (`python -m warren_schemas.config_files.reference`).
 """
 

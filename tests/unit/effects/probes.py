@@ -1,0 +1,228 @@
+"""What becomes of a config: one look for each part of Warren that reads it.
+
+A probe runs the real part on the config and gives back, by the place where it is seen, all that came out.
+The coordinator decides against a real store, the trainer trains a tiny model, the sampler samples from one.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sqlmodel import Session
+from tests.support.tokenizers import QWEN3, byte_tokenizer
+from tests.support.trainer import BASE, engine_for, weights_of
+from tests.support.trainer import MODEL as TRAINED
+from tests.unit.effects.world import MODEL, RUN, PlayedWorld
+from transformers import PreTrainedModel
+
+from warren.testing import play
+from warren_env_worker.environments.guess import Guess
+from warren_env_worker.host.request import start_of
+from warren_env_worker.reach.granting import granted
+from warren_gateway.coordinator import records
+from warren_gateway.coordinator.rollouts.source import Recorded
+from warren_gateway.recordings.stored import _to_archive  # pyright: ignore[reportPrivateUsage]
+from warren_gateway.runs.checkpoints import require_checkpoint
+from warren_gateway.runs.streams import recording
+from warren_gateway.store.tables import Checkpoint, Run
+from warren_gateway.store.tables import Model as ModelRow
+from warren_gpu_worker.base_models import load_tokenizer
+from warren_gpu_worker.sampler.child.accepted_turns import AcceptedTurns
+from warren_gpu_worker.sampler.child.policy_loader import PolicyLoader
+from warren_gpu_worker.sampler.child.renderer import Renderer
+from warren_gpu_worker.sampler.child.turns import Turns
+from warren_gpu_worker.sampler.engines.port import PolicyKey
+from warren_gpu_worker.sampler.engines.transformers.engine import EngineLimits, TransformersEngine
+from warren_gpu_worker.sampler.engines.turn_ends import Endings
+from warren_gpu_worker.sampler.messages import FinishedTurn, Orders, PolicySource, TurnRequest
+from warren_gpu_worker.trainer.supervisor.fair_share import (
+    _kind,  # pyright: ignore[reportPrivateUsage]
+)
+from warren_schemas.config import Sampling, TrainConfig
+from warren_schemas.episode import EpisodeSpec
+from warren_schemas.ids import GroupId
+from warren_schemas.operator_policy import TRUSTING
+from warren_schemas.tensorboard.about import folder_name
+from warren_schemas.training import ModelSpec, PublishPolicy, SaveState
+
+EOS = 1
+Facts = Mapping[str, Any]
+"""By where it is seen."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What a probe may need."""
+
+    base_folder: Path
+    tiny: PreTrainedModel
+    scratch: Path
+
+
+Probe = Callable[[TrainConfig, Bench], Facts]
+
+
+def run(config: TrainConfig, bench: Bench) -> Facts:
+    """The coordinator drives a run in which all goes well."""
+    return PlayedWorld(config, CHANCE).play().facts
+
+
+def failing(config: TrainConfig, bench: Bench) -> Facts:
+    """Some members of each group fail in every attempt."""
+    return PlayedWorld(config, CHANCE, failing_members=frozenset({0})).play().facts
+
+
+def broken(config: TrainConfig, bench: Bench) -> Facts:
+    """All of them do."""
+    return PlayedWorld(config, CHANCE, failing_members=frozenset(range(99))).play().facts
+
+
+def level(config: TrainConfig, bench: Bench) -> Facts:
+    """No episode does better than another one."""
+    return PlayedWorld(config, CHANCE, is_level=True).play().facts
+
+
+def idle(config: TrainConfig, bench: Bench) -> Facts:
+    """No episode gets on, and time passes."""
+    return PlayedWorld(config, CHANCE, is_idle=True).play().facts
+
+
+def trained(config: TrainConfig, bench: Bench) -> Facts:
+    """What the trainer makes of the ops of a run that goes well."""
+    world = PlayedWorld(config, CHANCE).play()
+    engine = engine_for(bench.base_folder, bench.scratch)
+    spec = ModelSpec.model_validate(world.facts["model"] | {"base_model": BASE})
+    outcomes = [engine.open(TRAINED, spec, checkpoint_url=None, next_op=1)]
+    bodies = [world.applied[number].body for number in sorted(world.applied)]
+    bodies = [body for body in bodies if not isinstance(body, SaveState | PublishPolicy)]
+    outcomes += [engine.apply(TRAINED, number, body) for number, body in enumerate(bodies, 1)]
+    assert all(outcome.status == "done" for outcome in outcomes), outcomes
+    return {"weights": weights_of(engine), "batch sharing": _kind(spec)}
+
+
+def sampled(config: TrainConfig, bench: Bench) -> Facts:
+    """What a sampler says for a run's first episode, and in its evaluation."""
+    starts = [spec for spec, _, _ in PlayedWorld(config, CHANCE).play().started]
+    wanted = {spec["purpose"]: Sampling.model_validate(spec["sampling"]) for spec in starts[::-1]}
+    return {"tokens": {purpose: _turns(sampling, bench) for purpose, sampling in wanted.items()}}
+
+
+def _turns(sampling: Sampling, bench: Bench) -> list[Any]:
+    """Some turns by the sampler's text layer and engine; and the prompt of a model that may think."""
+    renderer = Renderer(load_tokenizer(str(bench.base_folder)), [EOS])
+    limits = EngineLimits(64, 65_536, 1 << 30)
+    engine = TransformersEngine(
+        bench.tiny, endings=Endings([EOS], renderer.text), limits=limits, seed=0
+    )
+    accepted, key = AcceptedTurns(), PolicyKey("model")
+    engine.load(key, 0, None)
+    turns = Turns(
+        engine, accepted, PolicyLoader(engine, accepted, lambda _: None), renderer, frozenset({EOS})
+    )
+    source, none_T = PolicySource(key, 0, None), np.zeros(0, np.int32)
+    asked = [
+        TurnRequest(number, source, none_T, (("user", f"guess {number}"),), sampling, None)
+        for number in range(6)
+    ]
+    turns.follow(Orders(requests=asked))
+    answers: list[Any] = []
+    while turns.has_work:
+        answers += [_said(answer) for answer in turns.step()]
+    thinking = Renderer(byte_tokenizer(QWEN3), [])
+    opening = thinking.open((("user", "?"),), thinking=sampling.thinking)
+    return [sorted(answers, key=str), opening.tolist()]
+
+
+def _said(answer: Any) -> tuple[Any, ...]:
+    if isinstance(answer, FinishedTurn):
+        logprobs = [round(logprob, 3) for logprob in answer.logprobs_T.tolist()]
+        return answer.id, answer.ids_T.tolist(), logprobs, answer.text, answer.finish.value
+    return answer.id, answer.kind, answer.reason
+
+
+def environment(config: TrainConfig, bench: Bench) -> Facts:
+    """What an env worker's process is told to start, and the environment shows."""
+    found = [spec for spec, _, _ in PlayedWorld(config, CHANCE).play().started]
+    specs = [EpisodeSpec.model_validate({**spec, "group": GroupId("group")}) for spec in found]
+    starts = [start_of(spec, granted(TRUSTING, spec)) for spec in specs]
+    shown = [
+        play(Guess(**start.config), lambda _: "0", seed=start.seed, max_turns=1).messages  # pyright: ignore[reportArgumentType]
+        for start in starts
+    ]
+    return {
+        "environment": [(start.config, start.split, start.tool_format) for start in starts],
+        "tasks": [start.order.position(start.index, 10) for start in starts],
+        "observations": [[message.content for message in messages] for messages in shown],
+    }
+
+
+def stored(config: TrainConfig, bench: Bench) -> Facts:
+    """What is kept of the run, and under which name."""
+    with Session(PlayedWorld(config, CHANCE).engine) as session:
+        archived = [str(run) for run in _to_archive(session)]
+        row = session.get_one(Run, RUN)
+        return {
+            "stream": recording(RUN, config),
+            "archive": archived,
+            "folder": folder_name(row.name, row.id),
+        }
+
+
+def begun(config: TrainConfig, bench: Bench) -> Facts:
+    """Where a run begins that goes on from, or replays, another one."""
+    world = PlayedWorld(_other(config), CHANCE)
+    with Session(world.engine) as session, session.begin():
+        for run in ("run_other", "run_third"):
+            _add_finished(session, run, config)
+    with Session(world.engine) as session:
+        session.get_one(Run, RUN).config = config.model_dump(mode="json")
+        source = records.load(session, RUN, world.now_s).source
+        read = source.recording if isinstance(source, Recorded) else None
+        return {
+            "checkpoint": require_checkpoint(session, "me", config),
+            "recording": read and (read.run, read.stream.name, read.read_from),
+        }
+
+
+def _other(config: TrainConfig) -> TrainConfig:
+    """As live as those that it goes on from."""
+    return TrainConfig(model=config.model, environments=config.environments, limits=config.limits)
+
+
+def _add_finished(session: Session, run: str, config: TrainConfig) -> None:
+    """Of these steps: 3, and 6."""
+    url, model = f"mem://{run}/", f"model_{run}"
+    session.add(
+        Run(
+            id=run, owner="me", name=run, config=_other(config).model_dump(mode="json"),
+            state="completed", n_steps=6, created_s=1.0,
+        )
+    )  # fmt: skip
+    session.flush()
+    session.add(
+        ModelRow(
+            id=model, run_id=run, base_model="tiny", spec={}, checkpoint_url=f"{url}step-000006"
+        )
+    )
+    session.flush()
+    for step in (3, 6):
+        name = f"step-{step:06d}"
+        row = Checkpoint(
+            model_id=model, name=name, op=step, version=step, step=step, url=url + name,
+            size_bytes=1, created_s=1.0,
+        )  # fmt: skip
+        session.add(row)
+
+
+class _NoChance:
+    """Stands in for chance where nothing is left to it: of several it takes the first."""
+
+    def choice(self, among: Any) -> Any:
+        return among[0]
+
+
+CHANCE: Any = _NoChance()
+
+__all__ = ["MODEL", "Bench", "Facts", "Probe"]
