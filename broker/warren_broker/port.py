@@ -17,7 +17,7 @@ Promises that every implementation keeps (`tests/contract/test_broker.py` holds 
 Left open on purpose: the position of a message that was handed back, order across consumers.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
@@ -206,6 +206,10 @@ class Broker(WorkBroker, Protocol):
         Raises `Unroutable` when the origin is gone, and `BrokerUnavailable` when it is full; it
         then stays in `dead`.
         """
+        ...
+
+    async def drop_dead_letters(self, letter_ids: Collection[str]) -> int:
+        """Forget these, in one pass; how many were there."""
         ...
 
     async def drop_dead_letter(self, letter_id: str) -> bool:

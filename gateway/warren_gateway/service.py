@@ -24,6 +24,7 @@ from warren_gateway.archive.service import Archive
 from warren_gateway.auth import ApiKeys
 from warren_gateway.budgets.pool import Budgets
 from warren_gateway.coordinator.service import Coordinators
+from warren_gateway.dead_letters import DeadLetters
 from warren_gateway.first_key import ensure_key
 from warren_gateway.following.followers import Followers
 from warren_gateway.inference.questions import Questions
@@ -135,6 +136,7 @@ async def _serve(
         "metrics": metrics.run,
         "archive": archive.run,
         "questions": questions.run,
+        "dead letters": DeadLetters(broker, store, budgets.dead_letters).run,
         "tidy the broker": broker.tidy,
     }
     await _run(parts, settings, background, ready)

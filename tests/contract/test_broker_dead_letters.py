@@ -142,3 +142,14 @@ async def test_a_dead_letter_can_be_dropped(place: Place, broker: Broker) -> Non
     assert await broker.drop_dead_letter(f"{place.prefix}-1")
     assert [letter.body for letter in await letters_of(broker, queue, 2)] == [b"0", b"2"]
     assert not await broker.drop_dead_letter(f"{place.prefix}-1")
+
+
+async def test_many_are_dropped_in_one_pass(place: Place, broker: Broker) -> None:
+    queue = place.queue()
+    await broker.declare(queue)
+    names = [f"{place.prefix}-{i}" for i in range(5)]
+    for name in names:
+        await broker.dead_letter(b"bad", origin=queue, reason="bad", message_id=name)
+    assert await broker.drop_dead_letters({names[0], names[3], "never-there"}) == 2
+    left = await letters_of(broker, queue, 3)
+    assert sorted(letter.id for letter in left) == [names[1], names[2], names[4]]

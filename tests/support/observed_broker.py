@@ -1,7 +1,7 @@
 """A broker that tells what was asked of it: everything goes on to a real one."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from warren_broker.port import Broker, Consumer, DeadLetter, SeenT, StreamStart
@@ -82,6 +82,9 @@ class ObservedBroker:
 
     async def requeue_dead_letter(self, letter_id: str) -> bool:
         return await self._broker.requeue_dead_letter(letter_id)
+
+    async def drop_dead_letters(self, letter_ids: Collection[str]) -> int:
+        return await self._broker.drop_dead_letters(letter_ids)
 
     async def drop_dead_letter(self, letter_id: str) -> bool:
         return await self._broker.drop_dead_letter(letter_id)

@@ -126,6 +126,9 @@ class RemotePart:
     async def requeue_dead_letter(self, letter_id: str) -> bool:
         return await self._direct.requeue_dead_letter(letter_id)
 
+    async def drop_dead_letters(self, letter_ids: Collection[str]) -> int:
+        return await self._direct.drop_dead_letters(letter_ids)
+
     async def drop_dead_letter(self, letter_id: str) -> bool:
         return await self._direct.drop_dead_letter(letter_id)
 

@@ -6,7 +6,7 @@ Invariants: what a client holds goes back when it closes, and only that; calls t
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
@@ -150,6 +150,10 @@ class MemoryBroker:
     async def requeue_dead_letter(self, letter_id: str) -> bool:
         self._check_open()
         return self._queues.requeue(letter_id)
+
+    async def drop_dead_letters(self, letter_ids: Collection[str]) -> int:
+        self._check_open()
+        return sum([self._queues.drop_letter(letter_id) for letter_id in letter_ids])
 
     async def drop_dead_letter(self, letter_id: str) -> bool:
         self._check_open()

@@ -7,7 +7,7 @@ for readers of whom there may be many: a connection has 2,047 channels, and brea
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TypeVar
@@ -202,6 +202,10 @@ class RabbitBroker:
     async def requeue_dead_letter(self, letter_id: str) -> bool:
         self._check_open()
         return await self._letters.requeue(letter_id)
+
+    async def drop_dead_letters(self, letter_ids: Collection[str]) -> int:
+        self._check_open()
+        return await self._letters.drop_all(letter_ids)
 
     async def drop_dead_letter(self, letter_id: str) -> bool:
         self._check_open()

@@ -17,15 +17,13 @@ from warren_broker.port import DeadLetter
 from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Nothing, Route, reply
 from warren_gateway.auth import LOCAL_OWNER
+from warren_gateway.dead_letters import MOST_BYTES, MOST_LOOKED_AT, runs_named
 from warren_gateway.probe import within
 from warren_schemas.base import Frozen
-from warren_schemas.codec.wire import Glimpse, glimpse
+from warren_schemas.codec.wire import glimpse
 from warren_schemas.http import DeadLetterDetails, DeadLetterList, DeadLetterView, Problem
 
 ANSWER_S = 30.0
-MOST_LOOKED_AT = 10_000
-MOST_BYTES = 1_000_000_000
-"""What one request looks at, oldest first; letters behind that are seen once some of these are gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,18 +116,10 @@ def _seen(letter: DeadLetter) -> _Seen:
         n_failures=letter.n_failures,
         kind=seen.kind if seen else None,
         n_items=len(seen.items) if seen else 0,
-        runs=tuple(sorted(_runs(seen) or ())),
+        runs=tuple(sorted(runs_named(seen) or ())),
         size_bytes=len(letter.body),
     )
-    return _Seen(view, _runs(seen), cast("tuple[JsonValue, ...]", seen.items if seen else ()))
-
-
-def _runs(seen: Glimpse | None) -> frozenset[str] | None:
-    """The runs of a message; None unless each of its items names one."""
-    if seen is None:
-        return None
-    runs = frozenset(run for run in seen.runs if isinstance(run, str))
-    return runs if len(runs) == len(seen.runs) else None
+    return _Seen(view, runs_named(seen), cast("tuple[JsonValue, ...]", seen.items if seen else ()))
 
 
 def _no_such_letter(name: str) -> Refusal:

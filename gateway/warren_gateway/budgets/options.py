@@ -28,3 +28,7 @@ class BudgetOptions(Frozen):
     each environment of each worker; those of environments stay for an hour."""
     env_queues: _Count = 2048
     """Queues of all users' remote env workers together."""
+    dead_letters_per_owner: _Count = 200
+    """Dead letters of one user that are kept; the oldest of the same user make place."""
+    dead_letter_mib_per_owner: _Count = 16
+    """MiB of them."""

@@ -1,6 +1,7 @@
 """All budgets of one gateway."""
 
 from warren_gateway.budgets.budget import Budget
+from warren_gateway.budgets.dead_letters import DeadLetterQuota
 from warren_gateway.budgets.options import BudgetOptions
 from warren_schemas.http import BudgetView
 
@@ -23,8 +24,13 @@ class Budgets:
             per_owner=options.env_queues_per_owner,
             total=options.env_queues,
         )
+        self.dead_letters = DeadLetterQuota(
+            per_owner=options.dead_letters_per_owner,
+            mib_per_owner=options.dead_letter_mib_per_owner,
+        )
 
     def views(self, owner: str) -> tuple[BudgetView, ...]:
         """Each, as this owner may see it."""
         budgets = self.streams, self.answers, self.env_workers, self.env_queues
-        return tuple(budget.view(owner) for budget in budgets)
+        views = (budget.view(owner) for budget in budgets)
+        return (*views, *self.dead_letters.views(owner))

@@ -24,6 +24,15 @@ def owned_run(session: Session, owner: str, run: str, *, for_update: bool = Fals
     return row if row is not None and row.owner == owner else None
 
 
+def owners_of(session: Session, runs: Collection[str]) -> dict[str, str]:
+    """Of those of these runs that there are."""
+    owners, left = dict[str, str](), filter(can_be_id, runs)
+    while part := list(islice(left, MOST_AT_ONCE)):
+        query = select(Run.id, Run.owner).where(col(Run.id).in_(part))
+        owners.update(session.exec(query).all())
+    return owners
+
+
 def owned_runs(session: Session, owner: str, runs: Collection[str]) -> set[str]:
     """Those of these that are this owner's."""
     owned, left = set[str](), filter(can_be_id, runs)

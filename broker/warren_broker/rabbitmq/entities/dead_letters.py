@@ -10,7 +10,7 @@ message came to the queue.
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 
 from aio_pika.abc import AbstractChannel
 from aiormq.abc import AbstractChannel as Frames
@@ -80,6 +80,23 @@ class DeadLetters:
 
     async def drop_letter(self, letter_id: str) -> bool:
         return await self._take_out(letter_id, _forget)
+
+    async def drop_all(self, letter_ids: Collection[str]) -> int:
+        async def run(channel: AbstractChannel) -> int:
+            frames = await channel.get_underlay_channel()
+            last_tag, n_kept, n_dropped = 0, 0, 0
+            async for message in self._take(frames, DEAD.max_messages):
+                if id_of(message) in letter_ids:
+                    await frames.basic_ack(message.delivery_tag or 0)
+                    n_dropped += 1
+                else:
+                    last_tag, n_kept = message.delivery_tag or 0, n_kept + 1
+            if n_kept:
+                await self._put_back(channel, last_tag, n_kept)
+            return n_dropped
+
+        async with self._one_at_a_time:
+            return await self._link.call(run, attempt_s=CALL_S)
 
     async def _take_out(
         self, letter_id: str, settle: Callable[[DeliveredMessage], Awaitable[None]]
