@@ -20,7 +20,7 @@ BENCHMARKS := codec transport sampler trainer trainer.sharing trainer.equality e
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test-fast test tour storm chaos rough fuzz check format golden bench
+.PHONY: help install demo test-fast test tour storm chaos rough fuzz fuzz-http check format golden bench
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,9 +58,11 @@ rough: FAULTS = 200
 rough: install  ## Break things from outside on both stores: FAULTS=200, then the audit of the public record (SEED=1)
 	$(BIN)/python -m tests.rough --faults $(FAULTS) --seed $(SEED)
 
-fuzz: install $(FUZZING)  ## Send REQUESTS=10000 made by schemathesis and MESSAGES=100000 fuzzed messages (SEED=1)
-	$(BIN)/python -m tests.fuzz.http --requests $(REQUESTS) --seed $(SEED)
+fuzz: fuzz-http  ## Send REQUESTS=10000 made by schemathesis and MESSAGES=100000 fuzzed messages (SEED=1)
 	$(BIN)/python -m tests.fuzz --messages $(MESSAGES) --seed $(SEED)
+
+fuzz-http: install $(FUZZING)  ## The requests alone
+	$(BIN)/python -m tests.fuzz.http --requests $(REQUESTS) --seed $(SEED)
 
 # schemathesis is not for .venv: some of what it needs is older or newer there.
 $(FUZZING): fuzz.txt
