@@ -1,9 +1,11 @@
-"""The cell: 32 bytes of shared memory in which a child says which call it is in, and until when.
+"""The cell: 48 bytes of shared memory in which a child says which call it is in, and until when.
 
     8 bytes   number of the call, 0 while in none
     8 bytes   deadline, nanoseconds of the monotonic clock (the same clock in every process)
     8 bytes   the limit that the deadline came from, nanoseconds
     8 bytes   1 once the process wants to be replaced, as it has taken too much memory
+    8 bytes   number of the call that was begun last, also after its end
+    8 bytes   time spent in user code since the child began, nanoseconds
 
 The supervisor reads it when a child is silent or dead, and so knows the one call that is to blame.
 Writing costs three stores and no system call. The number is written last: who reads a number reads
@@ -16,7 +18,7 @@ import time
 
 from warren_env_worker.host.protocol import IDLE
 
-_SIZE_BYTES = 32
+_SIZE_BYTES = 48
 _NS = 1_000_000_000
 
 
@@ -32,7 +34,12 @@ class CallStatus:
         self._words[0] = call
 
     def leave_call(self) -> None:
+        self._words[5] += time.monotonic_ns() - self._words[1] + self._words[2]
         self._words[0] = IDLE
+
+    def begin_call(self, call: int) -> None:
+        """All that happens from now on is to blame on this call, until another one begins."""
+        self._words[4] = call
 
     def show_life(self) -> None:
         """Make progress, in no call."""
@@ -48,6 +55,15 @@ class CallStatus:
     @property
     def call(self) -> int:
         return self._words[0]
+
+    @property
+    def begun(self) -> int:
+        return self._words[4]
+
+    @property
+    def busy_s(self) -> float:
+        """In user code, in all."""
+        return self._words[5] / _NS
 
     @property
     def limit_s(self) -> float:

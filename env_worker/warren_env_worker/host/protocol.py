@@ -80,6 +80,8 @@ class Call:
     actions: Sequence[str] = ()
     digests: Sequence[str] = ()
     closes: bool = False
+    is_stateless: bool = False
+    """Nothing of the episode is kept after the answer: its next call begins it again."""
 
 
 @dataclass(slots=True)
@@ -140,9 +142,9 @@ def pack(calls: Sequence[Call]) -> bytes:
     return b"".join((head, *values))
 
 
-def send(talk: socket.socket, call: Call) -> None:
-    """A frame of one call. Values of secrets are sent from where they lie."""
-    head, values = _packed([call])
+def send(talk: socket.socket, calls: Sequence[Call]) -> None:
+    """A frame of calls. Values of secrets are sent from where they lie."""
+    head, values = _packed(calls)
     n_bytes = len(head) + sum(map(len, values))
     talk.sendall(n_bytes.to_bytes(4, "little") + head)
     for value in values:

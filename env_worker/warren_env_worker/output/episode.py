@@ -25,6 +25,11 @@ class EpisodeOutput:
         self._lines = Lines(tag)
         self._left_bytes = MAX_BYTES
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing came so far."""
+        return self._left_bytes == MAX_BYTES
+
     def pass_on(self) -> bool:
         """What there is; False when nothing more will come."""
         try:

@@ -1,4 +1,8 @@
-"""The fork server's side of a process that plays episodes, one at a time."""
+"""The fork server's side of a process that plays episodes, one at a time.
+
+Either it holds a live episode, and is asked one call of it after the other; or it gets several stateless
+calls at once, each of which is an episode to itself.
+"""
 
 import contextlib
 import os
@@ -6,6 +10,7 @@ import signal
 import socket
 import struct
 import time
+from collections.abc import Sequence
 
 from warren_env_worker.host.call_status import CallStatus
 from warren_env_worker.host.protocol import IDLE, Call, send
@@ -18,6 +23,9 @@ STUCK_S = 5.0
 """How long after the limits of its calls a silent process counts as stuck."""
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _READ_BYTES = 64 * 1024
+SLOW_S = 0.25
+"""After so long in one call, others play what waits behind it."""
+_SEVERAL = "one of several episodes"
 _TIMEVAL = struct.Struct("ll")
 
 
@@ -36,13 +44,24 @@ class EpisodeProcess:
         """The secrets that it knows, where they lie."""
         self.slot: int | None = None
         """Of the episode that is live there."""
-        self.call: Call | None = None
-        """Under way, and not answered."""
+        self.is_stateless = False
+        """It plays stateless calls."""
+        self.calls: dict[int, Call] = {}
+        """Under way, and not answered, by number: those of a live episode come one at a time."""
+        self.first: Call | None = None
+        """The call that began its live episode, or the last one of those; None if that was dropped."""
+        self.shown = ""
+        """Digest of the answer to it."""
+        self.is_released = False
+        """Others play what was behind the call that it is in."""
+        self.n_asked = 0
+        """Calls of that episode, or of those that are stateless."""
         self.asked_s = 0.0
         self.sentence: str | None = None
         """Why it was killed for being late."""
         self._is_reused = False
         self._progress_before = 0
+        self._busy_before_s = 0.0
         self._received = bytearray()
         self._printed = EpisodeOutput(output, "between episodes", NOTHING)
         talk.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.pack(SEND_S, 0))
@@ -58,19 +77,78 @@ class EpisodeProcess:
         assert call.start is not None
         self.slot = call.slot
         self.told = call.start.sealed
-        self._printed = EpisodeOutput(self.output, call.start.tag, self.told)
+        self.first = call
+        self._start_over(call.start.tag)
         self.ask(call)
+
+    def begin_stateless(self, calls: Sequence[Call]) -> None:
+        """Give it these calls. Raises `OSError` if it does not read."""
+        self.is_stateless = True
+        self._start_over(_SEVERAL)
+        self._send(calls)
+
+    def _start_over(self, tag: str) -> None:
+        self.n_asked, self._busy_before_s = 0, self.status.busy_s
+        self._printed = EpisodeOutput(self.output, tag, self.told)
 
     def ask(self, call: Call) -> None:
         """Raises `OSError` if it does not read."""
-        self.call, self.asked_s = call, time.monotonic()
+        self._send([call])
+
+    def _send(self, calls: Sequence[Call]) -> None:
+        self.calls.update((call.id, call) for call in calls)
+        self.n_asked += len(calls)
+        self.asked_s = time.monotonic()
         self._progress_before = self.status.progress
-        send(self.talk, call)
+        send(self.talk, calls)
 
     def rest(self) -> None:
         """It is ready for another episode; what it printed before it said so is the last one's."""
         self._printed.end()
         self._is_reused = True
+        self.is_stateless = False
+
+    @property
+    def busy_s(self) -> float:
+        """In user code, since it was given what it plays."""
+        return self.status.busy_s - self._busy_before_s
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it has printed nothing since then."""
+        return self._printed.is_empty
+
+    def unfinished(self) -> tuple[Call | None, list[Call]]:
+        """The call that is to blame if it is dead now, and those that did not begin or can do so again."""
+        calls = dict(self.calls)
+        if self.is_stateless:
+            return calls.pop(self.status.begun, None), list(calls.values())
+        is_fresh = not self.has_begun and all(call.start for call in calls.values())
+        guilty = None if is_fresh else next(iter(calls.values()), None)
+        return guilty, list(calls.values()) if is_fresh else []
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether calls wait behind one that takes long."""
+        in_call_s = self.status.limit_s - self.status.remaining_s
+        is_waited_for = self.is_stateless and len(self.calls) > 1
+        return is_waited_for and self.status.call != IDLE and in_call_s > SLOW_S
+
+    def release(self) -> list[Call]:
+        """Those behind the call that it is in; others will play them."""
+        begun = self.calls.pop(self.status.begun, None)
+        behind = list(self.calls.values())
+        self.calls = {} if begun is None else {begun.id: begun}
+        self.is_released = True
+        return behind
+
+    def drop_call(self, slot: int) -> Call | None:
+        """Nobody needs what this episode was asked any more; the call, if one was under way."""
+        self.first = None
+        dropped = next((call for call in self.calls.values() if call.slot == slot), None)
+        if dropped is not None:
+            del self.calls[dropped.id]
+        return dropped
 
     @property
     def has_begun(self) -> bool:
@@ -119,7 +197,7 @@ class EpisodeProcess:
 
     def silence(self, step_s: float, now_s: float) -> str | None:
         """What to say of one that owes an answer, or its end, and is in no call."""
-        n_steps = 1 + len(self.call.actions) if self.call else 1
+        n_steps = sum(1 + len(call.actions) for call in self.calls.values()) or 1
         is_stuck = now_s - self.asked_s > step_s * n_steps + STUCK_S
         return (
             "its process was silent for too long" if is_stuck and self.status.call == IDLE else None
@@ -128,7 +206,7 @@ class EpisodeProcess:
     def is_overdue(self, root: str, step_s: float, now_s: float, *, closes: bool) -> bool:
         """Whether it is late or silent; `sentence` says how. `closes`: it is ending its episode."""
         self.sentence = self.lateness(root)
-        if self.sentence is None and (self.call is not None or closes):
+        if self.sentence is None and (self.calls or self.is_stateless or closes):
             self.sentence = self.silence(step_s, now_s)
         return self.sentence is not None
 

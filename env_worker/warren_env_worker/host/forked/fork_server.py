@@ -8,10 +8,10 @@ Invariants: every call is answered once, by the episode's process or, when that 
 the fork server. A process has at most one live episode, and gets another only after it has said that
 the last one is closed and left nothing behind, and only with the same secrets as before or with its
 first ones. No value of a secret is copied here, so no process is forked with one. Whatever an episode does, the others do not notice:
-one that waits for a process that turns out to be of no use gets another.
+one that waits for a process that turns out to be of no use gets another. Episodes that no process holds
+while they wait for the policy's words (`trial` says which) begin again with their next call.
 """
 
-import os
 import selectors
 import socket
 import time
@@ -24,20 +24,19 @@ from warren_env_worker.host.forked.complaints import Complaints
 from warren_env_worker.host.forked.episode_process import EpisodeProcess
 from warren_env_worker.host.forked.forking import fork, raise_open_files_limit
 from warren_env_worker.host.forked.leftovers import Template
-from warren_env_worker.host.forked.pool import Pool
+from warren_env_worker.host.forked.processes import Processes
+from warren_env_worker.host.forked.stateless import StatelessEpisodes
 from warren_env_worker.host.forked.supervisor import Supervisor, ended_in, refused
 from warren_env_worker.host.forked.task_loader import TaskLoader
 from warren_env_worker.host.forked.told import Closed, unpack_told
 from warren_env_worker.host.forked.waiting import Waiting
 from warren_env_worker.host.forked.within import play
-from warren_env_worker.host.protocol import Call, Refused
+from warren_env_worker.host.protocol import Answer, Call, Observed, Refused
 from warren_env_worker.output.stack import own_root
 from warren_schemas.episode import FailureKind
 
 LOOK_S = 0.05
 """How often deadlines are looked at while calls are under way."""
-SOON_S = 0.05
-"""So long a new episode waits for a process that is about to be free."""
 MAX_FORKS = 8
 """Of one turn: meanwhile nobody is heard."""
 
@@ -56,13 +55,11 @@ class ForkServer:
         self._tasks = TaskLoader(status, environment)
         self._selector = selectors.DefaultSelector()
         self._selector.register(talk, selectors.EVENT_READ)
-        self._processes: set[EpisodeProcess] = set()
-        """All that were not reaped: live, closing, idle, or dismissed."""
-        self._live: dict[int, EpisodeProcess] = {}
-        self._closing: set[EpisodeProcess] = set()
-        """Have given their last answer; they will say that they are ready, or end."""
-        self._pool = Pool()
+        self._processes = Processes(self._selector, reuses=reuses)
         self._waiting = Waiting()
+        self._is_behind = False
+        """More processes are to be forked than one turn allows."""
+        self._stateless = StatelessEpisodes(environment, reuses=reuses)
         self._complaints = Complaints(environment.name or environment.__name__)
         self._template: Template | None = None
         """What kept processes compare themselves with: as it was after the last load of tasks."""
@@ -99,23 +96,25 @@ class ForkServer:
         return True
 
     def _pause_s(self) -> float | None:
-        if self._waiting and len(self._waiting) > self._n_soon():
+        if self._is_behind:
             return 0.0
-        if len(self._processes) > len(self._pool) or self._waiting:
+        if self._processes.n_busy or self._waiting:
             return LOOK_S
-        remaining_s = self._pool.remaining_s
+        remaining_s = self._processes.pool.remaining_s
         return None if remaining_s is None else max(remaining_s, LOOK_S)
 
     def _take(self, call: Call) -> None:
-        process = self._live.get(call.slot)
+        process = self._processes.of(call.slot)
         if call.closes:
             self._close(process, call)
         elif process is not None:
             self._ask(process, call)
-        elif call.start is None:  # it died between two calls; the supervisor knows how to go on
-            self._supervisor.answer(Refused(call.id, FailureKind.LOST, "its process is gone"))
-        else:
+        elif call.start is not None:
             self._load(call)
+        elif (whole := self._stateless.whole(call)) is not None:
+            self._load(whole)
+        else:  # its process died between two calls; the supervisor knows how to go on
+            self._supervisor.answer(Refused(call.id, FailureKind.LOST, "its process is gone"))
 
     def _load(self, call: Call) -> None:
         """See to its tasks, and then to a process for it."""
@@ -123,67 +122,66 @@ class ForkServer:
             if not self._tasks.has(call):
                 self._supervisor.flush()
                 self._template = None
-                self._load_tasks(call)
+                with self._processes.unheard():
+                    self._tasks.load(call)
         except BaseException as error:  # noqa: BLE001 - user code may raise anything
             self._supervisor.answer(refused(call, error, self._package))
             return
         self._waiting.put(call, self._tasks.loaded_at(call))
 
-    def _load_tasks(self, call: Call) -> None:
-        began_s = time.monotonic()
-        try:
-            self._tasks.load(call)
-        finally:
-            deaf_s = time.monotonic() - began_s
-            for process in self._processes:  # nobody listened, so nobody was silent
-                process.asked_s += deaf_s
-
     def _place(self) -> None:
         """Give those that wait a process: an idle one, one that is soon idle, or a new one."""
-        while self._waiting and (process := self._pool.take(*self._waiting.first)) is not None:
-            self._begin(process, self._waiting.take())
-        for _ in range(MAX_FORKS):
-            if len(self._waiting) <= self._n_soon():
-                return
-            if self._reuses and self._template is None:
-                self._template = Template(self._environment, self._began_s)
-            call = self._waiting.take()
-            try:
-                process = fork(self._tasks.task_cache.n_loads, self._play)
-            except OSError as error:  # no process to be had
-                self._supervisor.answer(refused(call, error, self._package))
-                continue
-            self._add(process)
-            self._begin(process, call)
+        n_forks = MAX_FORKS
+        self._is_behind = False
+        while self._waiting and (self._processes.n_more or not self._is_stateless):
+            process = self._processes.pool.take(*self._waiting.first)
+            if process is None:
+                if len(self._waiting) <= self._processes.n_soon(*self._waiting.first):
+                    return
+                if not n_forks:
+                    self._is_behind = True
+                    return
+                n_forks -= 1
+                process = self._forked()
+            if process is not None:
+                self._begin(process)
 
-    def _n_soon(self) -> int:
-        """Processes that are about to be free for the one that waits longest."""
-        if not (self._reuses and self._waiting and self._closing):
-            return 0
-        since_s = time.monotonic() - SOON_S
-        first = self._waiting.first
-        return sum(p.asked_s > since_s and p.suits(*first) for p in self._closing)
-
-    def _add(self, process: EpisodeProcess) -> None:
+    def _forked(self) -> EpisodeProcess | None:
+        """A new process; if there is none to be had, the one that waits longest is refused."""
+        if self._reuses and self._template is None:
+            self._template = Template(self._environment, self._began_s)
+        try:
+            process = fork(self._tasks.task_cache.n_loads, self._play)
+        except OSError as error:
+            self._supervisor.answer(refused(self._waiting.take(), error, self._package))
+            return None
         self._processes.add(process)
-        for kind in ("talk", "output", "exit"):
-            source = getattr(process, kind)
-            self._selector.register(source, selectors.EVENT_READ, (process, kind))
+        return process
 
     def _play(self, talk: socket.socket, status: CallStatus) -> None:
         """In the episode's process."""
         self._selector.close()
         self._supervisor.close()
-        for sibling in self._processes:
-            sibling.forget_output()
-            sibling.close()
-            os.close(sibling.exit)
+        self._processes.leave_all()
         play(talk, status, self._environment, self._tasks.task_cache, self._template)
 
-    def _begin(self, process: EpisodeProcess, call: Call) -> None:
-        self._live[call.slot] = process
+    @property
+    def _is_stateless(self) -> bool:
+        """Whether the call that waits longest needs a process only while it is under way."""
+        return self._stateless.take_in(self._waiting.first[0])
+
+    def _begin(self, process: EpisodeProcess) -> None:
+        """Give it the episode that waits longest, or several calls that are stateless."""
         try:
-            process.begin(call)
+            if self._is_stateless:
+                n_more = self._processes.n_more
+                self._processes.at_work.add(process)
+                process.begin_stateless(self._stateless.batch(self._waiting, process, n_more))
+            else:
+                call = self._waiting.take()
+                self._stateless.forget_episode(call.slot)
+                self._processes.hold(call.slot, process)
+                process.begin(call)
         except OSError:
             self._end(process)
 
@@ -195,7 +193,12 @@ class ForkServer:
 
     def _close(self, process: EpisodeProcess | None, call: Call) -> None:
         """The supervisor needs this episode no more, nor what it last asked of it."""
-        unanswered = process.call if process else self._waiting.drop_call(call.slot)
+        slot = call.slot
+        if process is None:
+            self._stateless.forget_episode(slot)
+            unanswered = self._waiting.drop_call(slot) or self._processes.drop_call(slot)
+        else:
+            unanswered = process.drop_call(slot)
         self._supervisor.answer_close(call, unanswered)
         if process is None:
             return
@@ -205,9 +208,9 @@ class ForkServer:
                 process.ask(call)
             except OSError:  # it is dead, and that was not heard of yet
                 is_idle = False
-        process.call = None
+        process.drop_call(slot)
         if is_idle:
-            self._let_close(process)
+            self._processes.let_close(process)
         else:  # dead, or at work for nobody
             self._end(process)
 
@@ -228,7 +231,7 @@ class ForkServer:
             self._end(process)
 
     def _hear(self, process: EpisodeProcess, frame: bytes) -> None:
-        """Of what a process says, only the answer to the call that it was asked counts.
+        """Of what a process says, only the answers to the calls that it was asked count.
 
         Raises `OSError` when the conversation is over.
         """
@@ -240,58 +243,56 @@ class ForkServer:
             self._hear_closed(process, told)
             return
         for answer in told:
-            call = process.call
-            if call is None or answer.id != call.id:
-                continue
-            process.call = None
-            self._supervisor.answer(answer)
-            if is_last(call, answer):
-                self._let_close(process)
+            call = process.calls.pop(answer.id, None)
+            if call is not None:
+                self._hear_answer(process, call, answer)
 
-    def _let_close(self, process: EpisodeProcess) -> None:
-        """It has said all; what it still does is to close its episode."""
-        assert process.slot is not None
-        del self._live[process.slot]
-        process.slot = None
-        process.asked_s = time.monotonic()
-        self._closing.add(process)
-        if not self._reuses:
-            process.talk.shutdown(socket.SHUT_WR)
+    def _hear_answer(self, process: EpisodeProcess, call: Call, answer: Answer) -> None:
+        if call.is_stateless:
+            if self._stateless.hear(call, answer):
+                self._supervisor.answer(answer)
+            if process.is_released:
+                raise ConnectionAbortedError("it is at work for nobody")
+            return
+        self._supervisor.answer(answer)
+        if call is process.first and isinstance(answer, Observed):
+            process.shown = answer.digest
+        if is_last(call, answer):
+            self._processes.let_close(process)
 
     def _hear_closed(self, process: EpisodeProcess, closed: Closed) -> None:
-        if process not in self._closing:
+        if not self._processes.expect_end(process):
             return
         if closed.leftover is not None:
             self._complaints.note(closed.leftover)
+            if process.is_stateless:
+                self._stateless.stop()
             raise ConnectionAbortedError("it is of no more use")
-        self._closing.remove(process)
-        process.rest()
-        self._pool.put(process)
+        repeat = self._stateless.ready(process)
+        if repeat is None:
+            self._processes.rest(process)
+        else:
+            process.begin_stateless([repeat])
 
     def _end(self, process: EpisodeProcess) -> None:
         """Dead, or about to be; who waits for it is told, or gets another if it has not begun."""
-        for source in (process.talk, process.output, process.exit):
-            if source in self._selector.get_map():
-                self._selector.unregister(source)
         self._processes.remove(process)
-        self._closing.discard(process)
-        self._pool.remove(process)
-        if process.slot is not None:
-            del self._live[process.slot]
-        call, has_begun, how = process.call, process.has_begun, process.reap()
-        if call is None:
-            return
-        if call.start is not None and not has_begun:
-            self._waiting.put_first(call, self._tasks.loaded_at(call))
-            return
-        self._supervisor.answer(ended_in(call, how, late=process.sentence))
+        guilty, others = process.unfinished()
+        how = process.reap()
+        if process.is_stateless:
+            guilty, others = self._stateless.end(guilty, others)
+        self._waiting.put_first(others, self._tasks.loaded_at)
+        if guilty is not None:
+            self._supervisor.answer(ended_in(guilty, how, late=process.sentence))
 
     def _enforce_limits(self, now_s: float) -> None:
-        while (old := self._pool.take_old()) is not None:
-            old.asked_s = now_s
-            old.talk.shutdown(socket.SHUT_WR)
-            self._closing.add(old)
+        self._processes.dismiss_old(now_s)
         step_s = self._environment.limits.step_s
-        for process in tuple(self._processes):
-            if process.is_overdue(self._root, step_s, now_s, closes=process in self._closing):
+        for process in self._processes:
+            if process.is_overdue(
+                self._root, step_s, now_s, closes=self._processes.expect_end(process)
+            ):
                 self._end(process)
+            elif process.is_slow:
+                self._stateless.stop()
+                self._waiting.put_first(process.release(), self._tasks.loaded_at)

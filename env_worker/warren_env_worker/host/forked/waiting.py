@@ -1,6 +1,7 @@
 """Episodes that wait for a process, in the order in which they came."""
 
 from collections import deque
+from collections.abc import Callable, Sequence
 
 from warren_env_worker.host.protocol import Call
 
@@ -20,9 +21,9 @@ class Waiting:
     def put(self, call: Call, n_loads: int) -> None:
         self._calls.append((call, n_loads))
 
-    def put_first(self, call: Call, n_loads: int) -> None:
-        """Back again, through no fault of its own."""
-        self._calls.appendleft((call, n_loads))
+    def put_first(self, calls: Sequence[Call], loaded_at: Callable[[Call], int]) -> None:
+        """Back again, through no fault of their own."""
+        self._calls.extendleft((call, loaded_at(call)) for call in reversed(calls))
 
     def take(self) -> Call:
         return self._calls.popleft()[0]

@@ -12,7 +12,7 @@ from warren_env_worker.host.child.live_episodes import LiveEpisodes
 from warren_env_worker.host.child.loops import is_async, serve_concurrently
 from warren_env_worker.host.child.task_cache import TaskCache
 from warren_env_worker.host.forked.fresh import Memory
-from warren_env_worker.host.forked.in_turn import play_in_turn, play_one
+from warren_env_worker.host.forked.in_turn import InTurn, play_one
 from warren_env_worker.host.forked.leftovers import Leftovers, Template
 from warren_env_worker.host.forked.server import Server
 
@@ -41,4 +41,6 @@ def play(
         n_episodes = environment.limits.episodes_per_process
         has_close = environment.close is not Env.close
         leftovers = Leftovers(template, memory)
-        play_in_turn(Server(talk), episodes, leftovers, n_episodes=n_episodes, has_close=has_close)
+        InTurn(
+            Server(talk), status, episodes, leftovers, n_episodes=n_episodes, has_close=has_close
+        ).play()
