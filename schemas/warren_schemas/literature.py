@@ -1,4 +1,4 @@
-"""Names of algorithms in the literature, and what to write for them in a config.
+"""Names of algorithms and settings in the literature, and what to write for them in a config.
 
 A paper's name often stands for a loss, an advantage and more at once; here each is a key of its own.
 """
@@ -22,6 +22,58 @@ _MEANT = {
     "tis": "truncated importance sampling is `tis_cap: 2.0`, with any loss",
     "sft": "supervised steps come before reinforcement learning: `sft: {steps: 100}`",
 }
+KEYS = {
+    "warmup": "sft",
+    "lr": "optimizer.learning_rate",
+    "lr_warmup_steps": "optimizer.warmup_steps",
+    "lr_scheduler_type": "optimizer.schedule",
+    "adam_beta1": "optimizer.beta1",
+    "adam_beta2": "optimizer.beta2",
+    "adam_epsilon": "optimizer.eps",
+    "max_grad_norm": "optimizer.clip_norm",
+    "grad_clip": "optimizer.clip_norm",
+    "epochs": "limits.steps",
+    "num_epochs": "limits.steps",
+    "num_train_epochs": "limits.steps",
+    "max_steps": "limits.steps",
+    "total_steps": "limits.steps",
+    "num_generations": "algorithm.group_size",
+    "n_samples_per_prompt": "algorithm.group_size",
+    "num_samples_per_prompt": "algorithm.group_size",
+    "rollout_n": "algorithm.group_size",
+    "batch_size": "algorithm.groups_per_step",
+    "train_batch_size": "algorithm.groups_per_step",
+    "rollout_batch_size": "algorithm.groups_per_step",
+    "kl_coef": "algorithm.kl.coefficient",
+    "kl_coeff": "algorithm.kl.coefficient",
+    "init_kl_coef": "algorithm.kl.coefficient",
+    "entropy_coef": "algorithm.entropy_coefficient",
+    "entropy_coeff": "algorithm.entropy_coefficient",
+    "ent_coef": "algorithm.entropy_coefficient",
+    "vf_coef": "algorithm.critic.value_coefficient",
+    "gamma": "algorithm.critic.gamma",
+    "lam": "algorithm.critic.gae_lambda",
+    "lambda": "algorithm.critic.gae_lambda",
+    "epsilon_low": "algorithm.loss.clip_low",
+    "epsilon_high": "algorithm.loss.clip_high",
+    "clip_ratio_low": "algorithm.loss.clip_low",
+    "clip_ratio_high": "algorithm.loss.clip_high",
+    "max_new_tokens": "sampling.max_tokens",
+    "max_completion_length": "sampling.max_tokens",
+    "max_response_length": "sampling.max_tokens",
+    "model_name": "model.base",
+    "model_name_or_path": "model.base",
+    "base_model": "model.base",
+    "lora_rank": "model.update.rank",
+    "lora_r": "model.update.rank",
+    "lora_alpha": "model.update.alpha",
+    "target_modules": "model.update.targets",
+    "env": "environments",
+    "eval_steps": "evaluation.every_steps",
+    "save_steps": "checkpoint.every_steps",
+    "save_total_limit": "checkpoint.keep_last",
+}
+"""What other trainers call a setting, and our key for it, where spelling does not lead there."""
 _PLACES = ("algorithm", "loss", "advantage")
 
 

@@ -28,7 +28,8 @@ What an environment may rely on, and what it owes:
 
 - While it lives, each episode has a process of its own, forked from one that has everything
   imported; methods may block, up to `limits`. The process plays another episode after one that
-  ended well and left nothing behind. Classes with `async def` methods share a process and run
+  ended well and left nothing behind. An episode of one quick turn may have none while it waits for
+  the policy: then `reset` is called again before `step`. Classes with `async def` methods share a process and run
   concurrently; `isolation` says otherwise.
 - Chance comes from `ctx.rng` (or `ctx.member_rng`), never from the global `random`: the members of
   a group must start from the same state, and an episode whose worker died is rebuilt elsewhere by

@@ -1,10 +1,14 @@
 """TensorBoard itself, on the files that we write: it starts, shows them, and is gone afterwards."""
 
+import asyncio
+import sys
+from asyncio.subprocess import PIPE
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+from tests.support.processes import until_dead
 
 import warren
 from warren.cli.commands.tensorboard import served
@@ -48,6 +52,27 @@ async def test_tensorboard_shows_curves_config_hyperparameters_and_layout(logdir
     assert [category["title"] for category in layout["category"]] == list(LAYOUT)
     assert "warren/tiny" in text[0]["text"]
     assert plugins["hparams"]["enabled"]
+
+
+async def test_it_dies_with_whoever_shows_it(logdir: Path) -> None:
+    shows = f"""if True:
+        import asyncio
+        from pathlib import Path
+        from warren.cli.commands.tensorboard import served
+
+        async def main():
+            async with served(Path({str(logdir)!r}), "127.0.0.1", 0) as (server, _):
+                print(server.pid, flush=True)
+                await asyncio.Event().wait()
+
+        asyncio.run(main())
+    """
+    shown = await asyncio.create_subprocess_exec(sys.executable, "-c", shows, stdout=PIPE)
+    assert shown.stdout is not None
+    pid = int(await shown.stdout.readline())
+    shown.kill()
+    await shown.wait()
+    await until_dead(pid)
 
 
 async def test_a_port_that_is_taken_is_told_in_a_sentence(logdir: Path) -> None:

@@ -33,6 +33,12 @@ def locate(model: type[BaseModel] | None, loc: Sequence[str | int]) -> Place:
     return place
 
 
+def is_place(model: type[BaseModel] | None, dotted: str) -> bool:
+    """Whether there is such a key in the schema."""
+    *parents, key = dotted.split(".")
+    return key in locate(model, parents).keys
+
+
 def places_of(model: type[BaseModel], key: str) -> Iterator[str]:
     """Every dotted place below the model where this key is valid, shortest first."""
     level = {"": model}

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from warren_schemas.literature import meant_by
-from warren_schemas.text.error_paths import locate, places_of
+from warren_schemas.literature import KEYS, meant_by
+from warren_schemas.text.error_paths import is_place, locate, places_of
 
 MOST_TOLD = 30
 MOST_LOOKED_AT = 10_000
@@ -97,6 +97,8 @@ def _line(
 def _meant(details: ErrorDetails, model: type[BaseModel] | None) -> str:
     *parents, key = details["loc"]
     known = locate(model, parents).keys
+    if (other := KEYS.get(str(key).lower())) is not None and is_place(model, other):
+        return f"; did you mean {other}?"
     near = nearest(str(key), known)
     elsewhere = list(places_of(model, str(key))) if model else []
     meant = [near] if near else elsewhere[:3]

@@ -25,7 +25,8 @@ _KINDS: dict[int, type[GatewayError]] = {
     504: GatewayBusy,
 }
 _HINTS: dict[int, str] = {
-    401: "Check WARREN_API_KEY; a gateway on this machine keeps its key in ~/.warren/api-key.",
+    401: "Give the gateway's key by --api-key or WARREN_API_KEY (in Python, connect(api_key=…));"
+    " a gateway on this machine keeps its key in ~/.warren/api-key.",
     403: "Ask the gateway's owner for a key that may do this.",
     503: "Try again in a moment; `warren doctor` finds out more.",
 }
@@ -38,6 +39,8 @@ def problem_error(url: str, status: int, headers: Mapping[str, str], body: bytes
     except ValidationError:
         problem = _foreign(url, status, headers.get("Content-Type", "no type"))
     hint = problem.hint or _HINTS.get(status)
+    if problem.code == "unauthorized":  # its hint is for who writes HTTP requests
+        hint = _HINTS[401]
     if status in (400, 413, 422):
         return ConfigurationError(problem.message, details=problem.details, hint=hint)
     kind = _KINDS.get(status, GatewayError)

@@ -8,7 +8,9 @@ from tests.support.factories import make_config, make_spec
 
 from warren_schemas.config import TrainConfig
 from warren_schemas.config.train import MAX_ENVIRONMENTS
+from warren_schemas.literature import KEYS
 from warren_schemas.openai import ChatRequest
+from warren_schemas.text.error_paths import is_place
 from warren_schemas.text.explain import (
     MOST_LOOKED_AT,
     MOST_TOLD,
@@ -27,6 +29,18 @@ def lines(**changes: Any) -> list[str]:
 
 
 BASE = {"base": "tiny"}
+
+
+@pytest.mark.parametrize("place", sorted(set(KEYS.values())))
+def test_what_other_trainers_call_a_setting_leads_to_a_key_that_exists(place: str) -> None:
+    assert is_place(TrainConfig, place)
+
+
+def test_a_name_of_another_trainer_is_answered_with_our_key() -> None:
+    assert lines(warmup={"steps": 100}) == ["warmup: unknown key; did you mean sft?"]
+    assert lines(optimizer={"lr": 0.1}) == [
+        "optimizer.lr: unknown key; did you mean optimizer.learning_rate?"
+    ]
 
 
 @pytest.mark.parametrize(

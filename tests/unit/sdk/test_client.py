@@ -158,6 +158,16 @@ async def test_a_wrong_key_says_where_the_right_one_is(gateway: FakeGateway) -> 
             await client.runs()
 
 
+async def test_a_refused_key_is_told_in_words_of_the_command(gateway: FakeGateway) -> None:
+    hint = "Send `Authorization: Bearer <key>`"
+    gateway.problems = [(401, Problem(code="unauthorized", message="not known here", hint=hint))]
+    async with client_of(gateway) as client:
+        with pytest.raises(warren.AuthenticationError, match="not known here") as refused:
+            await client.runs()
+    assert "--api-key" in str(refused.value)
+    assert "Bearer" not in str(refused.value)
+
+
 async def test_an_unknown_run(gateway: FakeGateway) -> None:
     async with client_of(gateway) as client:
         with pytest.raises(warren.NotFound, match="run_nope"):

@@ -7,7 +7,6 @@ import asyncio
 import math
 import re
 import signal
-import sys
 import tempfile
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Generator, Sequence
@@ -18,7 +17,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from warren.cli import codes
+from warren.cli import bound, codes
 from warren.cli.options import HERE, RETRY_S, Gateway, GatewayOptions
 from warren.cli.plugins import install_command
 from warren.client import connect
@@ -103,7 +102,7 @@ async def served(folder: Path, host: str, port: int) -> AsyncGenerator[tuple[Pro
     }  # fmt: skip
     words = [word for name, value in arguments.items() for word in (f"--{name}", str(value))]
     server = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tensorboard.main", *words, stderr=PIPE, start_new_session=True
+        *bound.command("tensorboard.main", *words), stderr=PIPE, start_new_session=True
     )
     reading: asyncio.Task[None] | None = None
     try:
