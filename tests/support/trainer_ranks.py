@@ -1,7 +1,7 @@
 """A training process of several ranks, called like an engine."""
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from tests.support.patience import PATIENCE_S
@@ -17,7 +17,8 @@ class RankedTrainer:
     """Its event loop runs while somebody waits for an answer."""
 
     def __init__(self, settings: GpuWorkerSettings, runner: asyncio.Runner) -> None:
-        self.n_deaths = 0
+        self.n_deaths = self.n_waits_for_disk = 0
+        self.free_disk: Callable[[], None] = lambda: None
         self._runner = runner
         self._answers: asyncio.Queue[Answer] = asyncio.Queue()
         self.process = TrainerProcess("ranks", settings, self)
@@ -29,7 +30,8 @@ class RankedTrainer:
         self._answers.put_nowait(answer)
 
     def on_disk_full(self, model: ModelId) -> None:
-        pass
+        self.n_waits_for_disk += 1
+        self.free_disk()
 
     def on_death(self) -> None:
         self.n_deaths += 1

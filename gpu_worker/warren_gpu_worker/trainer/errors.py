@@ -21,6 +21,10 @@ class OpError(ValueError):
     """The op can't be applied as it is; says what is wrong and what would help."""
 
 
+class OpDiskFull(OpError):
+    """The op would have gone well with more space; raised by every rank for what one of them found."""
+
+
 def reason_of(error: Exception) -> str:
     """One sentence with a hint, for any error of an op."""
     text = str(error)
@@ -61,6 +65,8 @@ def is_device_lost(error: Exception) -> bool:
 
 def is_disk_full(error: Exception) -> bool:
     """Whether files did not fit; with more space the same op would have gone well."""
+    if isinstance(error, OpDiskFull):
+        return True
     if isinstance(error, SafetensorError):  # which has the number in its text alone
         return any(f"os error {number}" in str(error) for number in _NO_SPACE)
     return isinstance(error, OSError) and error.errno in _NO_SPACE

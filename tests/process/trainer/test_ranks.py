@@ -2,6 +2,7 @@
 """One model on two devices: the same gradients, the same files, the same errors as on one."""
 
 import copy
+import resource
 import shutil
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from safetensors.torch import (
     load_file,  # pyright: ignore[reportUnknownVariableType]
 )
 from tests.support.losses import OBJECTIVES, TOKEN_LOSSES, Row, RowLoss
+from tests.support.processes import children_running
 from tests.support.trainer import (
     BASE,
     FULL,
@@ -42,6 +44,7 @@ from torch import Tensor, nn
 
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.child.engine import Engine
+from warren_gpu_worker.trainer.supervisor.rank_processes import CHILD_MODULE
 from warren_schemas.config import CrossEntropyLoss, KlPenalty, LoraUpdate, Loss, PpoLoss
 from warren_schemas.ids import ModelId
 from warren_schemas.training import (
@@ -279,6 +282,22 @@ def test_what_fails_on_one_rank_fails_on_both_and_the_model_lives_on(
     states.unlink()
     assert done(outcomes[7]).version == 1
     assert done(outcomes[8]).policy is not None
+
+
+def test_both_wait_for_space_on_a_full_disk_and_go_on(pair: RankedTrainer) -> None:
+    """What the first rank finds out while it writes, the other one must know: it would wait in vain."""
+
+    def limit_files(size_bytes: int) -> None:
+        for pid in children_running(CHILD_MODULE):
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (size_bytes, resource.RLIM_INFINITY))
+
+    opened(pair, FULL)
+    pair.free_disk = lambda: limit_files(resource.RLIM_INFINITY)
+    limit_files(1000)
+    assert done(apply_all(pair, [SaveState(name="fits-later")])[0]).checkpoint_url
+    assert pair.n_waits_for_disk > 0
+    outcomes = apply_all(pair, [forward_backward(random_batch(1)), optim_step()], first=2)
+    assert done(outcomes[1]).version == 1
 
 
 def test_a_model_that_cannot_be_opened_is_no_reason_to_die(pair: RankedTrainer) -> None:

@@ -66,10 +66,13 @@ class TrainerChild:
         self._channel = channel
         self._ranks = ranks
         config = EngineConfig.of(settings)
-        # Of several ranks only the first one writes and finds that the disk is full.
-        on_disk_full = self._wait_for_disk_space if settings.devices == 1 else None
+        # All ranks learn of a full disk at the same point of the op, and wait side by side.
         self._engine = engine_type(
-            config, progress=self._pulse, ranks=ranks, copies=copies, on_disk_full=on_disk_full
+            config,
+            progress=self._pulse,
+            ranks=ranks,
+            copies=copies,
+            on_disk_full=self._wait_for_disk_space,
         )
         self._epochs: dict[ModelId, int] = {}
         self._said_s = time.monotonic()

@@ -25,7 +25,13 @@ import torch
 from torch import distributed
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
-from warren_gpu_worker.trainer.errors import OpError, is_device_lost, reason_of
+from warren_gpu_worker.trainer.errors import (
+    OpDiskFull,
+    OpError,
+    is_device_lost,
+    is_disk_full,
+    reason_of,
+)
 
 T = TypeVar("T")
 
@@ -64,8 +70,8 @@ class Ranks:
         """Every rank does it; where one fails all raise `OpError`. `work` waits for no other rank."""
         if self.size == 1:
             return work()
-        result, reason = _attempt(work)
-        return _settled(result, next(filter(None, self.gather(reason)), None))
+        result, error = _attempt(work)
+        return _settled(result, next(filter(None, self.gather(error)), None))
 
     def by_first(self, work: Callable[[], T]) -> T:
         """The first rank does it, and all get what came of it or raise `OpError`."""
@@ -73,7 +79,7 @@ class Ranks:
             return work()
         outcome = [_attempt(work) if self.is_first else None]
         distributed.broadcast_object_list(outcome, src=0)
-        return _settled(*cast("tuple[T | None, str | None]", outcome[0]))
+        return _settled(*cast("tuple[T | None, OpError | None]", outcome[0]))
 
 
 ALONE = Ranks()
@@ -101,8 +107,8 @@ def join_ranks(rank: int, size: int, *, device: str, meeting: Path, timeout_s: f
     return Ranks(rank, size, init_device_mesh("cuda" if on_gpu else "cpu", (size,)))
 
 
-def _attempt(work: Callable[[], T]) -> tuple[T | None, str | None]:
-    """(result, None) or (None, reason)"""
+def _attempt(work: Callable[[], T]) -> tuple[T | None, OpError | None]:
+    """(result, None) or (None, the error as all ranks are to raise it)"""
     try:
         return work(), None
     except Exception as error:  # all ranks raise it once they know
@@ -110,10 +116,11 @@ def _attempt(work: Callable[[], T]) -> tuple[T | None, str | None]:
             raise
         if not isinstance(error, OpError):
             log.warning("a rank can't go on with an op", exc_info=True)
-        return None, reason_of(error)
+        kind = OpDiskFull if is_disk_full(error) else OpError
+        return None, kind(reason_of(error))
 
 
-def _settled(result: T | None, reason: str | None) -> T:
-    if reason is not None:
-        raise OpError(reason)
+def _settled(result: T | None, error: OpError | None) -> T:
+    if error is not None:
+        raise error
     return cast("T", result)
