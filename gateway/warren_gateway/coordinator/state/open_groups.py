@@ -1,8 +1,8 @@
 """The groups in flight, with what would otherwise be counted anew at every decision.
 
 Invariants: `in_flight` counts the members in flight by environment; `next_deadline_s` is the earliest
-deadline of a group that is not complete. So whoever ends a member or moves a deadline does it here, and a
-decision costs as much as what has changed, however many episodes are live.
+deadline of a group that is not complete. So whoever ends a member or moves a deadline does it here, and
+neither figure costs more where more episodes are live.
 """
 
 from collections import Counter
