@@ -9,12 +9,12 @@ from dataclasses import replace
 from warren_env_worker.interaction import Interaction, episode_of, run_of
 from warren_schemas.episode import EpisodeEnded, Step
 from warren_schemas.ids import EpisodeId, RunId
+from warren_schemas.sampling_mask import SamplingMask
 from warren_schemas.transcript import Tokens, Transcript
 
 MAX_EPISODES = 4096
 MAX_BYTES = 64 * 1024**2
 """Of all remembered transcripts together."""
-_TOKEN_BYTES = 13
 
 
 class FinishedEpisodes:
@@ -54,10 +54,22 @@ def _alone(interaction: Interaction) -> Interaction:
     if successor is not None and isinstance(successor.item, EpisodeEnded):
         item = successor.item
         tokens = item.transcript.tokens
-        arrays = {name: getattr(tokens, name).copy() for name in Tokens.model_fields}
-        transcript = item.transcript.model_copy(update={"tokens": Tokens.model_construct(**arrays)})
+        transcript = item.transcript.model_copy(update={"tokens": _copied(tokens)})
         successor = replace(successor, item=item.model_copy(update={"transcript": transcript}))
     return replace(interaction, taken=taken, successor=successor, claims=[])
+
+
+def _copied(tokens: Tokens) -> Tokens:
+    mask = tokens.sampling_mask
+    if mask is not None:
+        mask = SamplingMask.model_construct(sizes_N=mask.sizes_N.copy(), ids_S=mask.ids_S.copy())
+    return Tokens.model_construct(
+        ids_T=tokens.ids_T.copy(),
+        mask_T=tokens.mask_T.copy(),
+        logprobs_T=tokens.logprobs_T.copy(),
+        versions_T=tokens.versions_T.copy(),
+        sampling_mask=mask,
+    )
 
 
 def _size_bytes(interaction: Interaction) -> int:
@@ -66,4 +78,4 @@ def _size_bytes(interaction: Interaction) -> int:
         return 0
     transcript = successor.item.transcript
     n_chars = sum(message.n_chars for message in transcript.messages)
-    return _TOKEN_BYTES * len(transcript.tokens) + n_chars
+    return transcript.tokens.size_bytes + n_chars

@@ -25,6 +25,7 @@ from warren_schemas.config import (
 from warren_schemas.envelope import Item
 from warren_schemas.fields.arrays import Lengths, Logprobs, Mask, TokenIds, Weights
 from warren_schemas.ids import MessageId, ModelId
+from warren_schemas.sampling_mask import SamplingMask, fault
 
 
 class TokenBatch(Frozen):
@@ -45,6 +46,8 @@ class TokenBatch(Frozen):
     weights_N: Weights
     """Advantage of each token (policy losses) or its weight (cross-entropy), normalized; with a
     critic, the reward that was given after the token, as it is."""
+    sampling_mask: SamplingMask | None = None
+    """What each token under the mask was sampled from; None: the whole vocabulary."""
 
     @model_validator(mode="after")
     def _aligned(self) -> Self:
@@ -57,6 +60,13 @@ class TokenBatch(Frozen):
         n_in_sequences = int(self.lengths_B.sum())
         if n_in_sequences != n or n == 0:
             raise ValueError(f"lengths add up to {n_in_sequences}, and there are {n} tokens")
+        if wrong := fault(self.sampling_mask, self.ids_N):
+            raise ValueError(wrong)
+        if (
+            self.sampling_mask is not None
+            and not self.sampling_mask.sizes_N[self.mask_N == 1].all()
+        ):
+            raise ValueError("some tokens under the mask have a sampling mask and others don't")
         return self
 
 
@@ -74,6 +84,8 @@ class _LossOp(Frozen):
     batch: TokenBatch
     temperature: PositiveFloat = 1.0
     """Logits are divided by this first: the temperature that the tokens were sampled with."""
+    repetition_penalty: PositiveFloat = 1.0
+    """Applied to the logits before that, as the sampler did: to what the sequence holds so far."""
     return_logprobs: bool = False
     kl: KlPenalty | None = None
     """Penalty for leaving the reference: what `KeepReference` kept, or LoRA's base."""

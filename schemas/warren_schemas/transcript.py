@@ -14,6 +14,7 @@ from pydantic import Field, field_validator, model_validator
 
 from warren_schemas.base import Frozen
 from warren_schemas.fields.arrays import Logprobs, Mask, TokenIds, Versions
+from warren_schemas.sampling_mask import SamplingMask, fault
 
 NOT_SAMPLED = -1
 """The policy version of a token that no policy sampled."""
@@ -76,6 +77,8 @@ class Tokens(Frozen):
     """Natural log of the probability with which the token was sampled; 0 where mask is 0."""
     versions_T: Versions
     """The policy version that sampled the token; -1 where mask is 0."""
+    sampling_mask: SamplingMask | None = None
+    """What each token was sampled from; None where nothing was cut, or nobody trains on it."""
 
     @model_validator(mode="after")
     def _aligned(self) -> Self:
@@ -85,14 +88,30 @@ class Tokens(Frozen):
                 f"arrays differ in length: {n} ids, {self.mask_T.size} mask,"
                 f" {self.logprobs_T.size} logprobs, {self.versions_T.size} versions"
             )
+        if wrong := fault(self.sampling_mask, self.ids_T):
+            raise ValueError(wrong)
         return self
 
     def __len__(self) -> int:
         return int(self.ids_T.size)
 
     @property
+    def size_bytes(self) -> int:
+        """What they weigh in a message."""
+        arrays = [self.ids_T, self.mask_T, self.logprobs_T, self.versions_T]
+        if self.sampling_mask is not None:
+            arrays += [self.sampling_mask.sizes_N, self.sampling_mask.ids_S]
+        return sum(array.nbytes for array in arrays)
+
+    @property
     def n_sampled(self) -> int:
         return int(self.mask_T.sum())
+
+    @property
+    def has_every_mask(self) -> bool:
+        """Whether the set that it was sampled from is known of each sampled token."""
+        mask = self.sampling_mask
+        return mask is not None and bool((mask.sizes_N[self.mask_T == 1] > 0).all())
 
     @property
     def newest_version(self) -> int:

@@ -114,14 +114,18 @@ class Bench:
         self._n_models += 1
         return PolicyKey(f"model_{self._n_models}", pinned)
 
+    def new_id(self) -> int:
+        """Of a request that no other test has made."""
+        self._n_requests += 1
+        return self._n_requests
+
     def submit(
         self, policy: PolicyKey, sampling: Sampling, n_prompt: int = 8, n: int = 1
     ) -> list[Request]:
         requests: list[Request] = []
         for _ in range(n):
-            self._n_requests += 1
             ids_T = prompt(self.rng, n_prompt)
-            requests.append(Request(self._n_requests, policy, ids_T, sampling))
+            requests.append(Request(self.new_id(), policy, ids_T, sampling))
         self._refused += self.engine.add_requests(requests)
         return requests
 

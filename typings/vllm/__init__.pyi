@@ -1,10 +1,11 @@
 # What Warren uses of vLLM (0.32), so that types are checked the same with and without it installed.
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from vllm.sampling_params import RequestOutputKind
 
 class SamplingParams:
+    extra_args: Mapping[str, int] | None
     def __init__(
         self,
         *,
@@ -18,5 +19,6 @@ class SamplingParams:
         ignore_eos: bool = ...,
         stop_token_ids: Sequence[int] = ...,
         detokenize: bool = ...,
+        extra_args: Mapping[str, int] | None = ...,
         output_kind: RequestOutputKind = ...,
     ) -> None: ...

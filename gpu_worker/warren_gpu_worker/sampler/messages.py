@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from warren_gpu_worker.sampler.engines.port import EngineStatistics, PolicyKey, Refusal
 from warren_schemas.config import Sampling
 from warren_schemas.episode import FinishReason
+from warren_schemas.sampling_mask import SamplingMask
 
 Message = tuple[str, str] | tuple[str, str, int]
 """Role, content, and how many images come before it, where there are any."""
@@ -61,12 +62,14 @@ class TurnRequest:
     is_plain: bool = False
     """No chat template: the prompt is the tokens, or else the text of the one message."""
     images: Images | None = None
+    mask_room: int | None = None
+    """Token ids that the turn's sampling mask may have; None: nobody needs it."""
 
     def __reduce__(self) -> "tuple[Callable[..., TurnRequest], tuple[object, ...]]":
         tokens = self.ids_T.tobytes()
         rest = (
             self.messages, self.sampling, self.forced_action, self.priority, self.is_plain,
-            self.images,
+            self.images, self.mask_room,
         )  # fmt: skip
         return _request_from_bytes, (self.id, self.policy, tokens, *rest)
 
@@ -86,11 +89,15 @@ class FinishedTurn:
     finish: FinishReason
     tokenizer: str = ""
     """Digest of the vocabulary that the ids are of."""
+    sampling_mask: SamplingMask | None = None
+    """Of the sampled tokens."""
 
     def __reduce__(self) -> "tuple[Callable[..., FinishedTurn], tuple[object, ...]]":
         prompt, ids = self.prompt_ids_T.tobytes(), self.ids_T.tobytes()
         logprobs, versions = self.logprobs_T.tobytes(), self.versions_T.tobytes()
-        rest = (self.text, self.finish.value, self.tokenizer)
+        mask = self.sampling_mask
+        sets = None if mask is None else (mask.sizes_N.tobytes(), mask.ids_S.tobytes())
+        rest = (self.text, self.finish.value, self.tokenizer, sets)
         return _finished_from_bytes, (self.id, prompt, ids, logprobs, versions, *rest)
 
 
@@ -158,11 +165,11 @@ def _request_from_bytes(
     priority: int,
     is_plain: bool,
     images: Images | None,
+    mask_room: int | None,
 ) -> TurnRequest:
     ids_T = np.frombuffer(ids, np.int32)
-    return TurnRequest(
-        id, policy, ids_T, messages, sampling, forced_action, priority, is_plain, images
-    )
+    rest = (sampling, forced_action, priority, is_plain, images, mask_room)
+    return TurnRequest(id, policy, ids_T, messages, *rest)
 
 
 def _finished_from_bytes(
@@ -174,6 +181,7 @@ def _finished_from_bytes(
     text: str,
     finish: str,
     tokenizer: str,
+    sets: tuple[bytes, bytes] | None,
 ) -> FinishedTurn:
     return FinishedTurn(
         id,
@@ -184,4 +192,11 @@ def _finished_from_bytes(
         text,
         FinishReason(finish),
         tokenizer,
+        None if sets is None else _mask_from_bytes(*sets),
+    )
+
+
+def _mask_from_bytes(sizes: bytes, ids: bytes) -> SamplingMask:
+    return SamplingMask.model_construct(
+        sizes_N=np.frombuffer(sizes, np.int32), ids_S=np.frombuffer(ids, np.int32)
     )

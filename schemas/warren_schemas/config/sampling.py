@@ -1,4 +1,8 @@
-"""How the policy samples tokens."""
+"""How the policy samples tokens.
+
+In training, the trainer computes its logprobs of the same distribution: with the temperature, with
+the penalty, and over the tokens that top-k, top-p and min-p left (see `sampling_mask`).
+"""
 
 from typing import Annotated
 
@@ -11,6 +15,7 @@ from warren_schemas.config.numbers import (
     PositiveFloat,
     PositiveInt,
 )
+from warren_schemas.fields.arrays import MAX_KEPT
 from warren_schemas.text.written import Config
 
 TopP = Annotated[float, Field(gt=0, le=1)]
@@ -25,11 +30,13 @@ class Sampling(Config):
     temperature: NonNegativeFloat = 1.0
     """Divides the logits; 0 is greedy."""
     top_p: TopP = 1.0
-    """Nucleus sampling: sample from the most probable tokens with this total probability; 1 is off."""
+    """Nucleus sampling: sample from the most probable tokens with this total probability; 1 is off. In
+    training from 256 of them at most."""
     top_k: NonNegativeInt = 0
-    """Sample from this many most probable tokens; 0 is off."""
+    """Sample from this many most probable tokens; 0 is off. At most 256 in training."""
     min_p: MinP = 0.0
-    """Sample from tokens with at least this probability relative to the most probable one; 0 is off."""
+    """Sample from tokens with at least this probability relative to the most probable one; 0 is off. In
+    training from 256 of them at most."""
     repetition_penalty: RepetitionPenalty = 1.0
     """Above 1 makes repeated tokens less probable (Keskar et al. 2019); 1 is off."""
     max_tokens: PositiveInt = 256
@@ -41,6 +48,23 @@ class Sampling(Config):
     """Stop strings, which end a turn."""
     thinking: bool | None = None
     """Passed to the chat template as `enable_thinking`; null uses the template's default."""
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether tokens are sampled from a part of the vocabulary."""
+        is_cut = self.top_k > 0 or self.top_p < 1.0 or self.min_p > 0
+        return is_cut and self.temperature > 0
+
+    @property
+    def untrainable(self) -> str | None:
+        """Why nothing can be learned from what is sampled like this."""
+        if self.top_k > MAX_KEPT:
+            return (
+                f"top_k: {self.top_k} is above {MAX_KEPT}, the most tokens that are kept with each"
+                " sampled one so that the trainer can compute the same distribution; lower it, or 0"
+                " for the whole vocabulary"
+            )
+        return None
 
 
 class SamplingChanges(Config):

@@ -55,6 +55,11 @@ class TrainConfig(Config):
                 "sampling.temperature: 0 makes all episodes of a group alike, so nothing can be"
                 " learned; set it above 0 (evaluation.temperature may be 0)"
             )
+        if reason := self.sampling.untrainable:
+            raise ValueError(f"sampling.{reason}")
+        for i, environment in enumerate(self.environments):
+            if reason := environment.sampling.applied_to(self.sampling).untrainable:
+                raise ValueError(f"environments.{i}.sampling.{reason}")
         return self
 
     @model_validator(mode="after")

@@ -64,4 +64,7 @@ COLUMNS = (
     Column("mask_T", "mask", "1 where the policy sampled the token."),
     Column("logprobs_T", "logprobs", "Natural log of the probability with which it was sampled; 0 elsewhere."),
     Column("versions_T", "versions", "Policy version that sampled it; -1 elsewhere."),
+    Column("sampling_mask_sizes_T", "token ids", "How many tokens top_k, top_p and min_p left to sample it"
+           " from; 0 elsewhere. Empty where they are off."),
+    Column("sampling_mask_ids", "token ids", "These tokens, end to end; the sizes divide them."),
 )  # fmt: skip

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from warren_schemas.episode import Completed, EpisodeEnded
 from warren_schemas.http import TrajectoryView
+from warren_schemas.sampling_mask import SamplingMask
 from warren_schemas.transcript import ChatMessage
 
 REWARD_PART = "reward/"
@@ -16,6 +17,7 @@ Row = dict[str, object]
 def row(view: TrajectoryView) -> Row:
     """The values by column; times are in UTC."""
     item = view.trajectory
+    mask = item.transcript.tokens.sampling_mask or SamplingMask.none(0)
     return {
         **_identity(view),
         **_outcome(view),
@@ -32,6 +34,8 @@ def row(view: TrajectoryView) -> Row:
         "mask_T": item.transcript.tokens.mask_T,
         "logprobs_T": item.transcript.tokens.logprobs_T,
         "versions_T": item.transcript.tokens.versions_T,
+        "sampling_mask_sizes_T": mask.sizes_N,
+        "sampling_mask_ids": mask.ids_S,
     }
 
 

@@ -126,12 +126,19 @@ class ArrayRule:
         return {"type": "array", "items": items}
 
 
+MAX_KEPT = 256
+"""Most tokens in one sampling mask: what a sampled token can weigh in a message."""
+
 _INT32, _UINT8, _FLOAT32 = np.dtype("<i4"), np.dtype("u1"), np.dtype("<f4")
 
 TokenIds = Annotated[
     NDArray[np.int32], ArrayRule("token_ids", "token ids of at least 0", _INT32, low=0)
 ]
 Lengths = Annotated[NDArray[np.int32], ArrayRule("lengths", "lengths of at least 1", _INT32, low=1)]
+MaskSizes = Annotated[
+    NDArray[np.int32],
+    ArrayRule("mask_sizes", f"sizes of 0 to {MAX_KEPT}", _INT32, low=0, high=MAX_KEPT),
+]
 Versions = Annotated[
     NDArray[np.int32], ArrayRule("versions", "policy versions of at least -1", _INT32, low=-1)
 ]

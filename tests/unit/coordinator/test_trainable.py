@@ -1,4 +1,4 @@
-"""Episodes with images: what is made of them by their purpose."""
+"""What can't be trained on, by its purpose: images, and truncated sampling that does not tell its masks."""
 
 import pytest
 from tests.support.factories import (
@@ -9,7 +9,9 @@ from tests.support.factories import (
 )
 
 from warren_gateway.coordinator.rollouts.trainable import as_trainable
+from warren_schemas.config import Sampling
 from warren_schemas.episode import EpisodePurpose, Failed, FailureKind
+from warren_schemas.sampling_mask import SamplingMask
 from warren_schemas.transcript import ChatMessage, Image
 
 SHOWN = (ChatMessage(role="user", content="?", images=(Image.of(b"\xff\xd8\xff rest"),)),)
@@ -32,5 +34,30 @@ def test_everything_else_stays_as_it_is() -> None:
         make_episode_ended(spec=spec, transcript=transcript),
         make_episode_ended(),
         make_failed_episode(),
+    ):
+        assert as_trainable(item) is item
+
+
+CUT = Sampling(top_p=0.6)
+
+
+def test_what_was_truncated_without_its_masks_is_not_trained_on() -> None:
+    """A recording of a version that did not keep them."""
+    outcome = as_trainable(make_episode_ended(spec=make_spec(sampling=CUT))).outcome
+    assert isinstance(outcome, Failed)
+    assert (outcome.kind, outcome.retryable) == (FailureKind.INVALID_REQUEST, False)
+    assert "does not tell which tokens were left" in outcome.reason
+
+
+def test_truncated_episodes_are_used_with_their_masks_and_where_nobody_needs_them() -> None:
+    plain = make_transcript().tokens
+    sets = [plain.ids_T[i : i + 1] if plain.mask_T[i] else plain.ids_T[:0] for i in range(6)]
+    masked = plain.model_copy(update={"sampling_mask": SamplingMask.of(sets)})
+    with_masks = make_transcript().model_copy(update={"tokens": masked})
+    for item in (
+        make_episode_ended(spec=make_spec(sampling=CUT), transcript=with_masks),
+        make_episode_ended(spec=make_spec(sampling=CUT, purpose=EpisodePurpose.EVALUATE)),
+        make_episode_ended(spec=make_spec(sampling=CUT, purpose=EpisodePurpose.DEMONSTRATE)),
+        make_episode_ended(spec=make_spec(sampling=Sampling(repetition_penalty=1.2))),
     ):
         assert as_trainable(item) is item

@@ -36,9 +36,11 @@ from warren_schemas.episode import (
     StartEpisode,
 )
 from warren_schemas.events import EvaluationCompleted, RunEvent, StepCompleted
+from warren_schemas.fields.arrays import MAX_KEPT
 from warren_schemas.ids import ModelId, RunId, WorkerId
 from warren_schemas.metrics.registry import find
 from warren_schemas.metrics.rows import tagged
+from warren_schemas.sampling_mask import SamplingMask
 from warren_schemas.training import (
     KEEP_POLICIES,
     CloseModel,
@@ -467,6 +469,10 @@ class ReplayWorld(World):
             return records.end_of_recording(session, RUN)
 
 
+_MASK = SamplingMask.none(1).extended(
+    0, SamplingMask.of([np.array([7], np.int32), np.arange(MAX_KEPT, dtype=np.int32)])
+)
+"""Of an episode that was sampled with top-p: the second token from as many as there may be."""
 _marks = iter(range(1, 1_000_000_000))
 
 
@@ -483,6 +489,7 @@ def _end(
         mask_T=np.array([0, 1, 1], np.uint8),
         logprobs_T=np.array([0.0, -0.5, 0.0 if demonstrated else -0.25], np.float32),
         versions_T=np.array([-1, version, newer], np.int32),
+        sampling_mask=_MASK if item.spec.sampling.is_truncated and not demonstrated else None,
     )
     transcript = Transcript(
         messages=(

@@ -32,12 +32,16 @@ def test_row_25_what_may_be_drawn_and_with_which_logprob(
     settings: Sampling, kept: set[int]
 ) -> None:
     rows = 400
-    settings_B = RowSettings.of([settings] * rows, torch.device("cpu"))
+    keeps_mask = settings.is_truncated
+    settings_B = RowSettings.of([settings] * rows, torch.device("cpu"), [keeps_mask] * rows)
     logits_BV = PROBS_V.log().repeat(rows, 1)
-    ids, logprobs = draw(logits_BV, settings_B, torch.Generator().manual_seed(0))
-    assert set(ids) == kept
+    drawn = draw(logits_BV, settings_B, torch.Generator().manual_seed(0))
+    assert set(drawn.ids) == kept
+    assert {row: set(ids.tolist()) for row, ids in drawn.sets.items()} == {
+        row: kept for row in range(rows) if keeps_mask
+    }
     total = 1.0 if settings.temperature == 0 else sum(float(PROBS_V[i]) for i in kept)
-    for token, logprob in zip(ids, logprobs, strict=True):
+    for token, logprob in zip(drawn.ids, drawn.logprobs, strict=True):
         assert logprob == pytest.approx(float(torch.log(PROBS_V[token] / total)), abs=1e-5)
 
 

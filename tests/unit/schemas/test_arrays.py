@@ -26,7 +26,10 @@ def test_every_second_number_of_an_array_becomes_contiguous() -> None:
 
 
 def test_lists_become_arrays_and_arrays_lists() -> None:
-    fields = {"ids_T": [1, 2], "mask_T": [0, 1], "logprobs_T": [0, -0.5], "versions_T": [-1, 3]}
+    fields: dict[str, object] = {
+        "ids_T": [1, 2], "mask_T": [0, 1], "logprobs_T": [0, -0.5], "versions_T": [-1, 3],
+        "sampling_mask": {"sizes_N": [0, 3], "ids_S": [4, 2, 9]},
+    }  # fmt: skip
     tokens = Tokens.model_validate(fields)
     assert tokens.ids_T.dtype == np.int32
     assert tokens.model_dump(mode="json") == fields
@@ -35,7 +38,10 @@ def test_lists_become_arrays_and_arrays_lists() -> None:
 
 def test_no_tokens_at_all_are_fine() -> None:
     empty: list[int] = []
-    assert len(Tokens.model_validate(dict.fromkeys(Tokens.model_fields, empty))) == 0
+    arrays = dict.fromkeys(("ids_T", "mask_T", "logprobs_T", "versions_T"), empty)
+    assert len(Tokens.model_validate(arrays)) == 0
+    masked = arrays | {"sampling_mask": {"sizes_N": empty, "ids_S": empty}}
+    assert len(Tokens.model_validate(masked)) == 0
 
 
 @pytest.mark.parametrize(
@@ -89,6 +95,7 @@ def test_lengths_add_up_to_the_tokens(lengths: list[int], message: str) -> None:
 
 
 def test_a_batch_holds_at_least_one_sequence() -> None:
-    none: dict[str, list[int]] = {name: [] for name in TokenBatch.model_fields}
+    arrays = TokenBatch.model_fields.keys() - {"sampling_mask"}
+    none: dict[str, list[int]] = {name: [] for name in arrays}
     with pytest.raises(ValidationError, match="there are 0 tokens"):
         make_token_batch(**none)

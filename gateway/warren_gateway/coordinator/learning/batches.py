@@ -9,12 +9,27 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from warren_schemas.episode import EpisodeEnded
+from warren_schemas.sampling_mask import SamplingMask
 from warren_schemas.training import TokenBatch
 from warren_schemas.transcript import Tokens
 
 MICRO_BATCH_BYTES = 1024 * 1024
-BYTES_PER_TOKEN = 13
-"""Ids, logprobs and weights of 4 bytes each, and the mask."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaySampled:
+    """How tokens were sampled, as far as one op has to be told: all data of an op were sampled alike."""
+
+    temperature: float = 1.0
+    repetition_penalty: float = 1.0
+    is_truncated: bool = False
+
+    @staticmethod
+    def of(item: EpisodeEnded) -> "WaySampled":
+        sampling = item.spec.sampling
+        is_truncated = item.transcript.tokens.sampling_mask is not None
+        return WaySampled(sampling.temperature, sampling.repetition_penalty, is_truncated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +38,14 @@ class Datum:
 
     tokens: Tokens
     weights_T: NDArray[np.float32]
-    temperature: float = 1.0
-    """With which its tokens were sampled."""
+    way: WaySampled = WaySampled()
 
 
-def by_temperature(data: Sequence[Datum]) -> dict[float, list[Datum]]:
-    """The data by the temperature of its environment: one op has one."""
-    parts: dict[float, list[Datum]] = {}
+def by_way_sampled(data: Sequence[Datum]) -> dict[WaySampled, list[Datum]]:
+    """Environments may have settings of their own."""
+    parts: dict[WaySampled, list[Datum]] = {}
     for datum in data:
-        parts.setdefault(datum.temperature, []).append(datum)
+        parts.setdefault(datum.way, []).append(datum)
     return parts
 
 
@@ -44,7 +58,7 @@ def _parts(data: Iterable[Datum]) -> Iterable[list[Datum]]:
     part: list[Datum] = []
     size_bytes = 0
     for datum in data:
-        datum_bytes = len(datum.tokens) * BYTES_PER_TOKEN
+        datum_bytes = datum.tokens.size_bytes
         if part and size_bytes + datum_bytes > MICRO_BATCH_BYTES:
             yield part
             part, size_bytes = [], 0
@@ -57,10 +71,12 @@ def _parts(data: Iterable[Datum]) -> Iterable[list[Datum]]:
 def _token_batch(data: list[Datum]) -> TokenBatch:
     lengths_B = np.array([len(d.tokens) for d in data], np.int32)
     mask_N = np.concatenate([d.tokens.mask_T for d in data])
+    masks = [d.tokens.sampling_mask for d in data if d.tokens.sampling_mask is not None]
     return TokenBatch(
         ids_N=np.concatenate([d.tokens.ids_T for d in data]),
         lengths_B=lengths_B,
         mask_N=mask_N,
         logprobs_N=np.concatenate([d.tokens.logprobs_T for d in data]),
         weights_N=np.concatenate([d.weights_T for d in data]),
+        sampling_mask=SamplingMask.joined(masks) if masks else None,
     )

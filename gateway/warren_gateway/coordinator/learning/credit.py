@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warren_gateway.coordinator.learning.advantages import Floats, advantages
-from warren_gateway.coordinator.learning.batches import Datum
+from warren_gateway.coordinator.learning.batches import Datum, WaySampled
 from warren_gateway.coordinator.state.groups import Group
 from warren_schemas.config import AlgorithmConfig, TurnCredit
 from warren_schemas.episode import Completed, EpisodeEnded
@@ -47,7 +47,7 @@ def _rewards(groups: Sequence[Group]) -> Iterator[Datum]:
             rewards_K = turn_rewards(item)
             for place, reward in zip(_stretches(transcript.tokens), rewards_K, strict=True):
                 weights_T[place.stop - 1] = reward
-            yield Datum(transcript.tokens, weights_T, item.spec.sampling.temperature)
+            yield Datum(transcript.tokens, weights_T, WaySampled.of(item))
 
 
 def _by_episode(groups: Sequence[Group], algorithm: AlgorithmConfig) -> Iterator[Datum]:
@@ -60,7 +60,7 @@ def _by_episode(groups: Sequence[Group], algorithm: AlgorithmConfig) -> Iterator
             tokens = item.transcript.tokens
             if tokens.n_sampled:
                 weights_T = tokens.mask_T * np.float32(advantage)
-                yield Datum(tokens, weights_T, item.spec.sampling.temperature)
+                yield Datum(tokens, weights_T, WaySampled.of(item))
 
 
 def _by_turn(
@@ -80,7 +80,7 @@ def _by_turn(
             weights_K = [float(column[member]) for column in by_turn][: len(transcript.turns)]
             if any(weights_K):
                 weights_T = _spread(transcript.tokens, weights_K)
-                yield Datum(transcript.tokens, weights_T, item.spec.sampling.temperature)
+                yield Datum(transcript.tokens, weights_T, WaySampled.of(item))
 
 
 def n_inseparable(groups: Sequence[Group]) -> int:

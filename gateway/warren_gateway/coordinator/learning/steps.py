@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from warren_gateway.coordinator.learning import step_times
 from warren_gateway.coordinator.learning.batch_metrics import trainer_metrics
-from warren_gateway.coordinator.learning.batches import Datum, by_temperature, token_batches
+from warren_gateway.coordinator.learning.batches import Datum, by_way_sampled, token_batches
 from warren_gateway.coordinator.learning.checkpointing import checkpoint_if_due
 from warren_gateway.coordinator.learning.op_log import append
 from warren_gateway.coordinator.rollouts import evaluation, failure_limits
@@ -101,12 +101,13 @@ def take_step(
 def _append_update(
     state: CoordinatorState, data: Sequence[Datum], objective: Objective, learning_rate: float
 ) -> None:
-    for temperature, part in by_temperature(data).items():
+    for way, part in by_way_sampled(data).items():
         for batch in token_batches(part):
             op = ForwardBackward(
                 loss=objective.loss,
                 batch=batch,
-                temperature=temperature,
+                temperature=way.temperature,
+                repetition_penalty=way.repetition_penalty,
                 kl=objective.kl,
                 entropy_coefficient=objective.entropy_coefficient,
                 tis_cap=objective.tis_cap,

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from warren_gateway.coordinator.learning import zero_variance
+from warren_gateway.coordinator.learning import mask_bound, zero_variance
 from warren_gateway.coordinator.learning.batch_metrics import batch_metrics
 from warren_gateway.coordinator.learning.batches import Datum
 from warren_gateway.coordinator.learning.credit import credited, is_by_turn, n_inseparable
@@ -76,6 +76,7 @@ def _take_step(state: CoordinatorState) -> None:
     learning.recent_rewards = [*learning.recent_rewards, metrics["reward/mean"]][-REWARD_WINDOW:]
     learning.n_updates += bool(data)
     zero_variance.note(state, groups, has_signal=bool(data))
+    mask_bound.note(state, groups)
     for group in groups:
         state.source.close(state, group, "trained")
     take_step(

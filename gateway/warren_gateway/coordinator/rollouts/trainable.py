@@ -1,26 +1,45 @@
-"""What can't be trained on, though it ended well: images, and tokens of another vocabulary.
+"""What can't be trained on, though it ended well: its logprobs would not be the sampler's.
 
-Trainers compute logprobs of text alone, and training on the tokens of an image without the image would be
-training on wrong logprobs. So such an episode counts as failed, and its run ends with the reason.
-Evaluation has no use for logprobs. Ids of another vocabulary stand for other texts, so none is trained
-on: its run ends.
+Training on them all the same would be training on ratios that say nothing. So such an episode counts as
+failed, and its run ends with the reason. Evaluation has no use for logprobs.
+
+- Trainers compute logprobs of text alone; the tokens of an image mean nothing without it.
+- What was sampled from a part of the vocabulary has another distribution than the model's. Its
+  episode must tell what was left to sample from.
+- Ids of another vocabulary stand for other texts, so none is trained on: its run ends.
 """
 
 from warren_schemas.episode import Completed, EpisodeEnded, EpisodePurpose, Failed, FailureKind
 
-_REASON = (
+_HAS_IMAGES = (
     "the environment shows images, and trainers compute logprobs of text alone; policies that see"
     " can be evaluated and asked directly"
+)
+_HAS_NO_MASK = (
+    "the episode was sampled with top_p, top_k or min_p and does not tell which tokens were left, so"
+    " the trainer can't compute its logprobs; record it anew, with samplers of this version"
 )
 
 
 def as_trainable(item: EpisodeEnded) -> EpisodeEnded:
-    """The episode, or a failed one where it was to be trained on and has images."""
+    """The episode, or a failed one where it was to be trained on and can't be."""
     if item.spec.purpose is EpisodePurpose.EVALUATE or not isinstance(item.outcome, Completed):
         return item
-    if not any(message.images for message in item.transcript.messages):
-        return item
-    failed = Failed(kind=FailureKind.IMAGES_UNSUPPORTED, reason=_REASON, retryable=False)
+    if any(message.images for message in item.transcript.messages):
+        return _failed(item, FailureKind.IMAGES_UNSUPPORTED, _HAS_IMAGES)
+    if _lacks_mask(item):
+        return _failed(item, FailureKind.INVALID_REQUEST, _HAS_NO_MASK)
+    return item
+
+
+def _lacks_mask(item: EpisodeEnded) -> bool:
+    is_truncated = item.spec.purpose is EpisodePurpose.TRAIN and item.spec.sampling.is_truncated
+    tokens = item.transcript.tokens
+    return is_truncated and tokens.n_sampled > 0 and not tokens.has_every_mask
+
+
+def _failed(item: EpisodeEnded, kind: FailureKind, reason: str) -> EpisodeEnded:
+    failed = Failed(kind=kind, reason=reason, retryable=False)
     return item.model_copy(update={"outcome": failed})
 
 

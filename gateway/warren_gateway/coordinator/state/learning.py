@@ -96,6 +96,8 @@ class LearningState(BaseModel):
     """Steps in a row, the newest among them, of which no group carried a signal."""
     zero_variance_facts: str = ""
     """What the newest such step was like."""
+    is_mask_bound_told: bool = False
+    """Whether a warning said that sampling masks were as large as they may be."""
     checkpoints: list[CheckpointMark] = Field(default_factory=list[CheckpointMark])
     """Oldest first."""
     is_final_checkpoint_issued: bool = False

@@ -24,7 +24,8 @@ class Prompts:
         rendered_T = self._expanded(self._render(turn), seen.new(turn.messages))
         ids_T = np.concatenate([turn.ids_T, rendered_T])
         pictures = self._placed(turn, ids_T, seen)
-        return Request(turn.id, turn.policy.key, ids_T, turn.sampling, turn.priority, pictures)
+        rest = (turn.sampling, turn.priority, pictures, turn.mask_room)
+        return Request(turn.id, turn.policy.key, ids_T, *rest)
 
     def _render(self, turn: TurnRequest) -> NDArray[np.int32]:
         thinking = turn.sampling.thinking

@@ -19,6 +19,7 @@ from warren_gpu_worker.sampler.engines.port import Engine, Refusal, Request
 from warren_gpu_worker.sampler.messages import FinishedTurn, Orders, TurnRequest
 from warren_schemas.config import Sampling
 from warren_schemas.episode import FailureKind, FinishReason
+from warren_schemas.sampling_mask import MAX_MASK_IDS
 
 
 class Turns:
@@ -99,6 +100,9 @@ class Turns:
         if sampling is None:
             reason = f"the episode has {n_tokens} tokens, max_total_tokens is reached"
             return self._refuse(turn, FailureKind.CONTEXT_LENGTH, reason)
+        if turn.mask_room is not None and turn.mask_room < 1:
+            reason = f"the sampling mask of the episode has {MAX_MASK_IDS} token ids; lower top_k or top_p"
+            return self._refuse(turn, FailureKind.CONTEXT_LENGTH, reason)
         request.sampling = sampling
         accepted.request = request
         self._policy_loader.submit_turn(accepted)
@@ -132,6 +136,7 @@ class Turns:
             text=_cut(words, stop) if stop else words,
             finish=done.finish,
             tokenizer=self._renderer.vocabulary,
+            sampling_mask=done.sampling_mask,
         )
 
 

@@ -9,8 +9,10 @@ pause that there is: whoever does not step has paused the engine.
 
 Logprobs are those of the distribution that the token was really drawn from: logits divided by the
 temperature (after the repetition penalty), cut to the `top_k` most probable, then to the smallest
-set that reaches `top_p`, then to what has `min_p` of the most probable one, renormalized. At temperature 0 the most probable token is taken, and its logprob is that of the
-untempered softmax over the whole vocabulary, because a logprob of 0 would tell nothing.
+set that reaches `top_p`, then to what has `min_p` of the most probable one, renormalized. Where a
+request asks for it, the tokens that are left are told with each token, and are `MAX_KEPT` at most. At
+temperature 0 the most probable token is taken, and its logprob is that of the untempered softmax over
+the whole vocabulary, because a logprob of 0 would tell nothing.
 
 Legend: `_T` tokens of one sequence, `_B` rows of a batch, `_V` the vocabulary.
 
@@ -28,6 +30,7 @@ from numpy.typing import NDArray
 
 from warren_schemas.config import Sampling
 from warren_schemas.episode import FailureKind, FinishReason
+from warren_schemas.sampling_mask import SamplingMask
 
 if TYPE_CHECKING:
     from warren_gpu_worker.base_models.vision_inputs import Placed
@@ -63,15 +66,31 @@ class Request:
     """Of what waits, the lowest goes first."""
     pictures: "tuple[Placed, ...]" = ()
     """Images in their places, in order; the prompt has image tokens there."""
+    mask_room: int | None = None
+    """Keep the sampling mask; the turn is cut where it has so many token ids. None: don't keep it."""
     max_new_tokens: int = field(default=0, init=False)
     """Set by the engine that takes it."""
     ids: list[int] = field(default_factory=list[int], init=False)
     logprobs: list[float] = field(default_factory=list[float], init=False)
     versions: list[int] = field(default_factory=list[int], init=False)
+    sets: list[NDArray[np.int32]] = field(default_factory=list[NDArray[np.int32]], init=False)
+    """What each token was sampled from, if the mask is kept."""
+    n_mask_ids: int = field(default=0, init=False)
     finish: FinishReason | None = field(default=None, init=False)
     """Set with the last token."""
 
-    def append(self, token: int, logprob: float, version: int) -> None:
+    def append(
+        self,
+        token: int,
+        logprob: float,
+        version: int,
+        sampled_from: NDArray[np.int32] | None = None,
+    ) -> None:
+        """`sampled_from` is told where the mask is kept."""
+        if self.mask_room is not None:
+            assert sampled_from is not None, "the set of each token is told"
+            self.sets.append(sampled_from)
+            self.n_mask_ids += sampled_from.size
         self.ids.append(token)
         self.logprobs.append(logprob)
         self.versions.append(version)
@@ -80,6 +99,12 @@ class Request:
         """Sample no more than the context holds."""
         n_left = context_length - self.prompt_ids_T.size
         self.max_new_tokens = min(self.sampling.max_tokens, n_left)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it may have no more tokens."""
+        has_room = self.mask_room is None or self.n_mask_ids < self.mask_room
+        return len(self.ids) >= self.max_new_tokens or not has_room
 
     @property
     def max_length(self) -> int:
@@ -96,6 +121,10 @@ class Request:
     @property
     def versions_T(self) -> NDArray[np.int32]:
         return np.array(self.versions, np.int32)
+
+    @property
+    def sampling_mask(self) -> SamplingMask | None:
+        return None if self.mask_room is None else SamplingMask.of(self.sets)
 
 
 @dataclass(frozen=True, slots=True)

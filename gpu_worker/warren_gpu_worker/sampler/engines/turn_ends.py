@@ -20,7 +20,7 @@ class Endings:
         """Whether its turn ends with its last token; then `finish` says how."""
         if request.ids[-1] in self._ids or self._is_stopped(request, request.sampling.stop):
             request.finish = FinishReason.STOP
-        elif len(request.ids) >= request.max_new_tokens:
+        elif request.is_full:
             request.finish = FinishReason.LENGTH
         return request.finish is not None
 

@@ -7,6 +7,7 @@ which promises finite logprobs of at most 0 and arrays of one length. Who receiv
 import numpy as np
 
 from warren_gpu_worker.sampler.messages import FinishedTurn, Images, Message
+from warren_schemas.sampling_mask import SamplingMask
 from warren_schemas.transcript import NOT_SAMPLED, ChatMessage, Tokens, Transcript
 
 
@@ -58,4 +59,12 @@ def _appended(tokens: Tokens, turn: FinishedTurn) -> Tokens:
         mask_T=mask_T,
         logprobs_T=logprobs_T,
         versions_T=versions_T,
+        sampling_mask=_mask(tokens, turn),
     )
+
+
+def _mask(tokens: Tokens, turn: FinishedTurn) -> SamplingMask | None:
+    if turn.sampling_mask is None:
+        return None
+    older = tokens.sampling_mask or SamplingMask.none(len(tokens))
+    return older.extended(turn.prompt_ids_T.size, turn.sampling_mask)

@@ -5,9 +5,17 @@ from warren_gpu_worker.sampler.engines.port import PolicyKey, Refusal
 from warren_gpu_worker.sampler.messages import FinishedTurn, PolicySource, TurnRequest
 from warren_gpu_worker.sampler.supervisor.transcripts import extended, images_of, new_messages
 from warren_schemas.envelope import Envelope
-from warren_schemas.episode import Failed, FailureKind, Generate, Outcome, Step
+from warren_schemas.episode import (
+    EpisodePurpose,
+    Failed,
+    FailureKind,
+    Generate,
+    Outcome,
+    Step,
+)
 from warren_schemas.ids import WorkerId, made_ms, new_message_id
 from warren_schemas.outcome import conclude
+from warren_schemas.sampling_mask import MAX_MASK_IDS
 
 _MOST_TURNS = 1 << 10
 """From here on, more turns don't raise a turn's priority."""
@@ -81,7 +89,17 @@ def request_of(request_id: int, item: Generate) -> TurnRequest:
         priority=_priority(item),
         is_plain=item.is_plain,
         images=images_of(transcript),
+        mask_room=_mask_room(item),
     )
+
+
+def _mask_room(item: Generate) -> int | None:
+    """Masks are for the trainer: of what is truncated, sampled, and trained on."""
+    is_trained_on = item.spec.purpose is EpisodePurpose.TRAIN and item.forced_action is None
+    if not (is_trained_on and item.spec.sampling.is_truncated):
+        return None
+    mask = item.transcript.tokens.sampling_mask
+    return MAX_MASK_IDS - (0 if mask is None else mask.ids_S.size)
 
 
 def _priority(item: Generate) -> int:

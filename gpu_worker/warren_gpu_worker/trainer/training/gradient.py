@@ -18,6 +18,7 @@ from warren_gpu_worker.trainer.training.logprobs import Head, TokenLogprobs, tok
 from warren_gpu_worker.trainer.training.metrics import merge, merge_ranks, report
 from warren_gpu_worker.trainer.training.micro_batches import MicroBatch, micro_batches, trained_mask
 from warren_gpu_worker.trainer.training.reference import check_reference, reference_weights
+from warren_gpu_worker.trainer.training.sampled_from import SampledFrom, Seen
 from warren_gpu_worker.trainer.training.trainable_model import Network, TrainableModel
 from warren_schemas.training import Forward, ForwardBackward, OpDone, TokenBatch
 
@@ -95,6 +96,8 @@ def check_op(model: TrainableModel, op: LossOp) -> None:
 
 def _check_batch(network: Network, batch: TokenBatch) -> None:
     longest, largest = int(batch.lengths_B.max()), int(batch.ids_N.max())
+    if batch.sampling_mask is not None:
+        largest = max(largest, int(batch.sampling_mask.ids_S.max(initial=0)))
     if largest >= network.vocabulary:
         raise OpError(
             f"token id {largest} is outside the model's vocabulary of {network.vocabulary};"
@@ -187,11 +190,20 @@ def _logprobs_at(
         network.head,
         network.vocabulary,
         network.max_logits,
-        op.temperature,
         op.entropy_coefficient > 0,
     )
+    sampled_from = _sampled_from(network, op, rows, places_M)
     with _autocast(network):
-        return token_logprobs(head, hidden_MH, ids_M)
+        return token_logprobs(head, hidden_MH, ids_M, sampled_from)
+
+
+def _sampled_from(network: Network, op: LossOp, rows: MicroBatch, places_M: Tensor) -> SampledFrom:
+    """Tokens that nobody trains on are told of with the whole vocabulary."""
+    seen = None
+    if op.repetition_penalty != 1.0:
+        seen = Seen.before(rows, places_M, network.vocabulary)
+    kept_MK = rows.kept_MK if places_M is rows.trained_M else None
+    return SampledFrom(op.temperature, op.repetition_penalty, seen, kept_MK)
 
 
 def _take_loss(

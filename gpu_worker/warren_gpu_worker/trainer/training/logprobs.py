@@ -14,6 +14,8 @@ from torch.utils.checkpoint import (
     checkpoint,  # pyright: ignore[reportUnknownVariableType]
 )
 
+from warren_gpu_worker.trainer.training.sampled_from import SampledFrom
+
 MAX_LOGITS = 32 * 1024 * 1024
 """Most float32 logits that exist at once: 128 MiB."""
 
@@ -33,34 +35,44 @@ class Head:
     module: nn.Module
     vocabulary: int
     max_logits: int = MAX_LOGITS
-    temperature: float = 1.0
     has_entropy_gradient: bool = False
 
 
-def token_logprobs(head: Head, hidden_MH: Tensor, ids_M: Tensor) -> TokenLogprobs:
-    """log softmax(head(hidden) / temperature) at the given ids, in float32 at least."""
+def token_logprobs(
+    head: Head, hidden_MH: Tensor, ids_M: Tensor, sampled_from: SampledFrom
+) -> TokenLogprobs:
+    """Of the given ids, under the distributions that they were sampled from; float32 at least."""
     n_rows = max(1, head.max_logits // head.vocabulary)
     if ids_M.numel() <= n_rows:
-        return TokenLogprobs(*_logprobs(head, hidden_MH, ids_M))
+        return TokenLogprobs(*_logprobs(head, hidden_MH, ids_M, sampled_from))
+    places = [slice(at, at + n_rows) for at in range(0, ids_M.numel(), n_rows)]
     chunks = [
-        _again_in_backward(head, hidden_MH[at : at + n_rows], ids_M[at : at + n_rows])
-        for at in range(0, ids_M.numel(), n_rows)
+        _again_in_backward(head, hidden_MH[place], ids_M[place], sampled_from.part(place))
+        for place in places
     ]
     return TokenLogprobs(*(torch.cat(parts) for parts in zip(*chunks, strict=True)))
 
 
-def _again_in_backward(head: Head, hidden_MH: Tensor, ids_M: Tensor) -> tuple[Tensor, Tensor]:
+def _again_in_backward(
+    head: Head, hidden_MH: Tensor, ids_M: Tensor, sampled_from: SampledFrom
+) -> tuple[Tensor, Tensor]:
     return cast(
-        "tuple[Tensor, Tensor]", checkpoint(_logprobs, head, hidden_MH, ids_M, use_reentrant=False)
+        "tuple[Tensor, Tensor]",
+        checkpoint(_logprobs, head, hidden_MH, ids_M, sampled_from, use_reentrant=False),
     )
 
 
-def _logprobs(head: Head, hidden_MH: Tensor, ids_M: Tensor) -> tuple[Tensor, Tensor]:
+def _logprobs(
+    head: Head, hidden_MH: Tensor, ids_M: Tensor, sampled_from: SampledFrom
+) -> tuple[Tensor, Tensor]:
     logits_MV = head.module(hidden_MH)
     logits_MV = logits_MV.to(torch.promote_types(logits_MV.dtype, torch.float32))
-    if head.temperature != 1.0:
-        logits_MV = logits_MV / head.temperature
-    logprobs_MV = logits_MV.log_softmax(-1)
+    logprobs_MV, columns_M = sampled_from.logprobs(logits_MV, ids_M)
     with torch.set_grad_enabled(head.has_entropy_gradient and torch.is_grad_enabled()):
-        entropy_M = -(logprobs_MV.exp() * logprobs_MV).sum(-1)
-    return logprobs_MV.gather(-1, ids_M[:, None])[:, 0], entropy_M
+        finite_MV = logprobs_MV
+        if (
+            sampled_from.kept_MK is not None
+        ):  # what fills up small sets has -inf, and 0 of it is NaN
+            finite_MV = logprobs_MV.masked_fill(logprobs_MV == -torch.inf, 0.0)
+        entropy_M = -(logprobs_MV.exp() * finite_MV).sum(-1)
+    return logprobs_MV.gather(-1, columns_M[:, None])[:, 0], entropy_M

@@ -22,6 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from warren_schemas.sampling_mask import SamplingMask
 from warren_schemas.training import TokenBatch
 
 IntArray = NDArray[np.int64]
@@ -46,6 +47,8 @@ class MicroBatch:
     """Where the mask is set."""
     others_K: Tensor
     """Where a logprob is wanted all the same."""
+    kept_MK: Tensor | None
+    """What each trained token was sampled from, -1 behind smaller sets; None: the whole vocabulary."""
     places_BT: IntArray
     """Where the predicted token stands among the N tokens."""
 
@@ -119,15 +122,18 @@ def _pad(
     n_inputs_B: IntArray,
     device: torch.device,
 ) -> MicroBatch:
+    def on_device(array: NDArray[np.generic]) -> Tensor:
+        return torch.from_numpy(array).to(device)
+
     offsets_T: IntArray = np.arange(n_inputs_B[0], dtype=np.int64)
     real_BT = offsets_T[None, :] < n_inputs_B[:, None]
     inputs_BT = np.where(real_BT, starts_B[:, None] + offsets_T[None, :], 0)
     places_BT = np.where(real_BT, inputs_BT + 1, 0)
     mask_BT = mask_N[places_BT] & real_BT
     others_BT = wanted_N[places_BT] & real_BT & ~mask_BT
-
-    def on_device(array: NDArray[np.generic]) -> Tensor:
-        return torch.from_numpy(array).to(device)
+    kept_MK = None
+    if batch.sampling_mask is not None:
+        kept_MK = on_device(_sets(batch.sampling_mask, places_BT[mask_BT]))
 
     return MicroBatch(
         input_ids_BT=on_device(np.where(real_BT, batch.ids_N[inputs_BT], 0).astype(np.int64)),
@@ -137,5 +143,15 @@ def _pad(
         mask_BT=on_device(mask_BT),
         trained_M=on_device(np.flatnonzero(mask_BT)),
         others_K=on_device(np.flatnonzero(others_BT)),
+        kept_MK=kept_MK,
         places_BT=places_BT,
     )
+
+
+def _sets(mask: SamplingMask, tokens_M: IntArray) -> IntArray:
+    """The sets of these tokens [M, K], -1 behind smaller ones."""
+    sizes_M = mask.sizes_N[tokens_M]
+    ranks_K: IntArray = np.arange(int(sizes_M.max(initial=1)), dtype=np.int64)
+    places_MK = mask.starts_N[tokens_M][:, None] + ranks_K
+    is_there_MK = ranks_K < sizes_M[:, None]
+    return np.where(is_there_MK, mask.ids_S[np.where(is_there_MK, places_MK, 0)], -1)

@@ -190,13 +190,14 @@ class TransformersEngine:
     ) -> None:
         """Draw the next token of every row; those that are done leave the batch."""
         logits_BV = penalized(logits_BV, batch.rows)
-        ids, logprobs = draw(logits_BV, batch.settings_B, self._generator)
+        drawn = draw(logits_BV, batch.settings_B, self._generator)
         kept: list[int] = []
-        for index, (row, token, logprob) in enumerate(zip(batch.rows, ids, logprobs, strict=True)):
+        tokens = zip(batch.rows, drawn.ids, drawn.logprobs, strict=True)
+        for index, (row, token, logprob) in enumerate(tokens):
             if math.isnan(logprob):
                 answers.append(not_finite(row, policy.version))
                 continue
-            row.append(token, logprob, policy.version)
+            row.append(token, logprob, policy.version, drawn.sets.get(index))
             if self._endings.is_finished(row):
                 answers.append(row)
             else:

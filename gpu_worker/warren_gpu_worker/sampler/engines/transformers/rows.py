@@ -106,7 +106,9 @@ def _run(
     ids_UT, pad_U = _left_padded([prompts_B[i] for i in first_U])
     tokens, shift_U = _tokens(model, ids_UT, pad_U, [rows[i].pictures for i in first_U])
     device = model.device
-    settings_B = RowSettings.of([row.sampling for row in rows], device)
+    settings_B = RowSettings.of(
+        [row.sampling for row in rows], device, [row.mask_room is not None for row in rows]
+    )
     batch = Batch(
         rows=list(rows),
         cache=DynamicCache(),

@@ -6,13 +6,17 @@ Legend: `_B` rows, `_F` the rows that use top-k, top-p or min-p, `_V` the vocabu
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from warren_gpu_worker.sampler.engines.truncation import Kept, Limits, truncated
 from warren_schemas.config import Sampling
+from warren_schemas.fields.arrays import MAX_KEPT
 
 
 @dataclass(slots=True)
@@ -22,76 +26,77 @@ class RowSettings:
     temperature_B: Tensor
     """1 for greedy rows."""
     is_greedy_B: Tensor
-    top_k_B: Tensor
-    """0 is off."""
-    top_p_B: Tensor
-    min_p_B: Tensor
-    """0 is off."""
+    limits_B: Limits
     any_greedy: bool
     any_filter: bool
+    any_mask: bool
 
     @staticmethod
-    def of(settings: Sequence[Sampling], device: torch.device) -> "RowSettings":
+    def of(
+        settings: Sequence[Sampling], device: torch.device, keeps_mask: Sequence[bool]
+    ) -> "RowSettings":
+        """`keeps_mask`: of which rows the tokens that are left are told."""
         temperature_B = torch.tensor([s.temperature for s in settings], device=device)
         is_greedy_B = temperature_B == 0
+        most = [MAX_KEPT * keeps for keeps in keeps_mask]
         return RowSettings(
             temperature_B=temperature_B.masked_fill(is_greedy_B, 1.0),
             is_greedy_B=is_greedy_B,
-            top_k_B=torch.tensor([s.top_k for s in settings], device=device),
-            top_p_B=torch.tensor([s.top_p for s in settings], device=device),
-            min_p_B=torch.tensor([s.min_p for s in settings], device=device),
+            limits_B=Limits.of(settings, most, device),
             any_greedy=any(s.temperature == 0 for s in settings),
-            any_filter=any(_is_filtered(s) for s in settings),
+            any_filter=any(s.is_truncated for s in settings),
+            any_mask=any(keeps_mask),
         )
 
     def select(self, kept: Tensor) -> "RowSettings":
         return RowSettings(
             self.temperature_B[kept],
             self.is_greedy_B[kept],
-            self.top_k_B[kept],
-            self.top_p_B[kept],
-            self.min_p_B[kept],
+            self.limits_B.select(kept),
             self.any_greedy,
             self.any_filter,
+            self.any_mask,
         )
 
     def joined(self, other: "RowSettings") -> "RowSettings":
         return RowSettings(
             torch.cat([self.temperature_B, other.temperature_B]),
             torch.cat([self.is_greedy_B, other.is_greedy_B]),
-            torch.cat([self.top_k_B, other.top_k_B]),
-            torch.cat([self.top_p_B, other.top_p_B]),
-            torch.cat([self.min_p_B, other.min_p_B]),
+            self.limits_B.joined(other.limits_B),
             self.any_greedy or other.any_greedy,
             self.any_filter or other.any_filter,
+            self.any_mask or other.any_mask,
         )
 
 
-def _is_filtered(sampling: Sampling) -> bool:
-    is_cut = sampling.top_k > 0 or sampling.top_p < 1.0 or sampling.min_p > 0
-    return sampling.temperature > 0 and is_cut
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """One token for each row."""
+
+    ids: list[int]
+    logprobs: list[float]
+    """Under the distribution it was drawn from. NaN, and the id means nothing, where a row's logits
+    are not finite."""
+    sets: dict[int, NDArray[np.int32]] = field(default_factory=dict[int, NDArray[np.int32]])
+    """What it was drawn from, by row, of rows that are cut; empty where no row keeps its mask."""
 
 
-def draw(
-    logits_BV: Tensor, settings_B: RowSettings, generator: torch.Generator
-) -> tuple[list[int], list[float]]:
-    """One token id for each row and its logprob under the distribution it was drawn from.
-
-    The logprob is NaN, and the id means nothing, where a row's logits are not finite.
-    """
+def draw(logits_BV: Tensor, settings_B: RowSettings, generator: torch.Generator) -> Draw:
     logprobs_BV = (logits_BV.float() / settings_B.temperature_B[:, None]).log_softmax(-1)
+    is_broken_B = None
     if bool(logprobs_BV.sum().isnan()):
-        ids_B, chosen_B = _draw_around_broken(logprobs_BV, settings_B, generator)
-    else:
-        ids_B, chosen_B = _draw(logprobs_BV, settings_B, generator)
-    return cast("list[int]", ids_B.tolist()), cast("list[float]", chosen_B.tolist())
+        is_broken_B = logprobs_BV.isnan().any(-1)
+        logprobs_BV = logprobs_BV.nan_to_num(nan=0.0)
+    sets = _restrict(logprobs_BV, settings_B) if settings_B.any_filter else {}
+    ids_B, chosen_B = _draw(logprobs_BV, settings_B, generator)
+    if is_broken_B is not None:
+        chosen_B = chosen_B.masked_fill(is_broken_B, torch.nan)
+    return Draw(cast("list[int]", ids_B.tolist()), cast("list[float]", chosen_B.tolist()), sets)
 
 
 def _draw(
     logprobs_BV: Tensor, settings_B: RowSettings, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    if settings_B.any_filter:
-        _restrict(logprobs_BV, settings_B)
     ids_B = torch.multinomial(logprobs_BV.exp(), 1, generator=generator)[:, 0]
     if settings_B.any_greedy:
         ids_B = torch.where(settings_B.is_greedy_B, logprobs_BV.argmax(-1), ids_B)
@@ -99,28 +104,16 @@ def _draw(
     return ids_B, chosen_B.clamp(max=0.0)
 
 
-def _draw_around_broken(
-    logprobs_BV: Tensor, settings_B: RowSettings, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
-    is_broken_B = logprobs_BV.isnan().any(-1)
-    ids_B, chosen_B = _draw(logprobs_BV.nan_to_num(nan=0.0), settings_B, generator)
-    return ids_B, chosen_B.masked_fill(is_broken_B, torch.nan)
-
-
-def _restrict(logprobs_BV: Tensor, settings_B: RowSettings) -> None:
-    """Cut the rows that ask for it to their top-k, then top-p, then min-p, and renormalize them
-    in place."""
-    is_cut_B = (settings_B.top_k_B > 0) | (settings_B.top_p_B < 1.0) | (settings_B.min_p_B > 0)
-    is_cut_B &= ~settings_B.is_greedy_B
+def _restrict(logprobs_BV: Tensor, settings_B: RowSettings) -> dict[int, NDArray[np.int32]]:
+    """Cut the rows that ask for it, in place; what is left of them, if anybody keeps that."""
+    is_cut_B = settings_B.limits_B.cuts_F & ~settings_B.is_greedy_B
     rows_F = is_cut_B.nonzero()[:, 0]
-    sorted_FV, order_FV = logprobs_BV[rows_F].sort(-1, descending=True)
-    top_k_F1 = settings_B.top_k_B[rows_F, None]
-    ranks_V = torch.arange(sorted_FV.size(1), device=sorted_FV.device)
-    sorted_FV = sorted_FV.masked_fill((top_k_F1 > 0) & (ranks_V >= top_k_F1), -torch.inf)
-    probs_FV = sorted_FV.softmax(-1)
-    reached_before_FV = probs_FV.cumsum(-1) - probs_FV
-    top_p_F1 = settings_B.top_p_B[rows_F, None]
-    is_out_FV = (top_p_F1 < 1.0) & (reached_before_FV >= top_p_F1) & (ranks_V > 0)
-    is_out_FV |= probs_FV < settings_B.min_p_B[rows_F, None] * probs_FV[:, :1]
-    kept_FV = sorted_FV.masked_fill(is_out_FV, -torch.inf).log_softmax(-1)
-    logprobs_BV[rows_F] = torch.empty_like(kept_FV).scatter_(1, order_FV, kept_FV)
+    if not rows_F.numel():
+        return {}
+    logprobs_FV = logprobs_BV[rows_F]
+    kept: Kept = truncated(logprobs_FV, settings_B.limits_B.select(rows_F))
+    kept.put(logprobs_FV)
+    logprobs_BV[rows_F] = logprobs_FV
+    if not settings_B.any_mask:
+        return {}
+    return dict(zip(cast("list[int]", rows_F.tolist()), kept.sets(), strict=True))

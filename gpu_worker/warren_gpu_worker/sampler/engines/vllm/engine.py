@@ -33,6 +33,7 @@ from warren_gpu_worker.sampler.engines.port import (
 )
 from warren_gpu_worker.sampler.engines.turn_ends import Endings, not_finite, objection
 from warren_gpu_worker.sampler.engines.vllm.adapters import AdapterCache
+from warren_gpu_worker.sampler.engines.vllm.masks import KeptSets, mask_processor
 from warren_gpu_worker.sampler.engines.vllm.sampling_params import parameters_of, too_cold
 from warren_gpu_worker.sampler.engines.vllm.startup import (
     engine_arguments,
@@ -78,6 +79,8 @@ class VllmEngine:
 
             arguments |= open_eyes(vision)
             self._with_images = prompt_with_images
+        self._kept_sets = KeptSets()
+        arguments["logits_processors"] = [mask_processor(self._kept_sets)]
         self._engine = LLMEngine.from_engine_args(EngineArgs(**arguments))  # pyright: ignore[reportArgumentType]
         self._context_length = cast(int, arguments["max_model_len"])
         self._n_vocabulary = vocabulary_size(folder)
@@ -159,7 +162,7 @@ class VllmEngine:
 
     def cancel(self, ids: Collection[int]) -> None:
         self._sets.remove(ids)
-        self._abort([i for i in ids if self._running.pop(i, None)])
+        self._abort([i for i in ids if self._forget(i)])
 
     def step(self) -> list[_Answer]:
         answers: list[_Answer] = []
@@ -230,7 +233,7 @@ class VllmEngine:
             try:
                 self._start(request)
             except (ValueError, VLLMValidationError) as error:  # limits of its own
-                del self._running[request.id]
+                self._forget(request.id)
                 reason = f"vLLM refuses this request: {error}"
                 answers.append(Refusal(request.id, FailureKind.INVALID_REQUEST, reason))
 
@@ -242,10 +245,15 @@ class VllmEngine:
         self._engine.add_request(
             str(request.id),
             self._prompt(request, salt=str(self._n_reloads)),
-            parameters_of(request, self._endings.ids),
+            parameters_of(request, self._endings.ids, self._mask_arguments(request)),
             lora_request=self._adapter_for(policy),
             priority=request.priority,
         )
+
+    def _mask_arguments(self, request: Request) -> dict[str, int] | None:
+        if request.mask_room is None:
+            return None
+        return self._kept_sets.keep(request.id, request.sampling)
 
     def _prompt(self, request: Request, salt: str) -> EngineInput:
         """Nothing that vLLM caches is shared between salts."""
@@ -271,7 +279,8 @@ class VllmEngine:
                 answers.append(not_finite(request, version))
                 self._drop_request(request_id, output)
                 return
-            request.append(token, min(logprob, 0.0), version)
+            sampled_from = self._kept_sets.newest(request_id)
+            request.append(token, min(logprob, 0.0), version, sampled_from)
             self._counters.n_tokens += 1
             if self._endings.is_finished(request):
                 answers.append(request)
@@ -291,9 +300,14 @@ class VllmEngine:
         return running.base_version
 
     def _drop_request(self, request_id: int, output: CompletionOutput) -> None:
-        del self._running[request_id]
+        self._forget(request_id)
         if output.finish_reason is None:
             self._abort([request_id])
+
+    def _forget(self, request_id: int) -> bool:
+        """Whether there was such a request."""
+        self._kept_sets.forget(request_id)
+        return self._running.pop(request_id, None) is not None
 
     def _abort(self, ids: Collection[int]) -> None:
         if ids:

@@ -19,14 +19,20 @@ def too_cold(request: Request) -> Refusal | None:
     return Refusal(request.id, FailureKind.INVALID_REQUEST, reason)
 
 
-def parameters_of(request: Request, end_ids: Sequence[int]) -> SamplingParams:
-    """For one request; what ends it is decided here, `end_ids` aside, where vLLM need not look."""
-    sampling = request.sampling
+def parameters_of(
+    request: Request, end_ids: Sequence[int], mask_arguments: dict[str, int] | None = None
+) -> SamplingParams:
+    """For one request; what ends it is decided here, `end_ids` aside, where vLLM need not look.
+
+    `mask_arguments`: of a request that is truncated by `masks` and not by vLLM.
+    """
+    sampling, by_vllm = request.sampling, mask_arguments is None
     return SamplingParams(
         temperature=sampling.temperature,
-        top_p=sampling.top_p,
-        top_k=sampling.top_k,
-        min_p=sampling.min_p,
+        top_p=sampling.top_p if by_vllm else 1.0,
+        top_k=sampling.top_k if by_vllm else 0,
+        min_p=sampling.min_p if by_vllm else 0.0,
+        extra_args=mask_arguments,
         repetition_penalty=sampling.repetition_penalty,
         max_tokens=request.max_new_tokens,
         logprobs=0,
