@@ -11,12 +11,12 @@ from warren_schemas.config import TrainConfig
 from warren_schemas.events import RunState
 from warren_schemas.training import CloseModel, SaveState
 
-PATIENCE_S = 300.0
+STALLED_AFTER_S = 300.0
 FREE = "; others may have its trainer meanwhile"
 
 
 def full(**changes: object) -> TrainConfig:
-    limits = {"steps": 6, "episode_s": 50, "stalled_after_s": PATIENCE_S}
+    limits = {"steps": 6, "episode_s": 50, "stalled_after_s": STALLED_AFTER_S}
     return config(model={"base": "tiny", "update": {"kind": "full"}}, limits=limits, **changes)
 
 
@@ -36,7 +36,7 @@ def lose_environment(world: World, *left: str) -> World:
 
 
 def wait_for_release(world: World) -> None:
-    pass_time(world, PATIENCE_S + 10)
+    pass_time(world, STALLED_AFTER_S + 10)
     answer_all(world)
     world.decide()
     assert world.state.lease.holder is None
@@ -44,7 +44,7 @@ def wait_for_release(world: World) -> None:
 
 def test_it_is_saved_and_given_back_and_taken_again_when_somebody_hosts() -> None:
     world = lose_environment(World(full(), random.Random(3)))
-    pass_time(world, PATIENCE_S - 20)
+    pass_time(world, STALLED_AFTER_S - 20)
     assert world.state.lease.holder is not None
     wait_for_release(world)
 
@@ -80,13 +80,13 @@ def test_it_is_kept_while_episodes_of_another_environment_are_in_flight() -> Non
     world = lose_environment(World(full(environments=two), random.Random(3)), "guess")
     groups = world.state.rollouts.groups.values()
     assert any(group.environment == 0 and not group.is_complete for group in groups)
-    pass_time(world, 2 * PATIENCE_S)
+    pass_time(world, 2 * STALLED_AFTER_S)
     assert world.state.lease.holder is not None
 
 
 def test_an_adapter_keeps_a_trainer_that_has_room_for_others() -> None:
-    limits = {"steps": 6, "episode_s": 50, "stalled_after_s": PATIENCE_S}
+    limits = {"steps": 6, "episode_s": 50, "stalled_after_s": STALLED_AFTER_S}
     world = lose_environment(World(config(limits=limits), random.Random(3)))
-    pass_time(world, 3 * PATIENCE_S)
+    pass_time(world, 3 * STALLED_AFTER_S)
     assert world.state.lease.holder is not None
     assert not told(world)[-1].endswith(FREE)
