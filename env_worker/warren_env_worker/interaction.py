@@ -24,10 +24,23 @@ class Interaction:
     """Wait for the answer of the environment."""
     successor: Successor | None = None
     """Of `taken`; None until the environment has answered."""
+    asked_s: float = 0.0
+    """When the environment was asked; by this process's own clock, as all that is measured."""
+    answered_s: float = 0.0
+    waited_s: float = 0.0
+    """From the answer before until `taken` was there, less what the sampler says that it took."""
+    is_rebuilt: bool = False
+    """`taken` is not the start, and its environment was made anew here."""
 
     @classmethod
     def begin(cls, taken: Taken, slot: int) -> "Interaction":
-        return cls(taken, slot, started_s=time.time(), expires_s=_expires_s(taken))
+        return cls(
+            taken,
+            slot,
+            started_s=time.time(),
+            expires_s=_expires_s(taken),
+            is_rebuilt=isinstance(taken, Step),
+        )
 
     @property
     def attempt(self) -> int:
@@ -53,6 +66,10 @@ class Interaction:
         )
 
     def advance(self, step: Step) -> None:
+        asked = self.successor.item.transcript.times if self.successor else step.transcript.times
+        sampling_s = step.transcript.times.sampling_s - asked.sampling_s
+        self.waited_s = max(0.0, time.monotonic() - self.answered_s - sampling_s)
+        self.is_rebuilt = False
         self.taken = step
         self.successor = None
         self.expires_s = _expires_s(step)

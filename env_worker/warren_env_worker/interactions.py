@@ -194,6 +194,7 @@ class Interactions:
         transcript = taken.transcript if isinstance(taken, Step) else None
         answer = partial(self._answered, interaction)
         request = Request(interaction.slot, taken.spec, transcript, answer)
+        interaction.asked_s = time.monotonic()
         self._hosts[taken.spec.environment].submit_request(request)
 
     def _answered(self, interaction: Interaction, answer: Answer) -> None:
@@ -201,8 +202,14 @@ class Interactions:
         self._note_capacity(taken.spec.environment)  # the host knows its limit by now
         if self._live.get(episode_of(taken)) is not interaction:
             return  # dropped while the environment was at work
+        interaction.answered_s = time.monotonic()
         by = Origin(
-            self._worker, interaction.started_s, self._hosts[taken.spec.environment].description
+            self._worker,
+            interaction.started_s,
+            self._hosts[taken.spec.environment].description,
+            waited_s=interaction.waited_s,
+            call_s=interaction.answered_s - interaction.asked_s,
+            is_rebuilt=interaction.is_rebuilt,
         )
         successor = _followed(taken, answer, by)
         claims, interaction.claims = interaction.claims, []

@@ -17,14 +17,16 @@ from warren_schemas.episode import (
     EpisodeSpec,
     Failed,
     FailureKind,
+    FinishReason,
     Generate,
     Outcome,
     StartEpisode,
     Step,
+    StopReason,
 )
 from warren_schemas.ids import WorkerId
 from warren_schemas.outcome import conclude
-from warren_schemas.transcript import ChatMessage, Image, Transcript, Turn
+from warren_schemas.transcript import ChatMessage, EpisodeTimes, Image, Transcript, Turn
 
 MAX_TRANSCRIPT_CHARS = 1_000_000
 """Most characters of an episode's messages: what surely fits into one message of the broker."""
@@ -49,6 +51,12 @@ class Origin:
     worker: WorkerId
     started_s: float
     environment: Description | None = None
+    waited_s: float = 0.0
+    """For the sampler, all in all, until the item came that was taken."""
+    call_s: float = 0.0
+    """For the environment's answer to it."""
+    is_rebuilt: bool = False
+    """The environment was made anew for that."""
 
 
 def follow(taken: Taken, answer: Answer, by: Origin) -> Successor:
@@ -56,7 +64,7 @@ def follow(taken: Taken, answer: Answer, by: Origin) -> Successor:
     if isinstance(answer, Refused):
         failed = Failed(kind=answer.kind, reason=answer.reason, retryable=answer.is_retryable)
         return end(taken, failed, by)
-    transcript = _extended(taken, answer)
+    transcript = _extended(taken, answer, by)
     outcome = _outcome(taken, answer, transcript)
     if outcome is None:
         return _ask_policy(taken, transcript, answer.demonstration, by.worker)
@@ -118,18 +126,25 @@ def _before(taken: Taken) -> Transcript:
     return taken.transcript if isinstance(taken, Step) else Transcript()
 
 
-def _extended(taken: Taken, observed: Observed) -> Transcript:
+def _extended(taken: Taken, observed: Observed, by: Origin) -> Transcript:
     shown = _messages(observed.messages)
     if isinstance(taken, StartEpisode):
-        return Transcript(messages=shown, reset_digest=observed.digest)
+        times = EpisodeTimes(reset_s=by.call_s)
+        return Transcript(messages=shown, reset_digest=observed.digest, times=times)
     before = taken.transcript
-    turn = Turn(reward=observed.reward, digest=observed.digest, metrics=observed.metrics)
-    return Transcript(
-        messages=(*before.messages, *shown),
-        n_rendered=before.n_rendered,
-        tokens=before.tokens,
-        reset_digest=before.reset_digest,
-        turns=(*before.turns, turn),
+    turn = Turn(
+        reward=observed.reward,
+        digest=observed.digest,
+        metrics=observed.metrics,
+        is_cut=taken.finish is FinishReason.LENGTH,
+    )
+    call = "reset_s" if by.is_rebuilt else "step_s"
+    return before.model_copy(
+        update={
+            "messages": (*before.messages, *shown),
+            "turns": (*before.turns, turn),
+            "times": before.times.plus(sampler_wait_s=by.waited_s, **{call: by.call_s}),
+        }
     )
 
 
@@ -154,14 +169,17 @@ def _outcome(taken: Taken, observed: Observed, transcript: Transcript) -> Outcom
             kind=FailureKind.ENVIRONMENT_ERROR,
             reason=f"the messages add up to {n_chars} characters; {MAX_TRANSCRIPT_CHARS} can be sent",
         )
-    if not (observed.is_over or _is_at_limit(taken.spec, transcript)):
-        return None
-    return conclude(
-        taken.spec, transcript, is_over=observed.is_over, is_truncated=observed.is_truncated
-    )
+    stop = _stop(taken.spec, observed, transcript)
+    return None if stop is None else conclude(taken.spec, transcript, stop)
 
 
-def _is_at_limit(spec: EpisodeSpec, transcript: Transcript) -> bool:
+def _stop(spec: EpisodeSpec, observed: Observed, transcript: Transcript) -> StopReason | None:
     limit = spec.sampling.max_total_tokens
+    if observed.is_over and not observed.is_truncated:
+        return StopReason.DONE
+    if len(transcript.turns) >= spec.max_turns:
+        return StopReason.MAX_TURNS
+    if observed.is_truncated:
+        return StopReason.TRUNCATED
     is_full = limit is not None and len(transcript.tokens) >= limit
-    return is_full or len(transcript.turns) >= spec.max_turns
+    return StopReason.MAX_TOTAL_TOKENS if is_full else None

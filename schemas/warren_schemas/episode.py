@@ -125,12 +125,28 @@ class FailureKind(StrEnum):
     LOST = "lost"
 
 
+class StopReason(StrEnum):
+    """Why an episode ended that has an outcome."""
+
+    DONE = "done"
+    """Its environment ended it."""
+    TRUNCATED = "truncated"
+    """Its environment cut it."""
+    MAX_TURNS = "max_turns"
+    MAX_TOTAL_TOKENS = "max_total_tokens"
+    """That, or the model's context, is full."""
+
+
 class Completed(Frozen):
     status: Literal["completed"] = "completed"
     reward: float
-    truncated: bool = False
-    """True where a limit ended the episode, not the environment."""
+    stop: StopReason = StopReason.DONE
     metrics: dict[str, float] = Field(default_factory=dict)
+
+    @property
+    def truncated(self) -> bool:
+        """Whether a limit ended the episode, not the environment."""
+        return self.stop is not StopReason.DONE
 
 
 class Failed(Frozen):

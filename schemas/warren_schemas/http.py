@@ -63,6 +63,11 @@ class RunResult(Frozen):
     wall_s: float = 0.0
     max_staleness_seen: NonNegativeInt = 0
     failed_episodes: NonNegativeInt = 0
+    """Each attempt by itself."""
+    failures: dict[str, NonNegativeInt] = Field(default_factory=dict)
+    """The same by the kind of the failure."""
+    dropped_groups: dict[str, NonNegativeInt] = Field(default_factory=dict)
+    """Complete groups that were not trained on, by reason: `stale`, `failed`, `no_signal`."""
     version: NonNegativeInt = 0
     """Policy version: the model's optimizer steps, supervised ones among them."""
     policy_url: str | None = None

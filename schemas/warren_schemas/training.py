@@ -230,6 +230,8 @@ class OpDone(Frozen):
     version: NonNegativeInt
     """Optimizer steps of the model so far."""
     metrics: dict[str, float] = Field(default_factory=dict)
+    duration_s: NonNegativeFloat = 0.0
+    """What the trainer took, by its own clock; of ops that shared a batch, the batch. 0: not measured."""
     logprobs_N: Logprobs | None = None
     """The trainer's logprobs of the batch's tokens, 0 for each first token, if asked for."""
     policy: Policy | None = None

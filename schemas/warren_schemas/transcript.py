@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from warren_schemas.base import Frozen
+from warren_schemas.config.numbers import NonNegativeFloat
 from warren_schemas.fields.arrays import Logprobs, Mask, TokenIds, Versions
 from warren_schemas.sampling_mask import SamplingMask, fault
 
@@ -127,6 +128,30 @@ NO_TOKENS = Tokens(
 )
 
 
+class EpisodeTimes(Frozen):
+    """Where an episode's seconds went; each by the clock of the one process that measured it.
+
+    What was under way when an episode moved to another env worker is known to nobody, and left out.
+    """
+
+    reset_s: NonNegativeFloat = 0.0
+    """Resetting the environment, also to make it anew on another env worker."""
+    sampler_wait_s: NonNegativeFloat = 0.0
+    """From asking for a turn until it was there, less `sampling_s`: in queues, on the way, for weights."""
+    sampling_s: NonNegativeFloat = 0.0
+    """In samplers' engines."""
+    step_s: NonNegativeFloat = 0.0
+    """In the environment's answers to actions, the last one's grading included."""
+
+    def plus(self, **seconds: float) -> Self:
+        """Nothing is validated again: callers measure what they add."""
+        more = {name: getattr(self, name) + value for name, value in seconds.items()}
+        return self.model_copy(update=more)
+
+
+NO_TIMES = EpisodeTimes()
+
+
 class Turn(Frozen):
     """What the environment answered to one action."""
 
@@ -135,6 +160,8 @@ class Turn(Frozen):
     digest: str
     """Digest of the observation; a rebuilt environment must produce the same one."""
     metrics: dict[str, float] = Field(default_factory=dict)
+    is_cut: bool = False
+    """The action was cut at `sampling.max_tokens`."""
 
 
 class Transcript(Frozen):
@@ -149,6 +176,7 @@ class Transcript(Frozen):
     reset_digest: str = ""
     """Digest of the first observation."""
     turns: tuple[Turn, ...] = ()
+    times: EpisodeTimes = NO_TIMES
 
     @property
     def actions(self) -> list[str]:

@@ -10,6 +10,11 @@ from warren_schemas.events import EvaluationCompleted, Phase, StepCompleted
 from warren_up.recipe import guess_config
 
 N_STEPS = 7
+PHASES = (
+    "episode/reset_s", "episode/sampler_wait_s", "episode/sampling_s", "episode/step_s",
+    "time/trainer_wait_s", "time/training_s", "time/publish_s",
+)  # fmt: skip
+"""Where the time goes, measured by env workers, samplers, the trainer and the gateway."""
 
 
 def evaluated_often() -> TrainConfig:
@@ -31,6 +36,7 @@ async def test_each_one_happens_once_with_the_policy_of_its_step(tmp_path: Path)
         bodies = [event.body async for event in run.events()]
         rows = [row async for row in run.metrics(["evaluation/*"])]
         played = [view async for view in run.trajectories()]
+        steps = [row.metrics async for row in run.metrics(list(PHASES))]
 
     led_to = {
         b.step: b.version
@@ -52,3 +58,4 @@ async def test_each_one_happens_once_with_the_policy_of_its_step(tmp_path: Path)
     }
     assert of_versions <= {(b.step, b.version) for b in during}
     assert {version for _, version in of_versions} == {b.version for b in during}
+    assert {tag for tag in PHASES for step in steps if step.get(tag, 0.0) > 0.0} == set(PHASES)

@@ -3,7 +3,7 @@
 from warren_broker.topology import RUNS
 from warren_gateway.coordinator import trainer_lease
 from warren_gateway.coordinator.notices.outcome import conclude
-from warren_gateway.coordinator.rollouts import completed
+from warren_gateway.coordinator.rollouts import completed, failure_limits
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_schemas.control import RunEnded
 from warren_schemas.envelope import Envelope
@@ -57,7 +57,9 @@ def result(state: CoordinatorState, outcome: RunOutcome | None, remark: str | No
         tokens=state.rollouts.n_tokens,
         wall_s=state.now_s - (state.started_s or state.created_s),
         max_staleness_seen=state.learning.max_staleness_seen,
-        failed_episodes=state.rollouts.n_failed_episodes,
+        failed_episodes=failure_limits.n_failed(state.rollouts),
+        failures=failure_limits.by_kind(state.rollouts),
+        dropped_groups=state.rollouts.dropped_groups,
         version=state.learning.policy_version,
         policy_url=state.learning.policy_url,
     )

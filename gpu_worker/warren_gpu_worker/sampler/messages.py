@@ -91,13 +91,15 @@ class FinishedTurn:
     """Digest of the vocabulary that the ids are of."""
     sampling_mask: SamplingMask | None = None
     """Of the sampled tokens."""
+    sampling_s: float = 0.0
+    """Since the engine had the request."""
 
     def __reduce__(self) -> "tuple[Callable[..., FinishedTurn], tuple[object, ...]]":
         prompt, ids = self.prompt_ids_T.tobytes(), self.ids_T.tobytes()
         logprobs, versions = self.logprobs_T.tobytes(), self.versions_T.tobytes()
         mask = self.sampling_mask
         sets = None if mask is None else (mask.sizes_N.tobytes(), mask.ids_S.tobytes())
-        rest = (self.text, self.finish.value, self.tokenizer, sets)
+        rest = (self.text, self.finish.value, self.tokenizer, sets, self.sampling_s)
         return _finished_from_bytes, (self.id, prompt, ids, logprobs, versions, *rest)
 
 
@@ -182,6 +184,7 @@ def _finished_from_bytes(
     finish: str,
     tokenizer: str,
     sets: tuple[bytes, bytes] | None,
+    sampling_s: float,
 ) -> FinishedTurn:
     return FinishedTurn(
         id,
@@ -193,6 +196,7 @@ def _finished_from_bytes(
         FinishReason(finish),
         tokenizer,
         None if sets is None else _mask_from_bytes(*sets),
+        sampling_s,
     )
 
 

@@ -46,6 +46,8 @@ COLUMNS = (
     Column("turns", "turns", "For each turn its `reward`; null where the turn gave none."),
     Column("metrics", "numbers by name", "What the environment reported beside the reward."),
     Column("truncated", "boolean", "A limit ended it, not the environment; null where it failed."),
+    Column("stop", "text", "Why it ended: `done` (by its environment), `truncated` (cut by it), `max_turns` or"
+           " `max_total_tokens`; null where it failed."),
     Column("failure", "text", "Kind of the failure."),
     Column("reason", "text", "Why it failed, for people."),
     Column("prompt", "text", "What the policy was shown before its first turn."),
@@ -57,7 +59,12 @@ COLUMNS = (
     Column("n_sampled_tokens", "integer", "Those that the policy sampled."),
     Column("started_at", "time", "When it started, by the worker's clock."),
     Column("ended_at", "time", "When it ended."),
-    Column("duration_s", "number", "Seconds between the two."),
+    Column("duration_s", "number", "Seconds between the two, for whoever ended it; where it moved, since it came there."),
+    Column("reset_s", "number", "Of these, resetting the environment; by the env worker's clock."),
+    Column("sampler_wait_s", "number", "Waiting for turns, less `sampling_s`. What was under way when it moved"
+           " to another env worker is left out."),
+    Column("sampling_s", "number", "In samplers' engines, by their clocks."),
+    Column("step_s", "number", "The environment's answers to actions, grading included."),
     Column("worker", "text", "Who ended it."),
     Column("spec", "text", "All that defines the episode, as JSON: sampling settings, environment config, limits."),
     Column("ids_T", "token ids", "Every token of the transcript."),

@@ -28,6 +28,7 @@ def row(view: TrajectoryView) -> Row:
         "started_at": datetime.fromtimestamp(item.started_s, UTC),
         "ended_at": datetime.fromtimestamp(item.ended_s, UTC),
         "duration_s": item.ended_s - item.started_s,
+        **item.transcript.times.model_dump(),
         "worker": item.worker,
         "spec": item.spec.model_dump_json(),
         "ids_T": item.transcript.tokens.ids_T,
@@ -79,6 +80,7 @@ def _outcome(view: TrajectoryView) -> Row:
         "turns": [{"reward": turn.reward} for turn in item.transcript.turns],
         "metrics": {n: value for n, value in reported.items() if not n.startswith(REWARD_PART)},
         "truncated": completed.truncated if completed else None,
+        "stop": completed.stop.value if completed else None,
         "failure": failed.kind.value if failed else None,
         "reason": failed.reason if failed else None,
     }

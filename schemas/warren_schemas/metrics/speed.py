@@ -18,6 +18,13 @@ TIME = Section(
         Metric("time/update_s", "seconds", "the part from there until the optimizer step was answered",
                "Forward, backward and optimizer step, and waiting for a busy trainer.",
                "most of time/step_s when asynchronous", "grows while policy/tokens does not"),
+        Metric("time/training_s", "seconds", "sum over the step's ops, without publishing and checkpoints",
+               "Forward, backward and optimizer step by the trainer's own clock.",
+               "most of time/update_s", "grows while policy/tokens does not"),
+        Metric("time/trainer_wait_s", "seconds", "from when the batch's ops were in the log to the optimizer"
+               " step's answer, less time/training_s",
+               "Waiting for the trainer: behind earlier steps, other models and messages.",
+               "small", "larger than time/training_s: trainers are short, or share their device with samplers"),
         Metric("time/publish_s", "seconds", "the part from there until the new policy was published",
                "Writing the weights where samplers find them.", "small beside time/update_s",
                "larger than it: the policy's storage is slow"),

@@ -18,6 +18,7 @@ LAYOUT: dict[str, dict[str, tuple[str, ...]]] = {
         "the same in evaluation": ("evaluation/env/{metric}",),
         "tokens in an episode": ("seq/response_len", "seq/response_len_max"),
         "turns and cut episodes": ("seq/turns", "seq/truncated_frac"),
+        "why episodes end": ("seq/stop_frac/{reason}", "seq/turns_cut_frac"),
     },
     "Update": {
         "divergence": ("policy/kl_k3", "policy/kl_reference"),
@@ -34,8 +35,13 @@ LAYOUT: dict[str, dict[str, tuple[str, ...]]] = {
         "tokens per second": ("rollout/tokens_s",),
         "episodes per second": ("rollout/episodes_s",),
         "waiting messages": ("queue/generate", "queue/interact/{environment}", "queue/results"),
-        "seconds of an episode": ("episode/duration_s",),
-        "failed episodes": ("episode/failed_total",),
+        "seconds of an episode": (
+            "episode/duration_s", "episode/reset_s", "episode/sampler_wait_s", "episode/sampling_s",
+            "episode/step_s",
+        ),
+        "the trainer's part": ("time/training_s", "time/trainer_wait_s"),
+        "failed episodes": ("episode/failed_total", "episode/failed_total/{kind}"),
+        "groups not trained on": ("group/dropped_total/{reason}",),
     },
 }  # fmt: skip
 """Charts by category and title; each shows these tags of all runs."""

@@ -1,5 +1,7 @@
 """The end of a run in a few lines."""
 
+from collections.abc import Mapping
+
 from warren.display.output import Output, print_json
 from warren.display.words import count, decimal, duration, how_evaluated
 from warren_schemas.config import TrainConfig
@@ -45,6 +47,7 @@ def result_rows(result: RunResult, config: TrainConfig | None) -> list[tuple[str
         (f"reward before{how}", decimal(result.reward_before)),
         (f"reward after{how}", decimal(result.reward_after)),
         ("episodes", _with_failures(result)),
+        ("groups not trained on", _counted(result.dropped_groups) or "0"),
         ("updates", count(result.updates)),
         ("tokens sampled", count(result.tokens)),
         ("max staleness", count(result.max_staleness_seen)),
@@ -54,5 +57,12 @@ def result_rows(result: RunResult, config: TrainConfig | None) -> list[tuple[str
 
 
 def _with_failures(result: RunResult) -> str:
-    failures = f" ({count(result.failed_episodes)} failed)" if result.failed_episodes else ""
-    return f"{count(result.episodes)}{failures}"
+    if not result.failed_episodes:
+        return count(result.episodes)
+    return f"{count(result.episodes)} ({count(result.failed_episodes)} failed: {_counted(result.failures)})"
+
+
+def _counted(reasons: Mapping[str, int]) -> str:
+    """The most frequent one first."""
+    pairs = sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
+    return ", ".join(f"{name} {count(n)}" for name, n in pairs)

@@ -27,6 +27,7 @@ from warren_schemas.episode import (
     Failed,
     FailureKind,
     Generate,
+    StopReason,
 )
 from warren_schemas.ids import EpisodeId, WorkerId
 
@@ -144,7 +145,7 @@ async def test_max_turns_truncate() -> None:
         worker.take(start(of=spec(max_turns=1)))
         worker.take(said(await worker.generated(), "x"))
         outcome = (await worker.ended()).outcome
-        assert outcome == Completed(reward=0.0, truncated=True, metrics={"right": 0.0})
+        assert outcome == Completed(reward=0.0, stop=StopReason.MAX_TURNS, metrics={"right": 0.0})
         assert worker.interactions.n_live == 0
 
 
@@ -158,7 +159,7 @@ async def test_row_25_an_episode_is_cut_at_its_tokens_in_total() -> None:
             worker.take(step.model_copy(update={"transcript": transcript}))
         outcome = (await worker.ended()).outcome
         assert isinstance(outcome, Completed)
-        assert outcome.truncated
+        assert outcome.stop is StopReason.MAX_TOTAL_TOKENS
 
 
 async def test_demonstrations_force_the_action() -> None:

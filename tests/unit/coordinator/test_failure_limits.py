@@ -81,7 +81,7 @@ def test_a_failure_counts_once_and_is_told_once_whoever_reads_of_it() -> None:
     limits = {"steps": 3, "episode_s": 50, "episode_attempts": 1}
     world = World(config(limits=limits), random.Random(2), failure_rate=0.5)
     world.decide()
-    while not any(group.n_failed_attempts for group in world.state.rollouts.groups.values()):
+    while not failure_limits.n_failed(world.state.rollouts):
         world.move()
     n_failed = failure_limits.n_failed(world.state.rollouts)
 

@@ -34,6 +34,23 @@ def test_the_parts_of_a_step_add_up(batched_s: float, parts: tuple[float, ...]) 
     assert told["time/step_s"] == sum(parts) == 10.0
 
 
+def test_the_trainer_s_own_time_is_what_it_says_and_the_rest_is_waiting_for_it() -> None:
+    """Ops of several batches add up; those that publish and save are no training."""
+    world = World(config(), random.Random(0))
+    world.state.learning.rate_mark = (100.0, 0, 0)
+    pending = _pending(95.0)
+    step_times.note(pending, OpDone(version=1, metrics={"loss:sum": 1.0}, duration_s=1.0), 104.0)
+    step_times.note(pending, OpDone(version=1, metrics={"loss:sum": 1.0}, duration_s=2.0), 105.0)
+    step_times.note(pending, OpDone(version=1, metrics={"grad_norm": 1.0}, duration_s=0.5), 107.0)
+    policy = Policy(version=1, url="file:///v1", size_bytes=1)
+    step_times.note(pending, OpDone(version=1, policy=policy, duration_s=9.0), 108.0)
+    step_times.note(pending, OpDone(version=1, checkpoint_url="file:///c", duration_s=9.0), 109.0)
+    world.state.now_s = 110.0
+    told = step_times.times(world.state, pending)
+    assert told["time/training_s"] == 3.5
+    assert told["time/trainer_wait_s"] == 12.0 - 3.5
+
+
 def test_a_step_that_trained_on_nothing_is_all_waiting() -> None:
     world = World(config(), random.Random(0))
     world.state.learning.rate_mark, world.state.now_s = (100.0, 0, 0), 103.0

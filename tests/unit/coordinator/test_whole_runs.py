@@ -115,7 +115,7 @@ def test_staleness_is_bounded_by_pacing_alone(seed: int, staleness: int) -> None
 
     assert state.learning.max_staleness_seen <= staleness
     if staleness == 0:
-        assert state.rollouts.n_stale_groups == 0
+        assert "stale" not in state.rollouts.dropped_groups
 
 
 def test_a_batch_without_signal_changes_no_weights() -> None:

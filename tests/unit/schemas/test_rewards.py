@@ -4,7 +4,7 @@ import pytest
 from tests.support.items import SPEC
 
 from warren_schemas.config import EnvironmentConfig, RewardReduction, RewardRules, TrainConfig
-from warren_schemas.episode import Completed, Failed, FailureKind
+from warren_schemas.episode import Completed, Failed, FailureKind, StopReason
 from warren_schemas.outcome import conclude
 from warren_schemas.transcript import Transcript, Turn
 
@@ -33,21 +33,23 @@ def test_row_54_rewards_are_clamped_after_the_reduction() -> None:
     assert rules.reduce([-3.0], is_terminal=True) == -1.0
 
 
-def ended(*rewards: float | None, is_over: bool = True) -> Completed | Failed:
+def ended(*rewards: float | None, stop: StopReason = StopReason.DONE) -> Completed | Failed:
     turns = tuple(Turn(reward=reward, digest="d", metrics={"n": 1.0}) for reward in rewards)
-    return conclude(SPEC, Transcript(turns=turns), is_over=is_over)
+    return conclude(SPEC, Transcript(turns=turns), stop)
 
 
 def test_no_reward_is_a_failure_and_not_a_reward_of_0() -> None:
-    for is_over in (True, False):
-        outcome = ended(None, None, is_over=is_over)
+    for stop in StopReason:
+        outcome = ended(None, None, stop=stop)
         assert isinstance(outcome, Failed)
         assert (outcome.kind, outcome.retryable) == (FailureKind.NO_REWARD, False)
 
 
 def test_an_episode_that_was_cut_is_truncated() -> None:
-    outcome = ended(1.0, 0.0, is_over=False)
-    assert outcome == Completed(reward=1.0, truncated=True, metrics={"n": 1.0})
+    for stop in set(StopReason) - {StopReason.DONE}:
+        outcome = ended(1.0, 0.0, stop=stop)
+        assert outcome == Completed(reward=1.0, stop=stop, metrics={"n": 1.0})
+        assert isinstance(outcome, Completed) and outcome.truncated
 
 
 def test_rewards_that_add_up_to_no_number_are_refused() -> None:

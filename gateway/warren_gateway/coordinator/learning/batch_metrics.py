@@ -3,13 +3,13 @@
 Suffix legend: `_B` trajectories of the batch.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import numpy as np
 
 from warren_gateway.coordinator.state.groups import Group
-from warren_schemas.episode import Completed, EpisodeEnded
+from warren_schemas.episode import Completed, EpisodeEnded, StopReason
 
 TRAINER_TAGS = {
     "loss:sum": "policy/loss",
@@ -82,6 +82,30 @@ def _sequences(items: list[EpisodeEnded]) -> dict[str, float]:
         "seq/response_len_max": float(sampled_B.max()),
         "seq/turns": float(turns_B.mean()),
         "seq/truncated_frac": float(np.mean(truncated)),
+        **_stops(items),
         "episode/duration_s": float(np.mean([i.ended_s - i.started_s for i in items])),
+        **_times(items),
         "time/rollout_s": max(i.ended_s for i in items) - min(i.started_s for i in items),
     }
+
+
+def _stops(items: Sequence[EpisodeEnded]) -> dict[str, float]:
+    """Shares of the episodes by why they ended, and of the turns that were cut."""
+    stops = Counter(i.outcome.stop for i in items if isinstance(i.outcome, Completed))
+    cut = [turn.is_cut for item in items for turn in item.transcript.turns]
+    return {
+        **{f"seq/stop_frac/{stop.value}": stops[stop] / len(items) for stop in StopReason},
+        "seq/turns_cut_frac": sum(cut) / max(1, len(cut)),
+    }
+
+
+def _times(items: Sequence[EpisodeEnded]) -> dict[str, float]:
+    """Where the seconds of an episode went, on average."""
+    times = [item.transcript.times for item in items]
+    parts = {
+        "reset_s": [t.reset_s for t in times],
+        "sampler_wait_s": [t.sampler_wait_s for t in times],
+        "sampling_s": [t.sampling_s for t in times],
+        "step_s": [t.step_s for t in times],
+    }
+    return {f"episode/{name}": sum(values) / len(times) for name, values in parts.items()}

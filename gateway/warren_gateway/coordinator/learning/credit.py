@@ -33,6 +33,14 @@ def credited(groups: Sequence[Group], algorithm: AlgorithmConfig) -> list[Datum]
     return list(_by_episode(groups, algorithm))
 
 
+def n_without_signal(groups: Sequence[Group], algorithm: AlgorithmConfig) -> int:
+    """Groups of which no trajectory is trained on, since it was no better or worse than the others."""
+    if is_by_turn(algorithm):
+        return sum(not credited([group], algorithm) for group in groups)
+    rewards = [np.array([outcome.reward for _, outcome in group.completed]) for group in groups]
+    return sum(found is None for found in advantages(rewards, algorithm.advantage))
+
+
 def is_by_turn(algorithm: AlgorithmConfig) -> bool:
     """Whether turns must be told apart."""
     return algorithm.critic is not None or isinstance(algorithm.credit, TurnCredit)

@@ -9,7 +9,7 @@ from warren_gateway.coordinator.rollouts.by_environment import (
     add,
     environment_sums,
     environment_tags,
-    means,
+    total_tags,
 )
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
@@ -22,5 +22,5 @@ def environment_metrics(state: CoordinatorState, groups: Sequence[Group]) -> dic
     totals = state.learning.environment_totals
     add(totals, by_environment)
     for name in by_environment:
-        tags |= {f"env_total/{name}/{what}": mean for what, mean in means(totals[name]).items()}
+        tags |= total_tags(name, totals[name])
     return tags

@@ -76,6 +76,7 @@ def rewind(learning: LearningState) -> None:
     for pending in learning.pending:
         if pending.first_op > learning.checkpoint_op:
             pending.answers.clear()
+            pending.training_s = 0.0
 
 
 def _record(state: CoordinatorState, result: OpResult) -> None:

@@ -1,7 +1,8 @@
 """How long a step took, and what its time went to.
 
 Its parts follow each other and add up to `time/step_s`: waiting for a batch, the update, publishing the
-policy, writing a checkpoint. What is told here changes no decision.
+policy, writing a checkpoint. The trainer's own time is what trainers say; what is left until the update
+is there is waiting for it. What is told here changes no decision.
 """
 
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
@@ -11,10 +12,12 @@ from warren_schemas.training import OpDone
 
 def note(pending: PendingStep, outcome: OpDone, now_s: float) -> None:
     """An op of the step was answered."""
-    if "grad_norm" in outcome.metrics:
-        pending.updated_s = now_s
     if outcome.policy is not None:
         pending.policy_s = now_s
+    elif outcome.checkpoint_url is None:
+        pending.training_s += outcome.duration_s
+    if "grad_norm" in outcome.metrics:
+        pending.updated_s = now_s
 
 
 def start_clock(state: CoordinatorState) -> None:
@@ -36,4 +39,8 @@ def times(state: CoordinatorState, pending: PendingStep) -> dict[str, float]:
         "time/update_s": updated_s - begun_s,
         "time/publish_s": policy_s - updated_s,
     }
+    if pending.updated_s:
+        since_s = pending.updated_s - pending.batched_s
+        parts["time/training_s"] = pending.training_s
+        parts["time/trainer_wait_s"] = max(0.0, since_s - pending.training_s)
     return parts | ({"time/checkpoint_s": end_s - policy_s} if end_s > policy_s else {})

@@ -168,6 +168,7 @@ def settle(state: CoordinatorState) -> bool:
             **state.observed.queue_depths,
             **step_times.times(state, pending),
             **_rates(state),
+            **_counts(state),
         }
         state.emit(
             StepCompleted(
@@ -201,6 +202,15 @@ def _rates(state: CoordinatorState) -> dict[str, float]:
     return {
         "rollout/episodes_s": (state.rollouts.n_episodes - episodes) / elapsed_s,
         "rollout/tokens_s": (state.rollouts.n_tokens - tokens) / elapsed_s,
+    }
+
+
+def _counts(state: CoordinatorState) -> dict[str, float]:
+    """Of the whole run so far: what failed, and what was not trained on."""
+    failures, dropped = failure_limits.by_kind(state.rollouts), state.rollouts.dropped_groups
+    return {
         "episode/failed_total": float(failure_limits.n_failed(state.rollouts)),
-        "stale/dropped_total": float(state.rollouts.n_stale_groups),
+        **{f"episode/failed_total/{kind}": float(n) for kind, n in failures.items()},
+        "group/dropped_total": float(sum(dropped.values())),
+        **{f"group/dropped_total/{reason}": float(n) for reason, n in dropped.items()},
     }

@@ -11,7 +11,12 @@ import numpy as np
 from warren_gateway.coordinator.learning import mask_bound, zero_variance
 from warren_gateway.coordinator.learning.batch_metrics import batch_metrics
 from warren_gateway.coordinator.learning.batches import Datum
-from warren_gateway.coordinator.learning.credit import credited, is_by_turn, n_inseparable
+from warren_gateway.coordinator.learning.credit import (
+    credited,
+    is_by_turn,
+    n_inseparable,
+    n_without_signal,
+)
 from warren_gateway.coordinator.learning.environment_metrics import environment_metrics
 from warren_gateway.coordinator.learning.learning_rate import learning_rate
 from warren_gateway.coordinator.learning.steps import objective, take_step
@@ -77,6 +82,7 @@ def _take_step(state: CoordinatorState) -> None:
     learning.n_updates += bool(data)
     zero_variance.note(state, groups, has_signal=bool(data))
     mask_bound.note(state, groups)
+    completed.note_dropped(state.rollouts, "no_signal", n_without_signal(groups, config.algorithm))
     for group in groups:
         state.source.close(state, group, "trained")
     take_step(

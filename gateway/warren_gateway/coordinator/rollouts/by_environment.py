@@ -1,9 +1,12 @@
 """Statistics by environment: of one step or evaluation, and of all steps so far.
 
-env/METRIC                  mean over the step's episodes (env/NAME/METRIC in a run of several)
+env/METRIC                  mean over the step's episodes that report it (env/NAME/METRIC in a run of several)
+env_episodes/METRIC         how many these are
 reward/env/NAME             the same of the reward, in a run of several
 env_total/NAME/episodes     episodes that were trained on so far
-env_total/NAME/reward       mean over them; so `turns`, `truncated`, and every METRIC
+env_total/NAME/reward       mean over them; so `turns` and `truncated`
+env_total/NAME/METRIC       mean over those of them that report it
+env_total_episodes/NAME/METRIC   how many these are
 """
 
 from collections import defaultdict
@@ -18,6 +21,7 @@ Sums = dict[str, dict[str, float]]
 """By environment and by what is summed up, `EPISODES` among it."""
 
 EPISODES = "episodes"
+_METRIC, _COUNT = "metric:", "count:"
 
 
 def environment_sums(groups: Sequence[Group]) -> Sums:
@@ -57,7 +61,8 @@ def _sums(pairs: Pairs) -> dict[str, float]:
     sums: dict[str, float] = defaultdict(float)
     for item, outcome in pairs:
         for name, value in outcome.metrics.items():
-            sums[f"metric:{name}"] += value
+            sums[_METRIC + name] += value
+            sums[_COUNT + name] += 1.0
         sums["reward"] += outcome.reward
         sums["turns"] += len(item.transcript.turns)
         sums["truncated"] += outcome.truncated
@@ -65,17 +70,25 @@ def _sums(pairs: Pairs) -> dict[str, float]:
 
 
 def _tags(name: str, sums: dict[str, float], *, is_one: bool) -> dict[str, float]:
-    prefix = "env" if is_one else f"env/{name}"
-    n = sums[EPISODES]
-    metrics = {k.removeprefix("metric:"): v / n for k, v in sums.items() if k.startswith("metric:")}
-    tags = {f"{prefix}/{metric}": value for metric, value in metrics.items()}
-    return tags if is_one else {**tags, f"reward/env/{name}": sums["reward"] / n}
+    own = "" if is_one else f"/{name}"
+    tags = {f"env{own}/{metric}": mean for metric, mean in _reported(sums).items()}
+    tags |= {f"env_episodes{own}/{metric}": n for metric, n in _counts(sums).items()}
+    return tags if is_one else {**tags, f"reward/env/{name}": sums["reward"] / sums[EPISODES]}
 
 
-def means(totals: dict[str, float]) -> dict[str, float]:
-    """Of one environment: means over its episodes, and how many these are."""
+def total_tags(name: str, totals: dict[str, float]) -> dict[str, float]:
+    """Of one environment over the whole run; what every episode has goes before what it reports."""
     n = totals[EPISODES]
-    found = {what: value / n for what, value in totals.items() if what != EPISODES}
-    reported = {k.removeprefix("metric:"): v for k, v in found.items() if k.startswith("metric:")}
-    own = {k: v for k, v in found.items() if not k.startswith("metric:")}
-    return {**reported, **own, EPISODES: n}
+    own = {what: v / n for what, v in totals.items() if not what.startswith((_METRIC, _COUNT))}
+    found = {**_reported(totals), **own, EPISODES: n}
+    tags = {f"env_total/{name}/{what}": value for what, value in found.items()}
+    return tags | {f"env_total_episodes/{name}/{what}": n for what, n in _counts(totals).items()}
+
+
+def _reported(sums: dict[str, float]) -> dict[str, float]:
+    """Means over the episodes that report the metric."""
+    return {name: sums[_METRIC + name] / n for name, n in _counts(sums).items()}
+
+
+def _counts(sums: dict[str, float]) -> dict[str, float]:
+    return {k.removeprefix(_COUNT): n for k, n in sums.items() if k.startswith(_COUNT)}

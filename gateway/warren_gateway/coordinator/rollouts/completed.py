@@ -22,6 +22,7 @@ def take_in(state: CoordinatorState, group: Group) -> str | None:
         return None
     else:
         rollouts.n_admitted -= 1
+        note_dropped(rollouts, "failed")
         episodes.close(state, group, "failed")
     return failure_limits.note_group(rollouts, state.config.limits, group)
 
@@ -33,8 +34,14 @@ def drop_stale(state: CoordinatorState) -> None:
         if state.source.is_stale(group, version, state.config.algorithm.max_staleness):
             rollouts.ready.remove(group)
             rollouts.n_admitted -= 1
-            rollouts.n_stale_groups += 1
+            note_dropped(rollouts, "stale")
             state.source.close(state, group, "stale")
+
+
+def note_dropped(rollouts: RolloutState, reason: str, n: int = 1) -> None:
+    """So many complete groups will not be trained on."""
+    if n:
+        rollouts.dropped_groups[reason] = rollouts.dropped_groups.get(reason, 0) + n
 
 
 def take_batch(rollouts: RolloutState, n_groups: int) -> list[Group]:

@@ -118,6 +118,8 @@ def absorb(state: CoordinatorState, item: EpisodeEnded, position: Position) -> G
     again = state.rollouts.groups.note_ending(
         group, item, position, max_attempts=group_policy.max_attempts(state.config, group)
     )
+    if again and isinstance(item.outcome, Failed):
+        failure_limits.note_attempts(state.rollouts, item.outcome, 1)
     if again and group.environment in state.rollouts.unhosted:
         _postpone(state, group)
     elif again:
@@ -177,6 +179,7 @@ def _fails_by_deadline(state: CoordinatorState, group: Group) -> bool:
     note, missing = state.rollouts.groups.note_failure, group.missing
     again = [m for m in missing if note(group, m, failure, max_attempts=n_attempts)]
     if again:
+        failure_limits.note_attempts(state.rollouts, failure, len(again))
         _restart(state, group, again)
     return group_policy.is_decided(state.config, group)
 
@@ -282,7 +285,8 @@ def _start(state: CoordinatorState, group: Group, members: "range | list[int]") 
 def _count(rollouts: RolloutState, group: Group) -> None:
     """Only once it is closed: the endings of open groups are read again after a takeover."""
     rollouts.n_episodes += len(group.completed)
-    rollouts.n_failed_episodes += group.n_failed_attempts
+    for failure in group.failures.values():
+        failure_limits.note_attempts(rollouts, failure, 1)
     if group.purpose is not EpisodePurpose.DEMONSTRATE:
         rollouts.n_tokens += sum(item.transcript.tokens.n_sampled for item, _ in group.completed)
 

@@ -6,6 +6,8 @@ no episode of the run has completed, every failure of an environment counts as a
 whichever attempt it was. Workers that are missing or die are waited for and count for nothing here.
 """
 
+from collections import Counter
+
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.coordinator.state.rollouts import RolloutState
@@ -48,10 +50,21 @@ def note_group(rollouts: RolloutState, limits: LimitsConfig, group: Group) -> st
     return _reason(last.reason) if is_last or _is_hopeless(last) else None
 
 
-def n_failed(rollouts: RolloutState) -> int:
+def note_attempts(rollouts: RolloutState, failure: Failed, n: int) -> None:
+    """So many attempts that failed in this way count for good."""
+    if n:
+        rollouts.failures[failure.kind] = rollouts.failures.get(failure.kind, 0) + n
+
+
+def by_kind(rollouts: RolloutState) -> dict[str, int]:
     """Episodes of the run that failed so far, each attempt by itself."""
-    of_open_groups = sum(group.n_failed_attempts for group in rollouts.groups.values())
-    return rollouts.n_failed_episodes + of_open_groups
+    of_open_groups = (f.kind for group in rollouts.groups.values() for f in group.failures.values())
+    return dict(Counter(rollouts.failures) + Counter(of_open_groups))
+
+
+def n_failed(rollouts: RolloutState) -> int:
+    """The same, all kinds together."""
+    return sum(by_kind(rollouts).values())
 
 
 def reason_to_end(rollouts: RolloutState, config: TrainConfig) -> str | None:

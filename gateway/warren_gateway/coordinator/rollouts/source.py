@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 
 from warren_gateway.coordinator.rollouts import episodes, group_policy
+from warren_gateway.coordinator.rollouts.completed import note_dropped
 from warren_gateway.coordinator.rollouts.counted import Counted
 from warren_gateway.coordinator.rollouts.recording import Recording
 from warren_gateway.coordinator.rollouts.trainable import other_tokenizer
@@ -108,6 +109,7 @@ class Recorded:
             if group_policy.is_usable(state.config, group):
                 self._later.append(group)
             else:
+                note_dropped(state.rollouts, "failed")
                 self.close(state, group, "failed")
         for group in given_up:
             state.change.replayed.append((group, episodes.outcomes(state, group, "incomplete")))

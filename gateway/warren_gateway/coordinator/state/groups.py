@@ -56,11 +56,6 @@ class Group:
         return self.n_members - len(self.ended) - len(self.failures)
 
     @property
-    def n_failed_attempts(self) -> int:
-        """Attempts that came to nothing, those of members that are in flight again among them."""
-        return sum(self.attempts) - self.n_members - self.excused.total() + len(self.failures)
-
-    @property
     def missing(self) -> list[int]:
         return [m for m in range(self.n_members) if not self.has_ended(m)]
 

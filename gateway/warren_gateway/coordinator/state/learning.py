@@ -33,6 +33,8 @@ class PendingStep(BaseModel):
     """When the optimizer step was answered; 0 before that."""
     policy_s: float = 0.0
     """When the new policy was published."""
+    training_s: float = 0.0
+    """What the trainer took for it, by its own clock."""
 
 
 class CheckpointMark(BaseModel):

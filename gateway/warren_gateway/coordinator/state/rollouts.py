@@ -79,9 +79,11 @@ class RolloutState(BaseModel):
     reward_after: float | None = None
     n_episodes: int = 0
     n_tokens: int = 0
-    n_failed_episodes: int = 0
-    """Of closed groups, each attempt by itself."""
-    n_stale_groups: int = 0
+    failures: dict[str, int] = Field(default_factory=dict[str, int])
+    """By kind: attempts that others followed, and those that decided members of closed groups. What
+    failed last of an open group is read again after a takeover."""
+    dropped_groups: dict[str, int] = Field(default_factory=dict[str, int])
+    """Complete groups that will not be trained on, by reason."""
     is_failure_told: bool = False
     n_failures_at_first: int = 0
     """Of environments, before the run's first episode completed."""

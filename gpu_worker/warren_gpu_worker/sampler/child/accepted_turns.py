@@ -29,6 +29,8 @@ class AcceptedTurn:
     """None until its prompt is made."""
     is_waiting: bool = False
     """Whether it waits for its policy."""
+    submitted_s: float = 0.0
+    """When the engine got the request; monotonic."""
 
 
 class AcceptedTurns:

@@ -16,6 +16,7 @@ Invariants: at most one fetch for each policy; every waiting turn is released, r
 weights of a model never go back to an older version.
 """
 
+import time
 from collections.abc import Callable
 
 from warren_gpu_worker.sampler.child.accepted_turns import AcceptedTurn, AcceptedTurns
@@ -128,6 +129,7 @@ class PolicyLoader:
     def _submit_now(self, turn: AcceptedTurn) -> None:
         assert turn.request, "a turn comes here with its prompt"
         turn.is_waiting = False
+        turn.submitted_s = time.monotonic()
         for refusal in self._engine.add_requests([turn.request]):
             self._turns.answer(refusal)
 

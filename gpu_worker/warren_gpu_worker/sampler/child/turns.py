@@ -7,6 +7,8 @@ turns what was sampled into words. Forced words skip the engine: their tokens co
 `AcceptedTurns` sees to it that every turn is answered once.
 """
 
+import time
+
 import numpy as np
 from jinja2 import TemplateError
 
@@ -137,6 +139,7 @@ class Turns:
             finish=done.finish,
             tokenizer=self._renderer.vocabulary,
             sampling_mask=done.sampling_mask,
+            sampling_s=time.monotonic() - turn.submitted_s,
         )
 
 

@@ -12,6 +12,7 @@ from warren_schemas.episode import (
     Generate,
     Outcome,
     Step,
+    StopReason,
 )
 from warren_schemas.ids import WorkerId, made_ms, new_message_id
 from warren_schemas.outcome import conclude
@@ -57,7 +58,7 @@ def judged(item: Generate, answer: FinishedTurn | Refusal) -> FinishedTurn | Out
     if not isinstance(answer, Refusal):
         return _other_tokenizer(item, answer) or answer
     if answer.kind is FailureKind.CONTEXT_LENGTH and item.transcript.turns:
-        return conclude(item.spec, item.transcript, is_over=False)
+        return conclude(item.spec, item.transcript, StopReason.MAX_TOTAL_TOKENS)
     is_retryable = answer.kind not in _LASTING
     return Failed(kind=answer.kind, reason=answer.reason, retryable=is_retryable)
 

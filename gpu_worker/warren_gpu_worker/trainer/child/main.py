@@ -44,7 +44,7 @@ from warren_gpu_worker.trainer.messages import (
 )
 from warren_gpu_worker.trainer.training.ranks import ALONE, Ranks, join_ranks
 from warren_schemas.ids import ModelId
-from warren_schemas.training import ForwardBackward
+from warren_schemas.training import ForwardBackward, OpDone, OpOutcome
 
 PULSE_S = 1.0
 DISK_FULL_S = 2.0
@@ -110,6 +110,7 @@ class TrainerChild:
 
     def _apply(self, order: Apply) -> None:
         for number, body in order.ops:
+            begun_s = time.monotonic()
             try:
                 outcome = self._engine.apply(order.model, number, body)
             except Exception as error:
@@ -117,7 +118,7 @@ class TrainerChild:
                     word = TooLarge(order.model, number, reason_of(error))
                     self._channel.send(pack(word))
                 raise
-            self._say(Answer(order.model, order.epoch, number, outcome))
+            self._say(Answer(order.model, order.epoch, number, _timed(outcome, begun_s)))
 
     def _fail(self, order: Apply, reason: str) -> None:
         for number, body in order.ops:
@@ -130,9 +131,10 @@ class TrainerChild:
             for apply in order.applies
             for number, body in apply.ops
         ]
+        begun_s = time.monotonic()
         outcomes = self._engine.apply_batched(ops)
         for apply, (_, number, _), outcome in zip(order.applies, ops, outcomes, strict=True):
-            self._say(Answer(apply.model, apply.epoch, number, outcome))
+            self._say(Answer(apply.model, apply.epoch, number, _timed(outcome, begun_s)))
 
     def _pulse(self, size_bytes: int = 0, /) -> None:
         if size_bytes or time.monotonic() - self._said_s >= PULSE_S:
@@ -146,6 +148,13 @@ class TrainerChild:
         self._said_s = time.monotonic()
         if self._ranks.is_first:
             self._channel.send(pack(report))
+
+
+def _timed(outcome: OpOutcome, begun_s: float) -> OpOutcome:
+    """With what it took since then."""
+    if not isinstance(outcome, OpDone):
+        return outcome
+    return outcome.model_copy(update={"duration_s": time.monotonic() - begun_s})
 
 
 def main(engine_type: type[Engine] = Engine) -> None:
