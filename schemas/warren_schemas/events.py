@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from warren_schemas.base import Frozen
-from warren_schemas.config import NonNegativeInt
+from warren_schemas.config import AlarmName, NonNegativeInt
 from warren_schemas.envelope import Item
 
 
@@ -104,6 +104,8 @@ class WarningRaised(Frozen):
 
     kind: Literal["warning_raised"] = "warning_raised"
     message: str
+    alarm: AlarmName | None = None
+    """Which alarm it is, if it is one; `limits.stop_on` may name it."""
 
 
 RunEventBody = Annotated[

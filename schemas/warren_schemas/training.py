@@ -237,6 +237,8 @@ class OpDone(Frozen):
     policy: Policy | None = None
     tokenizer: str = ""
     """Of an opening: digest of the base model's vocabulary, as `Transcript.tokenizer`; empty if unknown."""
+    vocabulary_size: NonNegativeInt = 0
+    """Of an opening: tokens that the model chooses among; 0 if unknown."""
     note: dict[str, JsonValue] | None = None
     """Of an opening from another model's checkpoint: what its `SaveState` said."""
     checkpoint_url: str | None = None

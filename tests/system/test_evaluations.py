@@ -6,7 +6,7 @@ from tests.support.one_process import in_process, tiny_site
 from tests.support.patience import several_waits
 
 from warren_schemas.config import TrainConfig
-from warren_schemas.events import EvaluationCompleted, Phase, StepCompleted
+from warren_schemas.events import EvaluationCompleted, Phase, StepCompleted, WarningRaised
 from warren_up.recipe import guess_config
 
 N_STEPS = 7
@@ -46,6 +46,7 @@ async def test_each_one_happens_once_with_the_policy_of_its_step(tmp_path: Path)
     during = [b for b in bodies if isinstance(b, EvaluationCompleted) and b.when == "during"]
     assert [(b.step, b.version) for b in during] == [(s, led_to[s]) for s in range(1, N_STEPS)]
     assert {b.due_version for b in during} == {None}
+    assert not [b for b in bodies if isinstance(b, WarningRaised) and b.alarm]
     assert [row.metrics["evaluation/version"] for row in rows if row.when == "during"] == [
         b.version for b in during
     ]

@@ -109,6 +109,7 @@ def _reason_to_end(state: CoordinatorState) -> tuple[RunState, str] | None:
         trainer_lease.reason_to_end(state.lease, state.learning.answered_op)
         or failure_limits.reason_to_end(state.rollouts, state.config)
         or state.source.failure(state)
+        or state.alarms.stop_reason
     )
     return None if reason is None else (RunState.FAILED, reason)
 

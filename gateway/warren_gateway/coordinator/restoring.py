@@ -38,6 +38,7 @@ def restore(
         rollouts=_rollouts(progress.rollouts, run, groups),
         learning=_learning(progress.learning, model),
         lease=_lease(progress.lease, model, now_s),
+        alarms=progress.alarms,
         waiting=WaitingState(reason=run.waiting_for),
         observed=Observed(is_cancel_requested=run.is_cancel_requested),
         run_state=RunState(run.state),

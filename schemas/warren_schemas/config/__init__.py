@@ -28,6 +28,7 @@ from warren_schemas.config.groups import (
     Retry,
 )
 from warren_schemas.config.limits import (
+    AlarmName,
     CheckpointConfig,
     LimitsConfig,
 )
@@ -79,6 +80,7 @@ from warren_schemas.config.train import (
 
 __all__: list[str] = [
     "AdvantageKind",
+    "AlarmName",
     "AlgorithmConfig",
     "AllMembers",
     "ArchiveFormat",

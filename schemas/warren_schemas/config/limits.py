@@ -1,9 +1,11 @@
 """When to save, when to stop, and how long to wait."""
 
+from enum import StrEnum
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from warren_schemas.base import Listed
 from warren_schemas.config.numbers import NonNegativeInt, PositiveFloat, PositiveInt
 from warren_schemas.text.written import Config
 
@@ -34,6 +36,21 @@ class CheckpointConfig(Config):
         return self
 
 
+class AlarmName(StrEnum):
+    """What may be wrong with a run; see docs/training.md."""
+
+    ENTROPY_HIGH = "entropy_high"
+    ENTROPY_LOW = "entropy_low"
+    REWARD_CONSTANT = "reward_constant"
+    ZERO_VARIANCE = "zero_variance"
+    NOBODY_FINISHES = "nobody_finishes"
+    FORMAT = "format"
+    DISAGREEMENT = "disagreement"
+    EXPLODING = "exploding"
+    GATE_CLOSED = "gate_closed"
+    ENVIRONMENT_FAILS = "environment_fails"
+
+
 class LimitsConfig(Config):
     """When to stop, and how long to wait."""
 
@@ -48,6 +65,8 @@ class LimitsConfig(Config):
     as many, and so on. Such steps make no update."""
     stop_after_zero_variance_steps: PositiveInt | None = None
     """Stop after this many such steps; null never stops."""
+    stop_on: Listed[AlarmName] = ()
+    """Alarms that end the run as failed, such as `exploding`; the others only warn."""
     stalled_after_s: PositiveFloat = 300.0
     """A run without progress for this long reports what it waits for, and again after twice as long."""
     episode_s: PositiveFloat = 600.0

@@ -171,8 +171,21 @@ EPISODES = Section(
         Metric("episode/failed_total", "episodes", "count since the run's start, each attempt by itself",
                "Attempts without an outcome. A failure is never a reward.", "0, or flat",
                "rises with every step: `warren trajectories` shows the reasons"),
+        Metric("episode/environment_failed_frac", SHARE, "over the attempts that ended since the step before",
+               "Attempts that failed by their environment's doing.", "0",
+               "above 0.25: the alarm `environment_fails` is raised"),
         Metric("episode/failed_total/{kind}", "episodes", "count since the run's start, each attempt by itself",
                "The same by kind: `environment_error`, `deadline`, `sampler_error` and so on.", "0, or flat",
                "rises with every step: the kind says where to look"),
+    ),
+)  # fmt: skip
+
+ALARM = Section(
+    9,
+    "Alarms",
+    "Of alarms whose condition has ever held in this run; what each means is in [training](training.md#alarms).",
+    (
+        Metric("alarm/{name}", "0 or 1", "the step", "1 while the alarm is raised.", "0",
+               "1: see the run's events for the likely cause and the next thing to try"),
     ),
 )  # fmt: skip

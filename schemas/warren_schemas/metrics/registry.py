@@ -4,11 +4,11 @@ Invariant: a run reports no tag without a line here; tests hold whatever reports
 """
 
 from warren_schemas.metrics.metric import Metric
-from warren_schemas.metrics.outcomes import ENVIRONMENT, EPISODES, EVALUATION, REWARD
+from warren_schemas.metrics.outcomes import ALARM, ENVIRONMENT, EPISODES, EVALUATION, REWARD
 from warren_schemas.metrics.speed import QUEUES, TIME
 from warren_schemas.metrics.updates import POLICY, STALENESS
 
-SECTIONS = (REWARD, EVALUATION, ENVIRONMENT, EPISODES, POLICY, STALENESS, TIME, QUEUES)
+SECTIONS = (REWARD, EVALUATION, ENVIRONMENT, EPISODES, POLICY, STALENESS, TIME, QUEUES, ALARM)
 SFT = "sft/"
 """What SFT reports stands below it, under the same names."""
 WARMUP_NUMBER = 9

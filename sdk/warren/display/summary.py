@@ -47,7 +47,7 @@ def result_rows(result: RunResult, config: TrainConfig | None) -> list[tuple[str
         (f"reward before{how}", decimal(result.reward_before)),
         (f"reward after{how}", decimal(result.reward_after)),
         ("episodes", _with_failures(result)),
-        ("groups not trained on", _counted(result.dropped_groups) or "0"),
+        ("dropped groups", _counted(result.dropped_groups) or "0"),
         ("updates", count(result.updates)),
         ("tokens sampled", count(result.tokens)),
         ("max staleness", count(result.max_staleness_seen)),

@@ -95,7 +95,7 @@ def test_every_failed_attempt_is_counted_once_by_kind_whoever_drives_the_run() -
     }
     counted = failure_limits.by_kind(world.state.rollouts)
     # What had ended by the end of the run and was not read counts for nothing.
-    late = Counter(failed.values()) - Counter(counted)
+    late = Counter(kind.value for kind in failed.values()) - Counter(counted)
     assert set(counted) == set(KINDS) and late.total() <= world.config.algorithm.group_size
     last = steps(world)[-1]
     by_tag = {t: n for t, n in last.items() if t.startswith("episode/failed_total/")}

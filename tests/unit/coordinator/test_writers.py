@@ -14,6 +14,7 @@ WRITERS = {
     "learning": ("learning/",),
     "lease": ("trainer_lease.py",),
     "waiting": ("waiting.py", "notices/"),
+    "alarms": ("alarms.py",),
     "observed": ("actor.py", "queue_depths.py", "service.py"),
 }
 MUTATING = ("append", "clear", "extend", "insert", "pop", "remove", "setdefault", "update")

@@ -7,7 +7,7 @@ from sqlmodel import Session
 from tests.unit.coordinator.world import World, config
 
 from warren_gateway.store.tables import Run
-from warren_schemas.config import TrainConfig
+from warren_schemas.config import AlarmName, TrainConfig
 from warren_schemas.events import RunOutcome, RunState, StateChanged, WarningRaised
 from warren_schemas.training import OptimStep
 
@@ -17,7 +17,8 @@ def limited(steps: int = 20, **limits: object) -> TrainConfig:
 
 
 def warnings(world: World) -> list[str]:
-    return [event.body.message for event in world.events if isinstance(event.body, WarningRaised)]
+    bodies = [event.body for event in world.events if isinstance(event.body, WarningRaised)]
+    return [body.message for body in bodies if body.alarm is AlarmName.ZERO_VARIANCE]
 
 
 def test_it_is_told_with_what_is_known_after_as_many_steps_as_the_config_says() -> None:

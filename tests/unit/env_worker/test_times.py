@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from tests.support.episodes import first_turn, policy
 
-from warren_env_worker.host.protocol import Observed
+from warren_env_worker.host.protocol import Message, Observed
 from warren_env_worker.interaction import Interaction
 from warren_env_worker.successor import Origin, follow
 from warren_gpu_worker.sampler.messages import FinishedTurn
@@ -23,7 +23,7 @@ from warren_schemas.ids import WorkerId
 from warren_schemas.transcript import EpisodeTimes
 
 BY = Origin(WorkerId("env_1"), 0.0, waited_s=0.5, call_s=2.0)
-SHOWN = (("user", "?"),)
+SHOWN: tuple[Message, ...] = (("user", "?"),)
 ONE_T = np.zeros(1, np.int32)
 TURN = FinishedTurn(
     1, ONE_T, ONE_T, ONE_T.astype(np.float32), ONE_T, "a", FinishReason.STOP, tokenizer="abc"

@@ -62,6 +62,7 @@ def landmark(state: CoordinatorState) -> dict[str, JsonValue]:
 def note_opened(learning: LearningState, opened: OpDone) -> None:
     """A trainer has the model: what it says of it."""
     learning.tokenizer = opened.tokenizer
+    learning.vocabulary_size = opened.vocabulary_size
 
 
 def begin(state: CoordinatorState, opened: OpDone) -> None:

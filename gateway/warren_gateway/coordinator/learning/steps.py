@@ -6,6 +6,7 @@ Invariant: a step counts as published when every op of it is answered; steps are
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from warren_gateway.coordinator import alarms
 from warren_gateway.coordinator.learning import step_times
 from warren_gateway.coordinator.learning.batch_metrics import trainer_metrics
 from warren_gateway.coordinator.learning.batches import Datum, by_way_sampled, token_batches
@@ -170,6 +171,8 @@ def settle(state: CoordinatorState) -> bool:
             **_rates(state),
             **_counts(state),
         }
+        if pending.phase is Phase.TRAINING:
+            metrics = alarms.note_step(state, metrics)
         state.emit(
             StepCompleted(
                 phase=pending.phase,

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from warren_gateway.coordinator import alarms
 from warren_gateway.coordinator.learning.advantages import SAME
 from warren_gateway.coordinator.learning.credit import is_by_turn, n_inseparable
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.coordinator.state.learning import LearningState
-from warren_schemas.config import AlgorithmConfig, LimitsConfig
+from warren_schemas.config import AlarmName, AlgorithmConfig, LimitsConfig
 from warren_schemas.episode import Completed, EpisodeEnded
-from warren_schemas.events import WarningRaised
 from warren_schemas.transcript import Tokens
 
 _MANY = 0.5
@@ -37,7 +37,7 @@ def note(state: CoordinatorState, groups: Sequence[Group], *, has_signal: bool) 
             f"{state.learning.n_zero_variance_steps} steps in a row made no update: no group told its"
             f" episodes apart. In the last one {state.learning.zero_variance_facts}. {advice(state)}"
         )
-        state.emit(WarningRaised(message=message))
+        alarms.tell(state, AlarmName.ZERO_VARIANCE, message)
 
 
 def is_enough(limits: LimitsConfig, learning: LearningState) -> bool:

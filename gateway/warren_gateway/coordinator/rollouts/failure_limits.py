@@ -20,7 +20,7 @@ _OF_THE_CONFIG = (
     FailureKind.ENVIRONMENT_CONFIG,
     FailureKind.IMAGES_UNSUPPORTED,
 )
-_OF_ENVIRONMENTS = (
+OF_ENVIRONMENTS = (
     FailureKind.ENVIRONMENT_ERROR,
     FailureKind.ENVIRONMENT_TIMEOUT,
     FailureKind.ENVIRONMENT_CRASHED,
@@ -34,7 +34,7 @@ def note_failures(state: CoordinatorState, environment: int, failure: Failed, n:
     if not state.rollouts.is_failure_told:
         state.rollouts.is_failure_told = True
         _tell_first(state, environment, failure)
-    if failure.kind in _OF_ENVIRONMENTS and not _has_completed(state.rollouts):
+    if failure.kind in OF_ENVIRONMENTS and not _has_completed(state.rollouts):
         state.rollouts.n_failures_at_first += n
         state.rollouts.last_failure_at_first = failure.reason
 

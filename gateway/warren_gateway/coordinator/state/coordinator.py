@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, ConfigDict, Field
 
 from warren_broker.topology import run_events
+from warren_gateway.coordinator.state.alarms import AlarmState
 from warren_gateway.coordinator.state.change import Change
 from warren_gateway.coordinator.state.learning import LearningState
 from warren_gateway.coordinator.state.lease import TrainerLease
@@ -51,6 +52,7 @@ class Progress(BaseModel):
     rollouts: RolloutState = Field(default_factory=RolloutState)
     learning: LearningState = Field(default_factory=LearningState)
     lease: TrainerLease = Field(default_factory=TrainerLease)
+    alarms: AlarmState = Field(default_factory=AlarmState)
 
 
 @dataclass(slots=True)
@@ -65,6 +67,7 @@ class CoordinatorState:
     rollouts: RolloutState
     learning: LearningState
     lease: TrainerLease
+    alarms: AlarmState
     waiting: WaitingState
     observed: Observed
     run_state: RunState
@@ -141,4 +144,5 @@ class CoordinatorState:
             rollouts=self.rollouts,
             learning=self.learning,
             lease=self.lease,
+            alarms=self.alarms,
         )

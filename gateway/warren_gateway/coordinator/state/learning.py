@@ -107,6 +107,8 @@ class LearningState(BaseModel):
     """The op that publishes what the model starts with; 0 where the base model is that."""
     resumed_stage: int | None = None
     resumed_step: int = 0
+    vocabulary_size: int = 0
+    """Of the model, as its trainer told it; 0 before."""
     tokenizer: str = ""
     """Digest of the vocabulary of the model that is trained, as its trainer told it; empty before."""
     has_reference: bool = False

@@ -117,7 +117,12 @@ class Engine:
             return OpFailed(reason=f"the model can't be opened: {error}")
         self._entries[model_id] = _Entry(model, publisher)
         vocabulary = self._model_factory.vocabulary(spec)
-        return OpDone(version=model.version, note=note, tokenizer=vocabulary)
+        return OpDone(
+            version=model.version,
+            note=note,
+            tokenizer=vocabulary,
+            vocabulary_size=model.network.vocabulary,
+        )
 
     def close(self, model_id: ModelId) -> None:
         """Forget the model; no error when there is none."""
