@@ -125,8 +125,8 @@ def note_step(state: CoordinatorState, metrics: dict[str, float]) -> dict[str, f
     for alarm in ALARMS:
         if alarm.holds(known):
             _count(state, alarm, metrics)
-        elif alarm.name in alarms.streaks:
-            alarms.streaks[alarm.name] = 0
+        elif alarm.name in alarms.streaks and alarm.tag in metrics:
+            alarms.streaks[alarm.name] = 0  # a step without an update says nothing of the policy
     _remember(alarms, metrics)
     held = {a.name: alarms.streaks.get(a.name, 0) >= a.n_steps for a in ALARMS}
     told = {f"alarm/{name}": float(held[AlarmName(name)]) for name in alarms.streaks}
