@@ -215,6 +215,10 @@ ROWS: list[Row] = [
         "events", probes.level, limits__warn_after_zero_variance_steps=1,
         limits__stop_after_zero_variance_steps=1,
     ),
+    *_of(
+        "events", probes.level, {"limits.warn_after_zero_variance_steps": 1},
+        limits__stop_on=["zero_variance"],
+    ),
     *_of("events", probes.idle, limits__stalled_after_s=20.0),
     *_of("events", probes.broken, limits__failed_groups=2),
 ]  # fmt: skip

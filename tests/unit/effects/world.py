@@ -23,6 +23,7 @@ from warren_schemas.episode import (
     Failed,
     FailureKind,
     StartEpisode,
+    StopReason,
 )
 from warren_schemas.outcome import conclude
 from warren_schemas.training import OpenModel
@@ -135,7 +136,8 @@ def played(item: StartEpisode, failing: frozenset[int], *, is_level: bool) -> Ep
     spec, chance = item.spec, random.Random(f"{item.spec.seed}/{item.spec.member}")
     n_turns = min(WANTED_TURNS, spec.max_turns)
     transcript = _transcript(spec.policy.min_version, n_turns, chance, is_level=is_level)
-    outcome = conclude(spec, transcript, is_over=n_turns == WANTED_TURNS)
+    is_done = n_turns == WANTED_TURNS
+    outcome = conclude(spec, transcript, StopReason.DONE if is_done else StopReason.MAX_TURNS)
     if spec.member in failing and spec.purpose is EpisodePurpose.TRAIN:
         outcome = Failed(kind=FailureKind.ENVIRONMENT_ERROR, reason="it broke")
     return EpisodeEnded(
