@@ -16,7 +16,8 @@ from warren_up.recipe import guess_config
 
 def without_sft(**keys: dict[str, Any]) -> TrainConfig:
     """The demo's game for a policy of random weights, which knows nothing of it and hardly learns."""
-    config = guess_config(steps=9).model_dump() | {"sft": None, "evaluation": None}
+    demo: dict[str, Any] = guess_config(steps=9).model_dump()
+    config: dict[str, Any] = {**demo, "sft": None, "evaluation": None}
     config["algorithm"] |= {"group_size": 4, "groups_per_step": 2, "max_staleness": 1}
     config["optimizer"] |= {"learning_rate": 1e-7}
     config["limits"] |= {"stop_at_reward": None, **keys.get("limits", {})}
