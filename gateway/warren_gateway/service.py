@@ -17,15 +17,18 @@ from aiohttp import web
 
 from warren_broker.port import Broker
 from warren_broker.topology import CANCELLATIONS, DEAD, FILE_CLEANUP, POLICIES, RUNS, WORKERS
+from warren_gateway.access.audit import Audit
+from warren_gateway.access.callers import Callers
+from warren_gateway.access.first_key import ensure_key
+from warren_gateway.access.keys import ApiKeys
+from warren_gateway.access.users import Users
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
 from warren_gateway.api.app import build_runner
 from warren_gateway.api.parts import Parts
 from warren_gateway.archive.service import Archive
-from warren_gateway.auth import ApiKeys
 from warren_gateway.budgets.pool import Budgets
 from warren_gateway.coordinator.service import Coordinators
 from warren_gateway.dead_letters import DeadLetters
-from warren_gateway.first_key import ensure_key
 from warren_gateway.following.followers import Followers
 from warren_gateway.inference.questions import Questions
 from warren_gateway.inference.served import Served
@@ -89,7 +92,8 @@ async def _serve(
     ready: asyncio.Event,
     advice: Advice,
 ) -> None:
-    keys = ApiKeys(store)
+    callers = Callers(store)
+    keys = ApiKeys(store, callers)
     await ensure_key(keys, settings)
     registry = Registry(broker)
     relay = Relay(store, broker)
@@ -118,7 +122,10 @@ async def _serve(
         broker=broker,
         registry=registry,
         runs=runs,
+        callers=callers,
+        users=Users(store, callers),
         keys=keys,
+        audit=Audit(store),
         recordings=recordings,
         reports=Reports(store),
         remote_sessions=RemoteSessions(broker, runs, budgets),
@@ -130,6 +137,7 @@ async def _serve(
         broker_probe=Probe(partial(answers_broker, broker)),
     )
     background = {
+        "callers": callers.run,
         "registry": registry.run,
         "relay": relay.run,
         "coordinators": coordinators.run,

@@ -56,8 +56,10 @@ if TYPE_CHECKING:
     from warren.run import (
         Run,
     )
+    from warren_schemas import access as _access
     from warren_schemas import config as _config
     from warren_schemas import http as _http
+    from warren_schemas.access import *
     from warren_schemas.check import (
         RunCheck,
         RunEstimate,
@@ -121,6 +123,7 @@ if TYPE_CHECKING:
     ]
     __all__ += _config.__all__
     __all__ += _http.__all__
+    __all__ += _access.__all__
 
 _HOMES = {
     "warren.client": ("Client", "connect",),
@@ -143,7 +146,7 @@ _HOMES = {
     "warren_schemas.files": ("FileView", "FolderView"),
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_WHOLE = ("warren_schemas.config", "warren_schemas.http")
+_WHOLE = ("warren_schemas.access", "warren_schemas.config", "warren_schemas.http")
 """Modules whose `__all__` is exported here as it is; they are asked for what `_HOMES` lacks."""
 
 

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
+from warren.access import Access
 from warren.choosing import HINT, MOST_LOOKED_AT, choose_run, is_run_id, require_one
 from warren.configs import ConfigLike, to_config
 from warren.connection.transport import Transport
@@ -57,6 +58,11 @@ class Client:
     @property
     def settings(self) -> Settings:
         return self._transport.settings
+
+    @property
+    def access(self) -> Access:
+        """Users, API keys and the audit log."""
+        return Access(self._transport)
 
     @pending
     async def train(self, config: ConfigLike, *, idempotency_key: str | None = None) -> Run:

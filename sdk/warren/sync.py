@@ -28,6 +28,7 @@ from warren.recording import Beginning
 from warren.run import RECONNECT_S
 from warren.run import Run as AsyncRun
 from warren.settings import Settings
+from warren.sync_access import Access
 from warren_schemas.check import RunCheck
 from warren_schemas.events import RunState
 from warren_schemas.files import FolderView
@@ -79,6 +80,11 @@ class Client:
     def settings(self) -> Settings:
         return self._client.settings
 
+    @property
+    def access(self) -> Access:
+        """Users, API keys and the audit log."""
+        return Access(self._thread, self._client.access)
+
     def train(self, config: ConfigLike, *, idempotency_key: str | None = None) -> "Run":
         """Submit a run; return as soon as the gateway has stored it."""
         return self._run(self._client.train(config, idempotency_key=idempotency_key))
@@ -117,7 +123,7 @@ class Client:
         return self._call(self._client.queues())
 
     def budgets(self) -> tuple[BudgetView, ...]:
-        """The work budgets, and how many messages wait in each."""
+        """How much of what users share you have in use, and your limits."""
         return self._call(self._client.budgets())
 
     def dead_letters(self, *, limit: int = 100) -> tuple[DeadLetterView, ...]:

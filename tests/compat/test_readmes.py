@@ -7,6 +7,7 @@ import pytest
 from tests.compat.test_cli_surface import GOLDEN as COMMAND_LINE
 
 import warren
+from warren.access import Access
 from warren_gateway.api.table import ROUTES
 
 ROOT = Path(__file__).parents[2]
@@ -17,8 +18,8 @@ ROWS = {
     route: (method.strip(" `"), command.strip(" `"))
     for route, method, command in ROUTE_ROW.findall(GATEWAY)
 }
-HANDLES = {"client": warren.Client, "run": warren.Run}
-NOT_REQUESTS = {"client.settings", "run.id", "run.state"}
+HANDLES = {"client": warren.Client, "run": warren.Run, "client.access": Access}
+NOT_REQUESTS = {"client.access", "client.settings", "run.id", "run.state"}
 """Attributes that speak for themselves."""
 COMMANDS = {
     line.removeprefix("warren ")
@@ -35,7 +36,7 @@ def test_every_route_has_a_row_with_its_method_and_its_command() -> None:
 def test_the_method_and_the_command_of_a_route_exist(route: str) -> None:
     method, command = ROWS[route]
     if "." in method:
-        handle, _, name = method.partition(".")
+        handle, _, name = method.rpartition(".")
         assert hasattr(HANDLES[handle], name)
     if command:
         assert command.removeprefix("warren ") in COMMANDS

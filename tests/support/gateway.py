@@ -12,10 +12,14 @@ from aiohttp import web
 
 from warren_broker.port import Broker
 from warren_broker.topology import run_events
+from warren_gateway.access.audit import Audit
+from warren_gateway.access.callers import Callers
+from warren_gateway.access.key import Key
+from warren_gateway.access.keys import ApiKeys
+from warren_gateway.access.users import Users
 from warren_gateway.api.app import build_runner
 from warren_gateway.api.parts import Parts
 from warren_gateway.api.table import ROUTES
-from warren_gateway.auth import ApiKeys, Key
 from warren_gateway.budgets.options import BudgetOptions
 from warren_gateway.budgets.pool import Budgets
 from warren_gateway.following.followers import Followers
@@ -87,7 +91,8 @@ async def open_gateway(
     **replacing: Any,
 ) -> AsyncGenerator[Gateway]:
     """`replacing` are `Parts` that stand in for the usual ones."""
-    keys, relay, registry = ApiKeys(store), Relay(store, broker), Registry(broker)
+    callers, relay, registry = Callers(store), Relay(store, broker), Registry(broker)
+    keys = ApiKeys(store, callers)
     follower = Follower()
     runs = Runs(store, broker, relay, runs_dir=runs_dir, followers=[follower])
     pool = Budgets(budgets or BudgetOptions())
@@ -95,7 +100,10 @@ async def open_gateway(
         broker=broker,
         registry=registry,
         runs=runs,
+        callers=callers,
+        users=Users(store, callers),
         keys=keys,
+        audit=Audit(store),
         recordings=Recordings(store),
         reports=Reports(store),
         remote_sessions=RemoteSessions(broker, runs, pool, sessions),
@@ -133,7 +141,7 @@ def _watch_statuses(runner: web.AppRunner) -> set[str]:
             *route.errors,
             500,
             503,
-            *([401] if route.scope == "user" else []),
+            *route.refusals,
         }
         for route in ROUTES
     }

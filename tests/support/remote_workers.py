@@ -9,7 +9,7 @@ from tests.support.gateway import Gateway
 from warren_broker.memory import MemoryHub, open_hub
 from warren_broker.port import Broker
 from warren_broker.remote import RemoteBroker, open_remote
-from warren_gateway.auth import Key
+from warren_gateway.access.key import Key
 
 
 @pytest.fixture

@@ -17,7 +17,9 @@ from tests.support.private_rabbit import PrivateRabbit
 
 import warren
 from warren import Client, RunFailed
-from warren_gateway.auth import ApiKeys, Key
+from warren_gateway.access.callers import Callers
+from warren_gateway.access.key import Key
+from warren_gateway.access.keys import ApiKeys
 from warren_gateway.store.store import Store
 from warren_schemas.events import StepCompleted
 from warren_schemas.http import WorkerView
@@ -83,7 +85,7 @@ async def key_of_bob(store_url: str) -> str:
     key = Key.new()
     store = await Store.open(store_url)
     try:
-        await ApiKeys(store).add(key, "bob")
+        await ApiKeys(store, Callers(store)).add(key, "bob")
     finally:
         await store.close()
     return str(key)

@@ -10,16 +10,15 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from warren_gateway.api.admission import admitted, served
 from warren_gateway.api.http_server import Runner
 from warren_gateway.api.openai.errors import told
 from warren_gateway.api.openapi import document
 from warren_gateway.api.parts import Parts
-from warren_gateway.api.problems import Refusal, answering_problems
+from warren_gateway.api.problems import answering_problems
 from warren_gateway.api.reading import MAX_BODY_BYTES
 from warren_gateway.api.route import Route
 from warren_gateway.api.table import ROUTES
-from warren_gateway.bearer import bearer_key
-from warren_schemas.http import Problem
 
 IDLE_S = 75.0
 """Longer than proxies keep connections, or they would send requests into closed ones."""
@@ -73,8 +72,8 @@ def build_runner(parts: Parts, *, shutdown_s: float, idle_s: float = IDLE_S) -> 
 
 
 async def _serve(route: Route, parts: Parts, request: web.Request) -> web.StreamResponse:
-    owner = await _authenticated(parts, request) if route.scope == "user" else ""
-    serving = route.serve(request, parts, owner)
+    caller = await admitted(route, parts, request)
+    serving = served(route, parts, request, caller)
     return await (serving if route.ends_with_client else _finished(serving, parts.closing))
 
 
@@ -96,23 +95,3 @@ async def _finished(
 
 async def _serve_document(body: bytes, request: web.Request) -> web.StreamResponse:
     return web.Response(body=body, content_type="application/json")
-
-
-async def _authenticated(parts: Parts, request: web.Request) -> str:
-    """The owner of the request's key. Raises `Refusal` 401."""
-    key = bearer_key(request)
-    if key is None:
-        raise _unauthorized("This route needs an API key.")
-    owner = await parts.keys.owner(key)
-    if owner is None:
-        raise _unauthorized("This API key is not known here, or was revoked.")
-    return owner
-
-
-def _unauthorized(message: str) -> Refusal:
-    hint = (
-        "Send `Authorization: Bearer <key>`; the key of this machine lies in $WARREN_HOME/api-key,"
-        " and the warren command takes another one from WARREN_API_KEY."
-    )
-    problem = Problem(code="unauthorized", message=message, hint=hint)
-    return Refusal(401, problem, {"WWW-Authenticate": "Bearer"})

@@ -5,13 +5,14 @@ from aiohttp import web
 from warren_gateway.api.route import Call, Route, reply
 from warren_gateway.checking.estimate import estimate
 from warren_gateway.checking.needs import mistakes_and_notes
+from warren_schemas.access import KeyScope
 from warren_schemas.check import RunCheck
 from warren_schemas.http import SubmitRun
 
 
 async def check_run(call: Call[SubmitRun]) -> web.StreamResponse:
     config = call.takes.config
-    checkpoint_bytes = await call.parts.runs.require_usable(call.owner, config)
+    checkpoint_bytes = await call.parts.runs.require_usable(call.viewer, config)
     mistakes, notes = mistakes_and_notes(
         config, call.owner, call.parts.registry.alive, call.parts.served.advice
     )
@@ -27,6 +28,7 @@ ROUTES = (
         takes=SubmitRun,
         answers=RunCheck,
         summary="Check a config against the workers online and estimate its cost; submits nothing",
+        scope=KeyScope.READ,
         errors=(400, 413, 422),
     ),
 )

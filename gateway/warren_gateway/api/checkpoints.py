@@ -3,15 +3,16 @@
 from aiohttp import web
 
 from warren_gateway.api.route import Call, Nothing, Route, reply
+from warren_schemas.access import KeyScope
 from warren_schemas.http import CheckpointList, CheckpointMetricsList
 
 
 async def run_checkpoints(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(await call.parts.runs.checkpoints(call.owner, call.run))
+    return reply(await call.parts.runs.checkpoints(call.viewer, call.run))
 
 
 async def checkpoint_metrics(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(await call.parts.reports.at_checkpoints(call.owner, call.run))
+    return reply(await call.parts.reports.at_checkpoints(call.viewer, call.run))
 
 
 ROUTES = (
@@ -22,6 +23,7 @@ ROUTES = (
         takes=Nothing,
         answers=CheckpointList,
         summary="List the checkpoints of a run, oldest first",
+        scope=KeyScope.READ,
         errors=(404, 422),
     ),
     Route(
@@ -31,6 +33,7 @@ ROUTES = (
         takes=Nothing,
         answers=CheckpointMetricsList,
         summary="List the checkpoints of a run with its metrics and evaluations around each",
+        scope=KeyScope.READ,
         errors=(404, 422),
     ),
 )

@@ -1,7 +1,7 @@
 """Dead letters over HTTP: what was given up, why, and what to do about it.
 
-Invariant: an owner sees the letters of which every item belongs to a run of theirs. Whoever holds
-the gateway's own key (owner `local`) sees all of them, the unreadable ones too. However large letters
+Invariant: an owner sees the letters of which every item belongs to a run of theirs. An admin
+sees all of them, the unreadable ones too. However large letters
 are, and however many, a request holds the body of one at a time.
 """
 
@@ -16,9 +16,9 @@ from warren_broker.errors import Unroutable
 from warren_broker.port import DeadLetter
 from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Nothing, Route, reply
-from warren_gateway.auth import LOCAL_OWNER
 from warren_gateway.dead_letters import MOST_BYTES, MOST_LOOKED_AT, runs_named
 from warren_gateway.probe import within
+from warren_schemas.access import KeyScope
 from warren_schemas.base import Frozen
 from warren_schemas.codec.wire import glimpse
 from warren_schemas.http import DeadLetterDetails, DeadLetterList, DeadLetterView, Problem
@@ -94,10 +94,10 @@ async def _visible(
         look, limit=MOST_LOOKED_AT, max_bytes=MOST_BYTES
     )
     letters = await within(ANSWER_S, looking)
-    if call.owner == LOCAL_OWNER:
+    if call.caller.is_admin:
         return letters
     named = {run for letter in letters for run in letter.view.runs}
-    owned = await call.parts.runs.owned(call.owner, named)
+    owned = await call.parts.runs.owned(call.viewer, named)
     return [letter for letter in letters if letter.runs and letter.runs <= owned]
 
 
@@ -139,6 +139,7 @@ ROUTES = (
         takes=ListDeadLetters,
         answers=DeadLetterList,
         summary="List dead letters, oldest first",
+        scope=KeyScope.READ,
         errors=(422,),
     ),
     Route(
@@ -148,6 +149,7 @@ ROUTES = (
         takes=Nothing,
         answers=DeadLetterDetails,
         summary="Show a dead letter with its items",
+        scope=KeyScope.READ,
         errors=(404, 422),
     ),
     Route(
@@ -157,6 +159,7 @@ ROUTES = (
         takes=Nothing,
         answers=DeadLetterView,
         summary="Republish a dead letter to the queue that it came from",
+        scope=KeyScope.SUBMIT,
         errors=(400, 404, 409, 413, 422),
     ),
     Route(
@@ -166,6 +169,7 @@ ROUTES = (
         takes=Nothing,
         answers=DeadLetterView,
         summary="Drop a dead letter",
+        scope=KeyScope.SUBMIT,
         errors=(400, 404, 413, 422),
     ),
 )

@@ -15,11 +15,12 @@ from warren_broker.remote.frames import (
     WORKER_HEADER,
     Welcome,
 )
-from warren_gateway.api.events import until_first
 from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Nothing, Route
 from warren_gateway.bearer import bearer_key
 from warren_gateway.remote.session import Misconduct
+from warren_gateway.until_first import until_first
+from warren_schemas.access import KeyScope
 from warren_schemas.http import Problem
 
 CLOSE_S = 2.0
@@ -49,7 +50,7 @@ async def _converse(
     parts, key = call.parts, bearer_key(call.request) or ""
 
     async def is_still_good() -> bool:
-        return await parts.keys.owner(key) == call.owner
+        return await parts.callers.is_good(key, KeyScope.ENV_WORKER)
 
     try:
         serving = parts.remote_sessions.serve(socket, call.owner, worker, is_still_good)
@@ -81,6 +82,7 @@ ROUTES = (
         takes=Nothing,
         answers=Welcome,
         summary="Connect a remote env worker by WebSocket; the schema is that of the first frame",
+        scope=KeyScope.ENV_WORKER,
         status=101,
         errors=(422, 426, 429),
         media_type="application/octet-stream",

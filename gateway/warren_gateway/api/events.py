@@ -7,6 +7,7 @@ Invariants
 - All who follow a run here share one reader (`following`). A slow client costs no memory here, and one
   that takes nothing for `send_s` is let go.
 - An owner has no more streams open than the gateway's budget allows; the next one is answered 429.
+- It is cut short when the gateway stops or the key is no longer good: whoever comes again is told which.
 - The stream ends after the run's last event. For a run that ended long ago, whose events are no
   longer kept, it ends when nothing came for `quiet_s`; never before all of them have left the outbox,
   where those of a gateway that died lie until another one sends them.
@@ -14,8 +15,7 @@ Invariants
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine
-from typing import Any
+from collections.abc import AsyncIterator
 
 from aiohttp import web
 from aiohttp_sse import EventSourceResponse, sse_response
@@ -31,6 +31,8 @@ from warren_gateway.runs.service import Runs
 from warren_gateway.store.outbox import PAGE
 from warren_gateway.store.store import StoreUnavailable
 from warren_gateway.timings import EventTimings
+from warren_gateway.until_first import until_first
+from warren_schemas.access import KeyScope
 from warren_schemas.events import RunEvent
 from warren_schemas.http import Problem
 
@@ -41,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 async def run_events_live(call: Call[Nothing]) -> web.StreamResponse:
-    run = await call.parts.runs.show(call.owner, call.run)
+    run = await call.parts.runs.show(call.viewer, call.run)
     after = _last_event(call.request)
     start, timings = max(0, after.offset - TWINS) if after else 0, call.parts.timings.events
     with call.parts.budgets.streams.hold(call.owner):
@@ -53,7 +55,7 @@ async def run_events_live(call: Call[Nothing]) -> web.StreamResponse:
         ):
             feed = _Feed(told, response, after)
             over = [_watch_end(call, run.id, feed, timings)] if run.state.is_final else []
-            await until_first(feed.pump(), response.wait(), call.parts.closing.wait(), *over)
+            await until_first(feed.pump(), response.wait(), call.over(), *over)
     return response
 
 
@@ -148,19 +150,6 @@ def _last_event(request: web.Request) -> Position | None:
         raise Refusal(422, problem) from error
 
 
-async def until_first(*coroutines: Coroutine[Any, Any, object]) -> None:
-    """Run all until one ends; end the others, and raise what the ended one raised."""
-    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
 ROUTES = (
     Route(
         "GET",
@@ -169,6 +158,7 @@ ROUTES = (
         takes=Nothing,
         answers=RunEvent,
         summary="Stream a run's events from the first, or after Last-Event-ID",
+        scope=KeyScope.READ,
         errors=(404, 422, 429),
         media_type="text/event-stream",
     ),

@@ -12,6 +12,7 @@ from aiohttp import web
 from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Route, reply
 from warren_gateway.folders import UnreadableFolder, read_file, read_folder
+from warren_schemas.access import KeyScope
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt
 from warren_schemas.files import FileView, FolderView, absence, folder_url
@@ -65,7 +66,7 @@ async def run_file(call: Call[ReadFile]) -> web.StreamResponse:
 
 
 async def _folder(call: Call[ListFiles] | Call[ReadFile], version: str) -> FolderView:
-    found = await call.parts.runs.checkpoints(call.owner, call.run)
+    found = await call.parts.runs.checkpoints(call.viewer, call.run)
     url = folder_url(found, version)
     if url is None:
         what, hint = absence(found, version)
@@ -93,6 +94,7 @@ ROUTES = (
         takes=ListFiles,
         answers=FolderView,
         summary="List the files of a checkpoint or a policy, with their SHA-256",
+        scope=KeyScope.READ,
         errors=(404, 409, 422),
     ),
     Route(
@@ -102,6 +104,7 @@ ROUTES = (
         takes=ReadFile,
         answers=FileView,
         summary="Download a file of a checkpoint or a policy, from any byte offset",
+        scope=KeyScope.READ,
         errors=(404, 409, 422),
         media_type="application/octet-stream",
         ends_with_client=True,

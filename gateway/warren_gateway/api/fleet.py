@@ -11,6 +11,7 @@ from warren_gateway.probe import within
 from warren_gateway.registry import Registry
 from warren_gateway.runs.service import LiveModel
 from warren_gateway.runs.views import worker_view
+from warren_schemas.access import KeyScope
 from warren_schemas.control import WorkerRole
 from warren_schemas.http import BudgetList, QueueList, QueueView, WorkerList
 
@@ -25,7 +26,7 @@ async def list_workers(call: Call[Nothing]) -> web.StreamResponse:
 
 
 async def list_queues(call: Call[Nothing]) -> web.StreamResponse:
-    models = await call.parts.runs.live_models(call.owner)
+    models = await call.parts.runs.live_models(call.viewer)
     queues = [*_offered(call.parts.registry, call.owner), DEAD, *_of_models(models)]
     asking = asyncio.gather(*(_view(call.parts.broker, queue) for queue in queues))
     views = await within(DEPTHS_S, asking)
@@ -68,6 +69,7 @@ ROUTES = (
         takes=Nothing,
         answers=WorkerList,
         summary="List the workers online",
+        scope=KeyScope.READ,
         errors=(422,),
     ),
     Route(
@@ -77,6 +79,7 @@ ROUTES = (
         takes=Nothing,
         answers=QueueList,
         summary="List queues with the number of messages in each",
+        scope=KeyScope.READ,
         errors=(422,),
     ),
     Route(
@@ -86,6 +89,7 @@ ROUTES = (
         takes=Nothing,
         answers=BudgetList,
         summary="List how much of what users share you have in use, and your limits",
+        scope=KeyScope.READ,
         errors=(422,),
     ),
 )

@@ -18,10 +18,11 @@ from aiohttp import web
 from warren_broker.errors import BrokerError
 from warren_broker.inbox import Inbox, follow
 from warren_broker.topology import run_events
-from warren_gateway.api.events import until_first
 from warren_gateway.api.route import Call, Route
 from warren_gateway.runs.service import NoSuchRun
 from warren_gateway.store.store import StoreUnavailable
+from warren_gateway.until_first import until_first
+from warren_schemas.access import KeyScope
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt
 from warren_schemas.events import RunEvent
@@ -42,7 +43,7 @@ class ReadMetrics(Frozen):
 
 
 async def run_metrics(call: Call[ReadMetrics]) -> web.StreamResponse:
-    await call.parts.runs.show(call.owner, call.run)
+    await call.parts.runs.show(call.viewer, call.run)
     feed = _Feed(call)
     if not call.takes.follow:
         await feed.pump(None)
@@ -50,9 +51,9 @@ async def run_metrics(call: Call[ReadMetrics]) -> web.StreamResponse:
     stream = run_events(call.run)
     with call.parts.budgets.streams.hold(call.owner):
         async with follow(call.parts.broker, stream, RunEvent, start="next", aside=True) as news:
-            await until_first(feed.pump(news), call.parts.closing.wait())
-    if call.parts.closing.is_set() and not feed.is_whole:
-        feed.cut_off("the gateway stops")
+            await until_first(feed.pump(news), call.over())
+    if call.is_over and not feed.is_whole:
+        feed.cut_off("the gateway stops, or the key is no longer good")
     return feed.response
 
 
@@ -90,7 +91,7 @@ class _Feed:
         """Send what is stored by now; whether no more will come."""
         while True:
             call = self._call
-            page = await call.parts.reports.page(call.owner, call.run, self._after)
+            page = await call.parts.reports.page(call.viewer, call.run, self._after)
             await self._begin()
             if page.rows:
                 await self.response.write(_lines(page.rows))
@@ -128,6 +129,7 @@ ROUTES = (
         takes=ReadMetrics,
         answers=MetricsView,
         summary="Read a run's metrics of each step and evaluation, one JSON object per line",
+        scope=KeyScope.READ,
         errors=(404, 422, 429),
         media_type="application/x-ndjson",
     ),

@@ -28,7 +28,8 @@ _LAST_POSITION: Json = {"type": "string", "pattern": "^[0-9]{0,19}$"}
 
 _REASONS = {
     400: "Not JSON, or (OpenAI-compatible routes) doesn't match the schema",
-    401: "Missing or wrong API key",
+    401: "No API key, or one that is not good any more",
+    403: "The key lacks the route's scope, or may not do this",
     404: "Not found, or owned by somebody else",
     408: "The body did not arrive in time",
     409: "Not possible in the current state",
@@ -104,13 +105,14 @@ def _nodes(node: object) -> Iterator[Json]:
 
 def _operation(route: Route) -> Json:
     error = OpenAIError if speaks_openai(route.path) else Problem
-    statuses = {*route.errors, 500, 503} | ({401} if route.scope == "user" else set[int]())
+    statuses = {*route.errors, 500, 503} | route.refusals
     if route.method == "POST":
         statuses.add(408)
     operation: Json = {
         "operationId": route.name,
         "summary": route.summary,
-        "security": [{"key": []}] if route.scope == "user" else [],
+        "x-scope": route.scope,
+        "security": [{"key": []}] if route.needs_key else [],
         "parameters": _parameters(route),
         "responses": {
             **{str(status): _answer(route) for status in (route.status, route.repeated_status)},

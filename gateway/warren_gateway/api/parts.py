@@ -4,7 +4,10 @@ import asyncio
 from dataclasses import dataclass, field
 
 from warren_broker.port import Broker
-from warren_gateway.auth import ApiKeys
+from warren_gateway.access.audit import Audit
+from warren_gateway.access.callers import Callers
+from warren_gateway.access.keys import ApiKeys
+from warren_gateway.access.users import Users
 from warren_gateway.budgets.pool import Budgets
 from warren_gateway.following.followers import Followers
 from warren_gateway.inference.questions import Questions
@@ -23,7 +26,10 @@ class Parts:
     broker: Broker
     registry: Registry
     runs: Runs
+    callers: Callers
+    users: Users
     keys: ApiKeys
+    audit: Audit
     recordings: Recordings
     reports: Reports
     remote_sessions: RemoteSessions

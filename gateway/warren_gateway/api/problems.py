@@ -13,6 +13,7 @@ from aiohttp.typedefs import Middleware
 from pydantic import BaseModel
 
 from warren_broker.errors import BrokerError
+from warren_gateway.access.problems import NoSuchKey, NoSuchUser, NotPermitted, UserConflict
 from warren_gateway.budgets.budget import OverBudget
 from warren_gateway.runs.checkpoints import UnusableCheckpoint
 from warren_gateway.runs.deleting import RunInUse
@@ -31,9 +32,12 @@ Told = Callable[[str, int, Problem], tuple[int, BaseModel]]
 """(path, status, problem) -> status and body, as the clients of that path read errors."""
 
 _OURS = (
-    BrokerError, KeyReused, NoSuchRun, OverBudget, RunHasEnded, RunInUse, StoreUnavailable,
-    UnusableCheckpoint, UnusableSource,
+    BrokerError, KeyReused, NoSuchKey, NoSuchRun, NoSuchUser, NotPermitted, OverBudget, RunHasEnded, RunInUse,
+    StoreUnavailable, UnusableCheckpoint, UnusableSource, UserConflict,
 )  # fmt: skip
+
+
+_ACCESS = (NoSuchKey, NoSuchUser, NotPermitted, UserConflict)
 
 
 class Refusal(Exception):
@@ -72,12 +76,24 @@ def _refusal(request: web.Request, error: Exception) -> Refusal:
     if isinstance(error, web.HTTPException):
         return _of_aiohttp(request, error)
     if isinstance(error, _OURS):
-        return _of_ours(error)
+        refusal = _of_ours(error)
+        if refusal.status == 503:
+            log.warning("%s: %s", refusal.problem.message, error)
+        return refusal
     error_id = new_id("error")
     log.exception("%s: %s %s failed", error_id, request.method, request.path)
     if request.writer.output_size > 0:
         raise error  # an answer has begun: all that is left is to cut it off
     return _unexpected(error_id)
+
+
+def status_of(error: Exception) -> int:
+    """What the caller is answered."""
+    if isinstance(error, Refusal):
+        return error.status
+    if isinstance(error, web.HTTPException):
+        return error.status
+    return _of_ours(error).status if isinstance(error, _OURS) else 500
 
 
 def _of_ours(error: Exception) -> Refusal:
@@ -88,6 +104,8 @@ def _of_ours(error: Exception) -> Refusal:
             hint="GET /v1/runs lists yours.",
         )
         return Refusal(404, problem)
+    if isinstance(error, _ACCESS):
+        return _of_access(error)
     if isinstance(error, OverBudget):
         return _over_budget(error)
     if isinstance(error, RunHasEnded):
@@ -118,7 +136,20 @@ def _of_ours(error: Exception) -> Refusal:
             hint="`warren runs ls` lists your runs, `warren checkpoints ls RUN` what one has saved.",
         )
         return Refusal(422, problem)
-    return _away("store" if isinstance(error, StoreUnavailable) else "broker", error)
+    return _away("store" if isinstance(error, StoreUnavailable) else "broker")
+
+
+def _of_access(error: NoSuchKey | NoSuchUser | NotPermitted | UserConflict) -> Refusal:
+    match error:
+        case NoSuchKey():
+            status, code, hint = 404, "no_such_key", "`warren keys ls` lists yours."
+        case NoSuchUser():
+            status, code, hint = 404, "no_such_user", "`warren users ls` lists them."
+        case NotPermitted():
+            status, code, hint = 403, "forbidden", "`warren keys ls` shows what each key may do."
+        case UserConflict():
+            status, code, hint = 409, "user_conflict", "`warren users ls` lists them."
+    return Refusal(status, Problem(code=code, message=f"{error}.", hint=hint))
 
 
 def _over_budget(error: OverBudget) -> Refusal:
@@ -130,8 +161,7 @@ def _over_budget(error: OverBudget) -> Refusal:
     return Refusal(429, problem, {"Retry-After": str(RETRY_AFTER_S)})
 
 
-def _away(what: str, error: Exception) -> Refusal:
-    log.warning("the %s is away: %s", what, error)
+def _away(what: str) -> Refusal:
     problem = Problem(
         code=f"{what}_unavailable",
         message=f"The gateway can't reach its {what}; nothing was changed.",

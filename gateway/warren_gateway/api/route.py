@@ -1,21 +1,27 @@
 """A route as data: what it takes, what it answers, and who serves it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, Literal, TypeVar
 
 from aiohttp import web
 from pydantic import BaseModel
 
+from warren_gateway.access.caller import Caller, Viewer
 from warren_gateway.api.parts import Parts
 from warren_gateway.api.reading import read_body, read_query
+from warren_gateway.until_first import until_first
+from warren_schemas.access import KeyScope
 from warren_schemas.base import Frozen
 
 TakesT = TypeVar("TakesT", bound=BaseModel)
 
-Scope = Literal["public", "user"]
-"""`public` needs no key; `user` needs one and sees what belongs to its owner."""
+Scope = KeyScope | Literal["public", "any"]
+"""What a key must be good for; `any` good key will do, and `public` needs none."""
+NOBODY = Caller("", "", frozenset())
+"""Who calls a public route."""
 
 
 class Nothing(Frozen):
@@ -28,9 +34,28 @@ class Call(Generic[TakesT]):
 
     request: web.Request
     parts: Parts
-    owner: str
-    """Empty on public routes."""
+    caller: Caller
     takes: TakesT
+    lost: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once the caller's key is no longer good."""
+
+    async def over(self) -> None:
+        """Return when nothing more may be sent: the gateway stops, or the key is no longer good."""
+        await until_first(self.parts.closing.wait(), self.lost.wait())
+
+    @property
+    def is_over(self) -> bool:
+        return self.parts.closing.is_set() or self.lost.is_set()
+
+    @property
+    def owner(self) -> str:
+        """Whose everything is that this call makes."""
+        return self.caller.user
+
+    @property
+    def viewer(self) -> Viewer:
+        """Who looks: an admin sees what belongs to others, too."""
+        return self.caller.viewer
 
     @property
     def run(self) -> str:
@@ -50,7 +75,7 @@ class Route:
         takes: type[TakesT],
         answers: type[BaseModel],
         summary: str,
-        scope: Scope = "user",
+        scope: Scope,
         status: int = 200,
         repeated_status: int | None = None,
         errors: tuple[int, ...] = (),
@@ -77,11 +102,25 @@ class Route:
         self.media_type = media_type
         self.streams = streams
         self.ends_with_client = ends_with_client
+        self.is_audited = method == "POST" and scope not in (KeyScope.READ, KeyScope.INFER)
+        """Whether it may change something that others or later calls see."""
         self._serve = partial(_read_and_handle, takes, handler)
 
-    async def serve(self, request: web.Request, parts: Parts, owner: str) -> web.StreamResponse:
+    @property
+    def needs_key(self) -> bool:
+        return self.scope != "public"
+
+    @property
+    def refusals(self) -> frozenset[int]:
+        """What whoever may not use it is answered."""
+        lacking = {403} if isinstance(self.scope, KeyScope) else set[int]()
+        return frozenset({401, *lacking} if self.needs_key else ())
+
+    async def serve(
+        self, request: web.Request, parts: Parts, caller: Caller, lost: asyncio.Event
+    ) -> web.StreamResponse:
         """Validate what the request brings and hand it to the handler."""
-        return await self._serve(request, parts, owner)
+        return await self._serve(request, parts, caller, lost)
 
 
 async def _read_and_handle(
@@ -89,13 +128,14 @@ async def _read_and_handle(
     handler: Callable[[Call[TakesT]], Awaitable[web.StreamResponse]],
     request: web.Request,
     parts: Parts,
-    owner: str,
+    caller: Caller,
+    lost: asyncio.Event,
 ) -> web.StreamResponse:
     if request.method == "POST":
         given = await read_body(request, takes)
     else:
         given = read_query(request, takes)
-    return await handler(Call(request, parts, owner, given))
+    return await handler(Call(request, parts, caller, given, lost))
 
 
 def reply(body: BaseModel, status: int = 200) -> web.Response:

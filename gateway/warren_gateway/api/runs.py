@@ -6,6 +6,7 @@ from aiohttp import web
 from pydantic import Field
 
 from warren_gateway.api.route import Call, Nothing, Route, reply
+from warren_schemas.access import KeyScope
 from warren_schemas.base import Frozen
 from warren_schemas.events import RunState
 from warren_schemas.http import RunDeleted, RunList, RunView, SubmitRun
@@ -20,26 +21,26 @@ class ListRuns(Frozen):
 
 
 async def submit_run(call: Call[SubmitRun]) -> web.StreamResponse:
-    run, is_new = await call.parts.runs.submit_run(call.owner, call.takes)
+    run, is_new = await call.parts.runs.submit_run(call.viewer, call.takes)
     return reply(run, status=201 if is_new else 200)
 
 
 async def list_runs(call: Call[ListRuns]) -> web.StreamResponse:
-    runs = await call.parts.runs.newest(call.owner, call.takes.state, call.takes.limit)
+    runs = await call.parts.runs.newest(call.viewer, call.takes.state, call.takes.limit)
     return reply(RunList(runs=tuple(runs)))
 
 
 async def show_run(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(await call.parts.runs.show(call.owner, call.run))
+    return reply(await call.parts.runs.show(call.viewer, call.run))
 
 
 async def delete_run(call: Call[Nothing]) -> web.StreamResponse:
-    await call.parts.runs.delete(call.owner, call.run)
+    await call.parts.runs.delete(call.viewer, call.run)
     return reply(RunDeleted(id=RunId(call.run)))
 
 
 async def cancel_run(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(await call.parts.runs.cancel(call.owner, call.run))
+    return reply(await call.parts.runs.cancel(call.viewer, call.run))
 
 
 ROUTES = (
@@ -50,6 +51,7 @@ ROUTES = (
         takes=SubmitRun,
         answers=RunView,
         summary="Submit a run; a repeated idempotency key answers 200 with the existing run",
+        scope=KeyScope.SUBMIT,
         status=201,
         repeated_status=200,
         errors=(400, 409, 413, 422),
@@ -61,6 +63,7 @@ ROUTES = (
         takes=ListRuns,
         answers=RunList,
         summary="List runs, newest first",
+        scope=KeyScope.READ,
         errors=(422,),
     ),
     Route(
@@ -70,6 +73,7 @@ ROUTES = (
         takes=Nothing,
         answers=RunView,
         summary="Show a run",
+        scope=KeyScope.READ,
         errors=(404, 422),
     ),
     Route(
@@ -79,6 +83,7 @@ ROUTES = (
         takes=Nothing,
         answers=RunView,
         summary="Cancel a run",
+        scope=KeyScope.SUBMIT,
         errors=(400, 404, 409, 413, 422),
     ),
     Route(
@@ -88,6 +93,7 @@ ROUTES = (
         takes=Nothing,
         answers=RunDeleted,
         summary="Delete an ended run with its recording, checkpoints and policies",
+        scope=KeyScope.SUBMIT,
         errors=(400, 404, 409, 413, 422),
     ),
 )

@@ -4,6 +4,7 @@
 """
 
 from warren_gateway.api import (
+    access,
     checking,
     checkpoints,
     dead_letters,
@@ -31,5 +32,6 @@ ROUTES: tuple[Route, ...] = (
     *fleet.ROUTES,
     *env_workers.ROUTES,
     *dead_letters.ROUTES,
+    *access.ROUTES,
     *health.ROUTES,
 )

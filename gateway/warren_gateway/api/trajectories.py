@@ -22,7 +22,6 @@ from warren_broker.errors import BrokerError
 from warren_broker.inbox import Claim, Inbox, follow
 from warren_broker.port import FromTime, StreamStart
 from warren_broker.topology import run_events
-from warren_gateway.api.events import until_first
 from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Route
 from warren_gateway.position import Position
@@ -30,6 +29,8 @@ from warren_gateway.recordings.fates import counts
 from warren_gateway.recordings.stored import Recordings
 from warren_gateway.runs.streams import recording
 from warren_gateway.store.store import StoreUnavailable
+from warren_gateway.until_first import until_first
+from warren_schemas.access import KeyScope
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeFloat, NonNegativeInt, PositiveInt
 from warren_schemas.episode import EpisodeEnded
@@ -58,7 +59,7 @@ async def run_trajectories(call: Call[ReadTrajectories]) -> web.StreamResponse:
     takes, broker = call.takes, call.parts.broker
     if takes.offset is not None and takes.since_s is not None:
         raise _refusal(422, "invalid_query", "give either offset or since_s, not both")
-    run = await call.parts.runs.show(call.owner, call.run)
+    run = await call.parts.runs.show(call.viewer, call.run)
     if run.config is None:
         raise _refusal(409, "newer_run", f"{run.id} is of a newer gateway; ask that one")
     stream = recording(run.id, run.config)
@@ -68,9 +69,9 @@ async def run_trajectories(call: Call[ReadTrajectories]) -> web.StreamResponse:
             broker, stream, EpisodeEnded, start=_start(takes), prefetch=PREFETCH, aside=True
         ) as inbox:
             feed = _Feed(call, inbox)
-            await until_first(feed.pump(), feed.watch(), call.parts.closing.wait())
-    if call.parts.closing.is_set() and not feed.is_whole:
-        feed.cut_off("the gateway stops")
+            await until_first(feed.pump(), feed.watch(), call.over())
+    if call.is_over and not feed.is_whole:
+        feed.cut_off("the gateway stops, or the key is no longer good")
     return feed.response
 
 
@@ -219,7 +220,7 @@ class _Feed:
         return has_enough or (self._end is not None and self._next.offset >= self._end)
 
     async def _where(self) -> int:
-        return await self._recordings.end(self._call.owner, self._call.run)
+        return await self._recordings.end(self._call.viewer, self._call.run)
 
 
 def _refusal(status: int, code: str, message: str) -> Refusal:
@@ -234,6 +235,7 @@ ROUTES = (
         takes=ReadTrajectories,
         answers=TrajectoryView,
         summary="Read a run's recorded trajectories, one JSON object per line",
+        scope=KeyScope.READ,
         errors=(404, 409, 410, 422, 429),
         media_type="application/x-ndjson",
     ),

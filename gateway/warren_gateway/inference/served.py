@@ -1,16 +1,17 @@
 """Names of models -> whose weights, as far as the caller may see them.
 
-Invariant: a policy is seen by its run's owner and by nobody else; a base model by everybody.
+Invariant: a policy is seen by its run's owner and by admins; a base model by everybody.
 """
 
 from functools import partial
 
 from sqlmodel import Session, col, select
 
+from warren_gateway.access.caller import Viewer
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
 from warren_gateway.registry import Registry
 from warren_gateway.runs.checkpoints import policies_of
-from warren_gateway.runs.owned import owned_run
+from warren_gateway.runs.owned import owned_run, seen_by
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Model, Run
 from warren_schemas.control import WorkerRole
@@ -40,25 +41,25 @@ class Served:
         samplers = self._registry.alive(WorkerRole.SAMPLER)
         return sorted({base for sampler in samplers for base in sampler.offers})
 
-    async def policy(self, owner: str, name: str) -> PolicyRef:
+    async def policy(self, viewer: Viewer, name: str) -> PolicyRef:
         """Raises `NoSuchModel`, `StoreUnavailable`."""
         if name in self.offered:
             return PolicyRef(model=_BARE, base_model=name, min_version=0)
         run, at, step = name.partition("@")
-        found = await self._store.transact(partial(_model, owner, run))
+        found = await self._store.transact(partial(_model, viewer, run))
         if found is None:
             raise NoSuchModel(name)
         return _pinned(*found, step, name) if at else _newest(found[1])
 
-    async def listed(self, owner: str) -> list[ServedModel]:
+    async def listed(self, viewer: Viewer) -> list[ServedModel]:
         """Base models, then for each run its policy as it moves on, and the newest one pinned.
 
         Raises `StoreUnavailable`.
         """
-        rows = await self._store.transact(partial(_trained, owner))
+        rows = await self._store.transact(partial(_trained, viewer))
         bare = [ServedModel(id=base, owned_by="warren") for base in self.offered]
         trained = [
-            ServedModel(id=name, created=int(run.created_s), owned_by=owner)
+            ServedModel(id=name, created=int(run.created_s), owned_by=run.owner)
             for run, model in rows
             for name in (run.id, *(f"{run.id}@{step}" for step, _ in model.policies[-1:]))
         ]
@@ -112,19 +113,19 @@ def _starts_with_adapter(model: Model) -> bool:
     return model.spec.get("update", {}).get("start_adapter") is not None
 
 
-def _model(owner: str, name: str, session: Session) -> tuple[Run, Model] | None:
-    run = owned_run(session, owner, name)
+def _model(viewer: Viewer, name: str, session: Session) -> tuple[Run, Model] | None:
+    run = owned_run(session, viewer, name)
     if run is None:
         return None
     model = session.exec(select(Model).where(col(Model.run_id) == run.id)).first()
     return None if model is None else (run, model)
 
 
-def _trained(owner: str, session: Session) -> list[tuple[Run, Model]]:
+def _trained(viewer: Viewer, session: Session) -> list[tuple[Run, Model]]:
     query = (
         select(Run, Model)
         .join(Model, col(Model.run_id) == col(Run.id))
-        .where(col(Run.owner) == owner, col(Model.policy_url).is_not(None))
+        .where(seen_by(viewer), col(Model.policy_url).is_not(None))
         .order_by(col(Run.created_s).desc())
         .limit(_N_LISTED)
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from sqlmodel import Session, and_, col, or_, select
 
+from warren_gateway.access.caller import Viewer
 from warren_gateway.runs.checkpoints import list_checkpoints
 from warren_gateway.runs.owned import owned_run
 from warren_gateway.runs.service import NoSuchRun
@@ -36,17 +37,17 @@ class Reports:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def page(self, owner: str, run: str, after: int) -> Page:
+    async def page(self, viewer: Viewer, run: str, after: int) -> Page:
         """Up to `PAGE` rows behind this number, in order. Raises `NoSuchRun`, `StoreUnavailable`."""
-        return await self._store.transact(lambda session: _page(session, owner, run, after))
+        return await self._store.transact(lambda session: _page(session, viewer, run, after))
 
-    async def at_checkpoints(self, owner: str, run: str) -> CheckpointMetricsList:
+    async def at_checkpoints(self, viewer: Viewer, run: str) -> CheckpointMetricsList:
         """What was reported around each checkpoint. Raises `NoSuchRun`, `StoreUnavailable`."""
-        return await self._store.transact(lambda session: _at_checkpoints(session, owner, run))
+        return await self._store.transact(lambda session: _at_checkpoints(session, viewer, run))
 
 
-def _page(session: Session, owner: str, run: str, after: int) -> Page:
-    row = _owned(session, owner, run)
+def _page(session: Session, viewer: Viewer, run: str, after: int) -> Page:
+    row = _owned(session, viewer, run)
     query = select(MetricsRow).where(col(MetricsRow.run_id) == run, col(MetricsRow.number) > after)
     found = session.exec(query.order_by(col(MetricsRow.number)).limit(PAGE)).all()
     has_all = len(found) < PAGE
@@ -54,15 +55,15 @@ def _page(session: Session, owner: str, run: str, after: int) -> Page:
     return Page([MetricsView.model_validate(report.body) for report in found], has_all, is_over)
 
 
-def _owned(session: Session, owner: str, run: str) -> Run:
-    row = owned_run(session, owner, run)
+def _owned(session: Session, viewer: Viewer, run: str) -> Run:
+    row = owned_run(session, viewer, run)
     if row is None:
         raise NoSuchRun(run)
     return row
 
 
-def _at_checkpoints(session: Session, owner: str, run: str) -> CheckpointMetricsList:
-    kept = list_checkpoints(session, _owned(session, owner, run)).checkpoints
+def _at_checkpoints(session: Session, viewer: Viewer, run: str) -> CheckpointMetricsList:
+    kept = list_checkpoints(session, _owned(session, viewer, run)).checkpoints
     reports = _reports(session, run, [_place(view) for view in kept])
     evaluations = [_evaluation(row) for row in reports if row.phase is Phase.EVALUATION]
     by_place = {(row.phase, row.step): row.metrics for row in reports}

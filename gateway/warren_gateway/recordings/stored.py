@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from sqlmodel import Session, col, select
 
+from warren_gateway.access.caller import Viewer
 from warren_gateway.recordings.fates import Fates, fates_of
 from warren_gateway.runs.newer_versions import readable_config
 from warren_gateway.runs.owned import owned_run
@@ -24,12 +25,12 @@ class Recordings:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def end(self, owner: str, run: str) -> int:
+    async def end(self, viewer: Viewer, run: str) -> int:
         """How far the run's coordinator has read its stream: the first offset not yet consumed.
 
         Raises `NoSuchRun`, `StoreUnavailable`.
         """
-        return await self._store.transact(lambda session: _end(session, owner, run))
+        return await self._store.transact(lambda session: _end(session, viewer, run))
 
     async def progress(self, run: str) -> tuple[int, bool]:
         """How far the run has read its stream, and whether it is over."""
@@ -50,8 +51,8 @@ class Recordings:
         return await self._store.transact(lambda session: fates_of(session, run, items))
 
 
-def _end(session: Session, owner: str, run: str) -> int:
-    row = owned_run(session, owner, run)
+def _end(session: Session, viewer: Viewer, run: str) -> int:
+    row = owned_run(session, viewer, run)
     if row is None:
         raise NoSuchRun(run)
     return row.stream_offset

@@ -25,6 +25,7 @@ from warren_broker.remote.frames import (
     Welcome,
     pack,
 )
+from warren_gateway.access.caller import Viewer
 from warren_gateway.budgets.pool import Budgets
 from warren_gateway.remote.declared_queues import DeclaredQueues
 from warren_gateway.remote.issued import Issued
@@ -107,7 +108,7 @@ class RemoteSessions:
         try:
             welcome = Welcome(owner=owner, max_calls=MAX_CALLS, max_bytes=MAX_BYTES)
             await socket.send_bytes(pack(welcome))
-            runs = partial(self._runs.owned, owner)
+            runs = partial(self._runs.owned, Viewer(owner))
             grants = OwnerGrants(queues, worker, self._issued, runs)
             await RemoteSession(socket, self._broker, grants).run()
         finally:

@@ -2,7 +2,8 @@
 
 from sqlmodel import Session, col, select
 
-from warren_gateway.runs.owned import owned_run
+from warren_gateway.access.caller import Viewer
+from warren_gateway.runs.owned import owned_run, seen_by
 from warren_gateway.store.tables import Checkpoint, Model, Run
 from warren_schemas.config import LiveSource, TrainConfig
 from warren_schemas.events import RunState
@@ -16,16 +17,16 @@ class UnusableCheckpoint(Exception):
     """`resume_from` names no checkpoint that the run could go on from; says what and why."""
 
 
-def require_checkpoint(session: Session, owner: str, config: TrainConfig) -> str | None:
+def require_checkpoint(session: Session, viewer: Viewer, config: TrainConfig) -> str | None:
     """The URL of the checkpoint that the config resumes from; None where it begins anew.
 
-    Raises `UnusableCheckpoint` unless it is one of this owner's, of a model of the same making, and
+    Raises `UnusableCheckpoint` unless it is one that this viewer may see, of a model of the same making, and
     of a run that is over: one that goes on would delete it before the new run has opened it.
     Whether its files are whole is seen by the trainer that opens it.
     """
     if (resume := config.resume_from) is None:
         return None
-    run = owned_run(session, owner, resume.run)
+    run = owned_run(session, viewer, resume.run)
     if run is None:
         raise UnusableCheckpoint(f"there is no run {resume.run} to resume from")
     model = session.exec(select(Model).where(col(Model.run_id) == run.id)).one()
@@ -77,13 +78,13 @@ def policies_of(model: Model) -> tuple[PolicyView, ...]:
     )
 
 
-def newest_size(session: Session, owner: str, config: TrainConfig) -> int | None:
-    """Bytes of the newest checkpoint of this owner's of a model that is trained alike."""
+def newest_size(session: Session, viewer: Viewer, config: TrainConfig) -> int | None:
+    """Bytes of the newest checkpoint that this viewer may see, of a model that is trained alike."""
     query = (
         select(Checkpoint, Run)
         .join(Model, col(Model.id) == col(Checkpoint.model_id))
         .join(Run, col(Run.id) == col(Model.run_id))
-        .where(col(Run.owner) == owner, col(Model.base_model) == config.model.base)
+        .where(seen_by(viewer), col(Model.base_model) == config.model.base)
         .order_by(col(Checkpoint.created_s).desc())
         .limit(MOST_LOOKED_AT)
     )

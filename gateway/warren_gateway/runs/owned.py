@@ -1,14 +1,16 @@
 """Whose run an id names.
 
-Invariants: another owner's run does not exist; what can't be an id names no run, and is never asked
+Invariants: what a viewer may not see does not exist; what can't be an id names no run, and is never asked
 of the database, for PostgreSQL takes no text that holds NUL.
 """
 
 from collections.abc import Collection
 from itertools import islice
 
-from sqlmodel import Session, col, select
+from sqlalchemy import ColumnElement
+from sqlmodel import Session, col, select, true
 
+from warren_gateway.access.caller import Viewer
 from warren_gateway.store.tables import Run
 from warren_schemas.ids import can_be_id
 
@@ -16,12 +18,14 @@ MOST_AT_ONCE = 1000
 """Parameters of one query; PostgreSQL takes 65,535, SQLite half of that."""
 
 
-def owned_run(session: Session, owner: str, run: str, *, for_update: bool = False) -> Run | None:
-    """The run of this id, if it is this owner's; on demand with a lock on its row."""
+def owned_run(
+    session: Session, viewer: Viewer, run: str, *, for_update: bool = False
+) -> Run | None:
+    """The run of this id, if it is this viewer's; on demand with a lock on its row."""
     if not can_be_id(run):
         return None
     row = session.get(Run, run, with_for_update=for_update or None)
-    return row if row is not None and row.owner == owner else None
+    return row if row is not None and viewer.owns(row.owner) else None
 
 
 def owners_of(session: Session, runs: Collection[str]) -> dict[str, str]:
@@ -33,10 +37,15 @@ def owners_of(session: Session, runs: Collection[str]) -> dict[str, str]:
     return owners
 
 
-def owned_runs(session: Session, owner: str, runs: Collection[str]) -> set[str]:
-    """Those of these that are this owner's."""
+def owned_runs(session: Session, viewer: Viewer, runs: Collection[str]) -> set[str]:
+    """Those of these that are this viewer's."""
     owned, left = set[str](), filter(can_be_id, runs)
     while part := list(islice(left, MOST_AT_ONCE)):
-        query = select(Run.id).where(col(Run.owner) == owner, col(Run.id).in_(part))
+        query = select(Run.id).where(seen_by(viewer), col(Run.id).in_(part))
         owned.update(session.exec(query))
     return owned
+
+
+def seen_by(viewer: Viewer) -> ColumnElement[bool]:
+    """The condition of a query that joins `Run`: this viewer may see it."""
+    return true() if viewer.sees_all else col(Run.owner) == viewer.user

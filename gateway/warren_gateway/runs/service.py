@@ -3,7 +3,7 @@
 Invariants
 - A run, its model and its first event become true in one transaction.
 - The same idempotency key of the same owner gives the same run, also when it comes twice at once.
-- Whoever is not the owner sees nothing: another owner's run does not exist.
+- Whoever is neither the owner nor an admin sees nothing: another owner's run does not exist.
 - Streams are made after the commit: a gateway that dies in between leaves none that nobody knows.
 """
 
@@ -23,10 +23,11 @@ from sqlmodel import Session, col, select
 from warren_broker.errors import BrokerError
 from warren_broker.port import Broker
 from warren_broker.topology import Stream, run_events
+from warren_gateway.access.caller import Viewer
 from warren_gateway.probe import within
 from warren_gateway.runs.checkpoints import list_checkpoints, newest_size, require_checkpoint
 from warren_gateway.runs.deleting import RunInUse, delete_run
-from warren_gateway.runs.owned import owned_run, owned_runs
+from warren_gateway.runs.owned import owned_run, owned_runs, seen_by
 from warren_gateway.runs.sources import require_source
 from warren_gateway.runs.streams import recording
 from warren_gateway.runs.views import run_view
@@ -96,23 +97,23 @@ class Runs:
         self._runs_dir = runs_dir
         self._followers = followers
 
-    async def submit_run(self, owner: str, body: SubmitRun) -> tuple[RunView, bool]:
+    async def submit_run(self, viewer: Viewer, body: SubmitRun) -> tuple[RunView, bool]:
         """The run, and whether it is new.
 
         A broker that is away doesn't matter: the run waits for it. Raises `KeyReused`,
         `UnusableSource`, `UnusableCheckpoint`, `StoreUnavailable`.
         """
-        known = await self._known(owner, body)
+        known = await self._known(viewer.user, body)
         if known is not None:
             return known, False
         await self._store.transact(
-            lambda session: require_source(session, owner, body.config),
+            lambda session: require_source(session, viewer, body.config),
         )
-        run = _new_row(owner, body)
+        run = _new_row(viewer.user, body)
         try:
-            await self._store.transact(partial(_insert, run, body.config))
+            await self._store.transact(partial(_insert, run, viewer, body.config))
         except IntegrityError:  # the same key, a moment earlier
-            known = await self._known(owner, body)
+            known = await self._known(viewer.user, body)
             if known is None:
                 raise
             return known, False
@@ -120,54 +121,54 @@ class Runs:
         self._announce(RunId(run.id))
         return self._view(run), True
 
-    async def require_usable(self, owner: str, config: TrainConfig) -> int | None:
+    async def require_usable(self, viewer: Viewer, config: TrainConfig) -> int | None:
         """Raise what `submit` would; store nothing. Bytes of a checkpoint of such a model, if known."""
 
         def look(session: Session) -> int | None:
-            require_source(session, owner, config)
-            require_checkpoint(session, owner, config)
-            return newest_size(session, owner, config)
+            require_source(session, viewer, config)
+            require_checkpoint(session, viewer, config)
+            return newest_size(session, viewer, config)
 
         return await self._store.transact(look)
 
-    async def show(self, owner: str, run: str) -> RunView:
+    async def show(self, viewer: Viewer, run: str) -> RunView:
         """Raises `NoSuchRun`, `StoreUnavailable`."""
-        return self._view(await self._store.transact(partial(_get, owner, run)))
+        return self._view(await self._store.transact(partial(_get, viewer, run)))
 
     async def has_unsent_events(self, run: str) -> bool:
         """Whether an event of the run may not be in its stream yet. Raises `StoreUnavailable`."""
         return await self._store.transact(lambda session: is_unsent(session, run_events(run)))
 
-    async def newest(self, owner: str, state: RunState | None, limit: int) -> list[RunView]:
+    async def newest(self, viewer: Viewer, state: RunState | None, limit: int) -> list[RunView]:
         """The newest runs, newest first. Raises `StoreUnavailable`."""
-        rows = await self._store.transact(partial(_newest, owner, state, limit))
+        rows = await self._store.transact(partial(_newest, viewer, state, limit))
         return [self._view(row) for row in rows]
 
-    async def cancel(self, owner: str, run: str) -> RunView:
+    async def cancel(self, viewer: Viewer, run: str) -> RunView:
         """Ask for the end of a run; asking again, or when it is cancelled, changes nothing.
 
         Raises `NoSuchRun`, `RunHasEnded`, `StoreUnavailable`.
         """
-        row = await self._store.transact(partial(_cancel, owner, run))
+        row = await self._store.transact(partial(_cancel, viewer, run))
         for follower in self._followers:
             follower.notify(RunId(run))
         return self._view(row)
 
-    async def checkpoints(self, owner: str, run: str) -> CheckpointList:
+    async def checkpoints(self, viewer: Viewer, run: str) -> CheckpointList:
         """What is kept of the run's model. Raises `NoSuchRun`, `StoreUnavailable`."""
         return await self._store.transact(
-            lambda session: list_checkpoints(session, _get(owner, run, session))
+            lambda session: list_checkpoints(session, _get(viewer, run, session))
         )
 
-    async def delete(self, owner: str, run: str) -> None:
+    async def delete(self, viewer: Viewer, run: str) -> None:
         """Delete a run that is over: what is here at once, its model's files by a trainer.
 
         Raises `NoSuchRun`, `RunInUse`, `StoreUnavailable`.
         """
-        view = await self.show(owner, run)
+        view = await self.show(viewer, run)
         if view.config is None:
             raise RunInUse(f"{run} is of a newer gateway; ask that one to delete it")
-        await self._store.transact(lambda session: delete_run(session, _get(owner, run, session)))
+        await self._store.transact(lambda session: delete_run(session, _get(viewer, run, session)))
         self._relay.notify()
         folder = self._runs_dir / folder_name(view.name, view.id)
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
@@ -177,13 +178,13 @@ class Runs:
         except BrokerError as error:  # their retention ends them as well
             log.warning("the streams of %s were not deleted: %s", run, error)
 
-    async def owned(self, owner: str, runs: Collection[str]) -> set[str]:
-        """Those of these runs that belong to this owner."""
-        return await self._store.transact(lambda session: owned_runs(session, owner, runs))
+    async def owned(self, viewer: Viewer, runs: Collection[str]) -> set[str]:
+        """Those of these runs that are this viewer's."""
+        return await self._store.transact(lambda session: owned_runs(session, viewer, runs))
 
-    async def live_models(self, owner: str) -> list[LiveModel]:
-        """Models of this owner's runs that are still trained."""
-        return await self._store.transact(partial(_live_models, owner))
+    async def live_models(self, viewer: Viewer) -> list[LiveModel]:
+        """Models of this viewer's runs that are still trained."""
+        return await self._store.transact(partial(_live_models, viewer))
 
     async def _known(self, owner: str, body: SubmitRun) -> RunView | None:
         """The run that this idempotency key has already made."""
@@ -227,8 +228,8 @@ def _new_row(owner: str, body: SubmitRun) -> Run:
     )
 
 
-def _insert(run: Run, config: TrainConfig, session: Session) -> None:
-    checkpoint_url = require_checkpoint(session, run.owner, config)
+def _insert(run: Run, viewer: Viewer, config: TrainConfig, session: Session) -> None:
+    checkpoint_url = require_checkpoint(session, viewer, config)
     session.add(run)
     session.flush()
     session.add(_model_row(run, config, checkpoint_url))
@@ -259,22 +260,22 @@ def _find(owner: str, key: str, session: Session) -> Run | None:
     return session.exec(query).one_or_none()
 
 
-def _get(owner: str, run: str, session: Session) -> Run:
-    row = owned_run(session, owner, run)
+def _get(viewer: Viewer, run: str, session: Session) -> Run:
+    row = owned_run(session, viewer, run)
     if row is None:
         raise NoSuchRun(run)
     return row
 
 
-def _newest(owner: str, state: RunState | None, limit: int, session: Session) -> list[Run]:
-    query = select(Run).where(col(Run.owner) == owner)
+def _newest(viewer: Viewer, state: RunState | None, limit: int, session: Session) -> list[Run]:
+    query = select(Run).where(seen_by(viewer))
     if state is not None:
         query = query.where(col(Run.state) == state)
     return list(session.exec(query.order_by(col(Run.id).desc()).limit(limit)))
 
 
-def _cancel(owner: str, run: str, session: Session) -> Run:
-    row = owned_run(session, owner, run, for_update=True)
+def _cancel(viewer: Viewer, run: str, session: Session) -> Run:
+    row = owned_run(session, viewer, run, for_update=True)
     if row is None:
         raise NoSuchRun(run)
     state = RunState(row.state)
@@ -286,10 +287,10 @@ def _cancel(owner: str, run: str, session: Session) -> Run:
     return row
 
 
-def _live_models(owner: str, session: Session) -> list[LiveModel]:
+def _live_models(viewer: Viewer, session: Session) -> list[LiveModel]:
     query = (
         select(Model)
         .join(Run, col(Run.id) == col(Model.run_id))
-        .where(col(Run.owner) == owner, col(Model.is_closed).is_(False))
+        .where(seen_by(viewer), col(Model.is_closed).is_(False))
     )
     return [LiveModel(model.id, model.epoch) for model in session.exec(query)]

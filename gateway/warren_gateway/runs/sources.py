@@ -2,6 +2,7 @@
 
 from sqlmodel import Session
 
+from warren_gateway.access.caller import Viewer
 from warren_gateway.runs.owned import owned_run
 from warren_schemas.config import RecordedSource, TrainConfig
 
@@ -10,12 +11,12 @@ class UnusableSource(Exception):
     """`source` names nothing that can be replayed; says what and why."""
 
 
-def require_source(session: Session, owner: str, config: TrainConfig) -> None:
-    """Raises `UnusableSource` unless the config's source is live, or a recording of this owner's."""
+def require_source(session: Session, viewer: Viewer, config: TrainConfig) -> None:
+    """Raises `UnusableSource` unless the config's source is live, or a recording that this viewer may see."""
     if not isinstance(config.source, RecordedSource):
         return
     name = config.source.run
-    row = owned_run(session, owner, name)
+    row = owned_run(session, viewer, name)
     if row is None:
         raise UnusableSource(f"there is no run {name} whose trajectories could be replayed")
     recorder = TrainConfig.model_validate(row.config)

@@ -13,6 +13,19 @@ from sqlalchemy import JSON, BigInteger, Column, Index, LargeBinary, UniqueConst
 from sqlmodel import Field, SQLModel
 
 
+class User(SQLModel, table=True):
+    """Somebody who holds keys; the row of a removed user stays, so that nobody else gets the name and what
+    belongs to it."""
+
+    __tablename__: ClassVar[Any] = "account"  # `user` is a word of PostgreSQL's own
+
+    name: str = Field(primary_key=True)
+    is_admin: bool = False
+    created_s: float
+    disabled_s: float | None = None
+    removed_s: float | None = None
+
+
 class ApiKey(SQLModel, table=True):
     """A key as its hash; the key itself is shown once and kept nowhere."""
 
@@ -20,10 +33,29 @@ class ApiKey(SQLModel, table=True):
 
     id: str = Field(primary_key=True)
     """The key's public half: what a person sees in lists."""
-    owner: str = Field(index=True)
+    owner: str = Field(index=True, foreign_key="account.name")
+    name: str = "key"
     hash: str
+    scopes: list[str] = Field(sa_column=Column(JSON, nullable=False))
     created_s: float
+    expires_s: float | None = None
+    last_used_s: float | None = None
     revoked_s: float | None = None
+
+
+class AuditRow(SQLModel, table=True):
+    """A request that was to change something, written before it was served."""
+
+    __tablename__: ClassVar[Any] = "audit"
+
+    id: int | None = Field(default=None, primary_key=True)
+    at_s: float
+    user: str = Field(index=True)
+    key: str
+    action: str
+    path: str
+    status: int | None = None
+    """What was answered; None while it is not."""
 
 
 class Run(SQLModel, table=True):

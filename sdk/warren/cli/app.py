@@ -17,9 +17,10 @@ from warren.errors import ConfigurationError
 
 _RUNS = Group("Runs", sort_key=1)
 _SYSTEM = Group("System", sort_key=2)
-_PROGRAMS = Group("Programs", sort_key=3)
+_ACCESS = Group("Access", sort_key=3)
+_PROGRAMS = Group("Programs", sort_key=4)
 
-_OPTIONS = Group("Options", sort_key=4)
+_OPTIONS = Group("Options", sort_key=5)
 
 _INTRODUCTION = """Reinforcement learning of language-model agents, as a service.
 
@@ -56,6 +57,10 @@ def build() -> App:
     _add(app, "workers", "warren.cli.commands.cluster:workers", _SYSTEM)
     _add(app, "queues", "warren.cli.commands.cluster:queues", _SYSTEM)
     app.command(_subcommands("dead-letters", "warren.cli.commands.dead_letters", _SYSTEM))
+    app.command(_subcommands("users", "warren.cli.commands.users", _ACCESS))
+    app.command(_subcommands("keys", "warren.cli.commands.keys", _ACCESS))
+    _add(app, "whoami", "warren.cli.commands.audit:whoami", _ACCESS)
+    _add(app, "audit", "warren.cli.commands.audit:audit", _ACCESS)
     _add(app, "schema", "warren.cli.commands.schema:schema", _SYSTEM)
     _add(app, "doctor", "warren.cli.commands.doctor:doctor", _SYSTEM)
     for group, panel in ((RUN_GROUP, _RUNS), (GROUP, _PROGRAMS)):

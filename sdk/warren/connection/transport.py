@@ -65,6 +65,12 @@ class Transport:
         """Like `get`. Only for what the gateway treats as the same when it comes twice."""
         return await self._repeat("POST", path, answer, body, True)
 
+    async def post_once(
+        self, path: str, answer: type[ModelT], body: BaseModel | None = None
+    ) -> ModelT:
+        """Like `post`, for what the gateway would do again if it came twice: it is not tried again."""
+        return await self._once("POST", path, answer, body, True)
+
     @asynccontextmanager
     async def stream(self, path: str, *, after: int | None) -> AsyncGenerator[AsyncIterator[bytes]]:
         """The chunks of an event stream that goes on after the event with this id."""

@@ -13,8 +13,8 @@ from tests.support.patience import PATIENCE_S
 from tests.support.processes import free_port
 
 from warren_broker.memory import MemoryHub, open_hub
+from warren_gateway.access.key import Key
 from warren_gateway.archive.folder import COMPLETE
-from warren_gateway.auth import Key
 from warren_gateway.coordinator import run_leases
 from warren_gateway.service import serve_gateway
 from warren_gateway.settings import GatewaySettings

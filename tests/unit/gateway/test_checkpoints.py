@@ -4,6 +4,7 @@ import pytest
 from sqlmodel import Session, SQLModel, create_engine
 from tests.unit.coordinator.world import config
 
+from warren_gateway.access.caller import Viewer
 from warren_gateway.runs.checkpoints import UnusableCheckpoint, require_checkpoint
 from warren_gateway.store.tables import Checkpoint, Model, Run
 from warren_schemas.config import RecordedSource
@@ -108,10 +109,14 @@ def test_a_run_resumes_from_what_is_its_owner_s_and_fits(
         session.flush()
         if expected is not None and not expected.startswith("file"):
             with pytest.raises(UnusableCheckpoint, match=expected):
-                require_checkpoint(session, owner, config(**{"limits": {"steps": 10}, **changes}))
+                require_checkpoint(
+                    session, Viewer(owner), config(**{"limits": {"steps": 10}, **changes})
+                )
         else:
             assert (
-                require_checkpoint(session, owner, config(**{"limits": {"steps": 10}, **changes}))
+                require_checkpoint(
+                    session, Viewer(owner), config(**{"limits": {"steps": 10}, **changes})
+                )
                 == expected
             )
     engine.dispose()

@@ -18,7 +18,9 @@ from tests.support.fake_gateway import (
 )
 
 import warren
+from warren.access import Access
 from warren.connection.loop_thread import LoopThread
+from warren.sync_access import Access as SyncAccess
 from warren_schemas.http import RunResult
 
 
@@ -107,6 +109,7 @@ def test_a_callback_that_would_wait_for_itself_is_refused() -> None:
         (warren.Client, warren.sync.Client),
         (warren.Run, warren.sync.Run),
         (warren.connect, warren.sync.connect),
+        (Access, SyncAccess),
     ],
 )
 def test_both_clients_have_the_same_methods(

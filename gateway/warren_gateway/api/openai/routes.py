@@ -27,6 +27,7 @@ from warren_gateway.inference.questions import (
 from warren_gateway.inference.requests import chat_question, text_question, tokens_question
 from warren_gateway.inference.served import NoSuchModel
 from warren_gateway.inference.token_answers import told_tokens
+from warren_schemas.access import KeyScope
 from warren_schemas.episode import PolicyRef, Step
 from warren_schemas.openai import (
     ChatChunk,
@@ -45,13 +46,13 @@ Asking = Completing | Call[GenerateRequest]
 
 
 async def list_models(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(ServedModels(data=tuple(await call.parts.served.listed(call.owner))))
+    return reply(ServedModels(data=tuple(await call.parts.served.listed(call.viewer))))
 
 
 async def show_model(call: Call[Nothing]) -> web.StreamResponse:
     name = call.request.match_info["model"]
     try:
-        await call.parts.served.policy(call.owner, name)
+        await call.parts.served.policy(call.viewer, name)
     except NoSuchModel as error:
         raise no_such_model(name) from error
     return reply(ServedModel(id=name, owned_by=call.owner))
@@ -77,7 +78,7 @@ async def _policy(call: Asking) -> PolicyRef:
     """Whose weights; somebody must be there to sample from them."""
     name, served = call.takes.model, call.parts.served
     try:
-        policy = await served.policy(call.owner, name)
+        policy = await served.policy(call.viewer, name)
     except NoSuchModel as error:
         raise no_such_model(name) from error
     if policy.base_model not in served.offered:
@@ -127,6 +128,7 @@ ROUTES = (
         takes=Nothing,
         answers=ServedModels,
         summary="List the models that you can query: base models online, policies of your runs",
+        scope=KeyScope.INFER,
         errors=(400,),
     ),
     Route(
@@ -136,6 +138,7 @@ ROUTES = (
         takes=Nothing,
         answers=ServedModel,
         summary="Show a model",
+        scope=KeyScope.INFER,
         errors=(400, 404),
     ),
     Route(
@@ -146,6 +149,7 @@ ROUTES = (
         answers=ChatCompletion,
         streams=ChatChunk,
         summary="Complete a chat with a base model or a trained policy (OpenAI-compatible)",
+        scope=KeyScope.INFER,
         errors=(400, 404, 413, 429, 502, 504),
         ends_with_client=True,
     ),
@@ -157,6 +161,7 @@ ROUTES = (
         answers=TextCompletion,
         streams=TextCompletion,
         summary="Complete a text or a list of tokens (OpenAI-compatible)",
+        scope=KeyScope.INFER,
         errors=(400, 404, 413, 429, 502, 504),
         ends_with_client=True,
     ),
@@ -167,6 +172,7 @@ ROUTES = (
         takes=GenerateRequest,
         answers=GenerateResponse,
         summary="Generate tokens from tokens (vLLM-compatible)",
+        scope=KeyScope.INFER,
         errors=(400, 404, 413, 429, 502, 504),
         ends_with_client=True,
     ),

@@ -13,7 +13,8 @@ import warren
 from warren.cli.commands import dead_letters
 from warren.cli.options import Gateway as GatewayOption
 from warren_broker.topology import WorkQueue
-from warren_gateway.auth import LOCAL_OWNER, Key
+from warren_gateway.access.key import Key
+from warren_gateway.access.rows import LOCAL_USER
 from warren_schemas.codec.wire import encode
 from warren_schemas.ids import new_message_id
 
@@ -60,7 +61,7 @@ async def test_an_owner_sees_the_letters_of_their_runs(gateway: Gateway) -> None
 
 async def test_the_gateways_own_key_sees_all(gateway: Gateway) -> None:
     key = Key.new()
-    await gateway.parts.keys.add(key, LOCAL_OWNER)
+    await gateway.parts.keys.add(key, LOCAL_USER)
     garbage = await give_up(gateway, b"garbage", "unreadable")
     async with warren.connect(gateway.url, str(key)) as local:
         (letter,) = await local.dead_letters()

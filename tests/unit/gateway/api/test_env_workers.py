@@ -8,6 +8,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from tests.support.access import ADMIN
 from tests.support.brokers import PATIENCE_S, assert_quiet, take
 from tests.support.gateway import Gateway, open_gateway
 from tests.support.interacting import spec, start, start_all
@@ -37,7 +38,7 @@ from warren_broker.remote.frames import (
     unpack,
 )
 from warren_broker.topology import RUNS, generate, home, interact, trajectories
-from warren_gateway.auth import Key
+from warren_gateway.access.key import Key
 from warren_gateway.budgets.options import BudgetOptions
 from warren_gateway.remote.session import MAX_CONSUMERS
 from warren_gateway.remote.sessions import SessionLimits
@@ -232,7 +233,7 @@ async def test_a_revoked_key_ends_the_conversation_for_good(
         key = await key_of(gateway, "ann")
         async with open_remote(gateway.url, api_key=str(key), worker="env_1") as worker:
             async with worker.consume(interact("letters", "ann"), prefetch=1) as consumer:
-                await gateway.parts.keys.revoke(key.id)
+                await gateway.parts.keys.revoke(ADMIN, key.id)
                 with pytest.raises(NotAllowed):
                     await take(consumer)
             with pytest.raises(NotAllowed):

@@ -15,6 +15,7 @@ from warren_broker.batch_publisher import BatchPublisher
 from warren_broker.inbox import listen, receive
 from warren_broker.port import Broker
 from warren_broker.topology import CANCELLATIONS, generate, home, interact
+from warren_gateway.access.caller import Viewer
 from warren_gateway.inference.questions import ELSEWHERE_S, ENVIRONMENT, Questions, is_young
 from warren_gateway.runs.service import Runs
 from warren_gateway.store.outbox import Relay
@@ -54,11 +55,11 @@ async def test_what_was_begun_by_a_caller_who_left_is_finished(
     begun, go_on, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     class SlowRuns(Runs):
-        async def newest(self, owner: str, state: RunState | None, limit: int) -> list[RunView]:
+        async def newest(self, viewer: Viewer, state: RunState | None, limit: int) -> list[RunView]:
             begun.set()
             await go_on.wait()
             done.set()
-            return await super().newest(owner, state, limit)
+            return await super().newest(viewer, state, limit)
 
     runs = SlowRuns(store, broker, Relay(store, broker), runs_dir=tmp_path, followers=())
     async with open_gateway(store, broker, tmp_path, runs=runs) as gateway:

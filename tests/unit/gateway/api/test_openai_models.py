@@ -7,6 +7,7 @@ from tests.support.gateway import Gateway
 from tests.support.openai_asking import chat, publish, said, start_with_adapter
 from tests.support.rote_sampler import BASE, asking, ignored
 
+from warren_gateway.access.caller import Viewer
 from warren_gateway.inference.served import NoSuchModel
 from warren_gateway.store.tables import Model, Run
 
@@ -47,7 +48,7 @@ async def test_a_pinned_version_lies_beside_the_newest(gateway: Gateway) -> None
     run = await gateway.submit()
     await gateway.store.transact(lambda session: publish(session, run))
     served = gateway.parts.served
-    newest, first = [await served.policy("ann", name) for name in (run, f"{run}@1")]
+    newest, first = [await served.policy(Viewer("ann"), name) for name in (run, f"{run}@1")]
     assert (newest.url, newest.pinned) == ("file:///store/model/policies/v2", False)
     assert (first.url, first.pinned) == ("file:///store/model/policies/v1", True)
 
@@ -62,7 +63,7 @@ async def test_a_step_without_an_update_has_the_policy_before_it(gateway: Gatewa
         model.policies = [(3, first_version), (6, first_version + 1)]
 
     async def url_at(step: int) -> str | None:
-        return (await served.policy("ann", f"{run}@{step}")).url
+        return (await served.policy(Viewer("ann"), f"{run}@{step}")).url
 
     await gateway.store.transact(lambda session: publish_some(session, 1))
     folder = "file:///store/model/policies"
@@ -73,7 +74,7 @@ async def test_a_step_without_an_update_has_the_policy_before_it(gateway: Gatewa
     assert await url_at(5) == f"{folder}/v41"
     for step in (2, 10):  # no longer kept, and not yet there
         with pytest.raises(NoSuchModel):
-            await served.policy("ann", f"{run}@{step}")
+            await served.policy(Viewer("ann"), f"{run}@{step}")
 
 
 async def test_a_pinned_version_that_is_gone_is_not_found(asking: Gateway) -> None:
@@ -88,12 +89,12 @@ async def test_version_0_of_a_run_that_starts_with_an_adapter_is_never_the_base_
 ) -> None:
     run, served = await gateway.submit(), gateway.parts.served
     await gateway.store.transact(lambda session: start_with_adapter(session, run))
-    coming = await served.policy("ann", run)
+    coming = await served.policy(Viewer("ann"), run)
     assert (coming.url, coming.min_version) == (None, 1), "samplers say policy_unavailable"
     with pytest.raises(NoSuchModel):
-        await served.policy("ann", f"{run}@0")
+        await served.policy(Viewer("ann"), f"{run}@0")
     for published in (0, 2):
         await gateway.store.transact(lambda session, v=published: publish(session, run, v, first=0))
-        newest, first = [await served.policy("ann", name) for name in (run, f"{run}@0")]
+        newest, first = [await served.policy(Viewer("ann"), name) for name in (run, f"{run}@0")]
         assert newest.url == f"file:///store/model/policies/v{published}"
         assert (first.url, first.min_version) == ("file:///store/model/policies/v0", 0)

@@ -7,6 +7,7 @@ from typing import Any
 import aiohttp
 import pytest
 from sqlmodel import select
+from tests.support.access import ADMIN
 from tests.support.factories import make_episode_ended
 from tests.support.gateway import Gateway, open_gateway
 from tests.support.lost_store import lost_store
@@ -14,10 +15,11 @@ from tests.support.lost_store import lost_store
 from warren_broker.port import Broker
 from warren_broker.remote.frames import PATH
 from warren_broker.topology import generate
+from warren_gateway.access.caller import Viewer
+from warren_gateway.access.key import Key
 from warren_gateway.api.openai.errors import speaks_openai
 from warren_gateway.api.route import Route
 from warren_gateway.api.table import ROUTES
-from warren_gateway.auth import Key
 from warren_gateway.runs.service import Runs
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
@@ -28,7 +30,7 @@ from warren_schemas.openai import OpenAIError, OpenAIProblem
 
 STORELESS = ("/v1/workers", "/v1/budgets", PATH)
 """Once a key is known, they answer without it."""
-LOCKED = [route for route in ROUTES if route.scope == "user"]
+LOCKED = [route for route in ROUTES if route.needs_key]
 WRONG_KEYS = [
     {},
     {"Authorization": "Bearer "},
@@ -43,7 +45,7 @@ def _name(route: Route) -> str:
 
 
 async def _ask(client: aiohttp.ClientSession, route: Route, **fields: Any) -> tuple[int, Any]:
-    path = route.path.format(run="run_0", letter="msg_1", model="run_0")
+    path = route.path.format(run="run_0", letter="msg_1", model="run_0", user="ann", key="k")
     async with client.request(route.method, path, **fields) as response:
         assert response.content_type == "application/json"
         return response.status, (await response.json(), response.headers)
@@ -66,7 +68,7 @@ async def test_a_revoked_key_is_refused(gateway: Gateway) -> None:
     headers = {"Authorization": f"Bearer {key}"}
     async with gateway.nobody.get("/v1/runs", headers=headers) as response:
         assert response.status == 200
-    await gateway.parts.keys.revoke(key.id)
+    await gateway.parts.keys.revoke(ADMIN, key.id)
     async with gateway.nobody.get("/v1/runs", headers=headers) as response:
         assert response.status == 401
 
@@ -121,7 +123,7 @@ async def test_a_broker_that_is_closed_is_503(gateway: Gateway, broker: Broker) 
 
 
 class MistakenRuns(Runs):
-    async def show(self, owner: str, run: str) -> RunView:
+    async def show(self, viewer: Viewer, run: str) -> RunView:
         raise RuntimeError("secret detail")
 
 

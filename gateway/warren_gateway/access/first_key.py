@@ -5,7 +5,9 @@ import logging
 import os
 from pathlib import Path
 
-from warren_gateway.auth import LOCAL_OWNER, ApiKeys, InvalidKey, Key
+from warren_gateway.access.key import InvalidKey, Key
+from warren_gateway.access.keys import ApiKeys
+from warren_gateway.access.rows import LOCAL_USER
 from warren_gateway.settings import GatewaySettings
 
 log = logging.getLogger(__name__)
@@ -18,14 +20,14 @@ async def ensure_key(keys: ApiKeys, settings: GatewaySettings) -> None:
     when the key file can't be read or written.
     """
     if settings.api_key is not None:
-        await keys.add(_parsed(settings.api_key), LOCAL_OWNER)
+        await keys.add(_parsed(settings.api_key), LOCAL_USER)
         log.info("the API key is the one that was given")
         return
     try:
-        await keys.add(await asyncio.to_thread(_read, settings.key_file), LOCAL_OWNER)
+        await keys.add(await asyncio.to_thread(_read, settings.key_file), LOCAL_USER)
     except InvalidKey as error:
         log.info("%s: making one", error)
-        await keys.add(await asyncio.to_thread(_write_new, settings.key_file), LOCAL_OWNER)
+        await keys.add(await asyncio.to_thread(_write_new, settings.key_file), LOCAL_USER)
     log.info("the API key lies in %s", settings.key_file)
 
 

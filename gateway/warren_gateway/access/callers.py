@@ -1,0 +1,151 @@
+"""From the key of a request to its caller, with a small cache before the store.
+
+Invariants
+- A secret is compared in constant time, also when the id is unknown.
+- A key that was revoked or has expired, or whose user was disabled, is refused here at once, and by other
+  gateways within `CACHE_S`; what goes on for it (streams, sockets) ends within `LOOK_S`.
+- A store that is away ends nothing that was begun.
+"""
+
+import asyncio
+import contextlib
+import hmac
+import logging
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from sqlmodel import Session
+
+from warren_gateway.access.caller import Caller, NotIdentified, caller_of
+from warren_gateway.access.key import Key
+from warren_gateway.store.store import Store, StoreUnavailable
+from warren_gateway.store.tables import ApiKey, User
+from warren_schemas.access import KeyScope
+
+CACHE_S = 5.0
+CACHE_SIZE = 1024
+LOOK_S = 5.0
+TOUCH_S = 60.0
+"""How exact the last use of a key is known."""
+
+UNKNOWN = "This API key is not known here"
+_NO_HASH = "0" * 64
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the store said about a public id and a hash; None for nothing."""
+
+    hash: str
+    rows: tuple[ApiKey, User] | None
+    until_s: float
+
+
+class Callers:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._cache: OrderedDict[str, _Known] = OrderedDict()
+        self._watched = Counter[str]()
+        self._lost: dict[str, asyncio.Event] = {}
+        self._changed = asyncio.Event()
+
+    async def identify(self, text: str) -> Caller:
+        """Who holds this key. Raises `NotIdentified`, `StoreUnavailable`."""
+        key = Key.parse(text)
+        if key is None:
+            raise NotIdentified(UNKNOWN)
+        rows = await self._rows(key)
+        is_right = hmac.compare_digest(key.hash, rows[0].hash if rows else _NO_HASH)
+        if not rows or not is_right:
+            raise NotIdentified(UNKNOWN)
+        return caller_of(*rows, time.time())
+
+    async def is_good(self, text: str, scope: KeyScope) -> bool:
+        """Whether this key may still be used for that. Raises `StoreUnavailable`."""
+        try:
+            return (await self.identify(text)).may(scope)
+        except NotIdentified:
+            return False
+
+    def forget(self) -> None:
+        """Ask the store again: keys or users have changed."""
+        self._cache.clear()
+        self._changed.set()
+
+    @contextmanager
+    def watch(self, caller: Caller) -> Generator[asyncio.Event]:
+        """An event that is set once this key is no longer good; `run` has to go on meanwhile."""
+        key = caller.key_id
+        self._watched[key] += 1
+        try:
+            yield self._lost.setdefault(key, asyncio.Event())
+        finally:
+            self._watched[key] -= 1
+            if not self._watched[key]:
+                del self._watched[key], self._lost[key]
+
+    async def run(self) -> None:
+        """Look after the keys for which something goes on: no store tells of what another gateway does."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._changed.wait()
+            self._changed.clear()
+            if self._watched:
+                await self.look()
+
+    async def look(self) -> None:
+        """Find out which watched keys are no longer good."""
+        try:
+            lost = await self._store.transact(partial(_no_longer_good, tuple(self._watched)))
+        except StoreUnavailable as error:
+            log.warning("whether keys are still good is not known: %s", error)
+            return
+        for key in lost & self._lost.keys():
+            self._lost[key].set()
+
+    async def _rows(self, key: Key) -> tuple[ApiKey, User] | None:
+        known = self._cache.get(key.id)
+        if known is None or known.until_s < time.monotonic() or known.hash != key.hash:
+            rows = await self._store.transact(partial(_find, key))
+            known = _Known(key.hash, rows, time.monotonic() + CACHE_S)
+            self._cache[key.id] = known
+        self._cache.move_to_end(key.id)
+        if len(self._cache) > CACHE_SIZE:
+            self._cache.popitem(last=False)
+        return known.rows
+
+
+def _find(key: Key, session: Session) -> tuple[ApiKey, User] | None:
+    """The key and its user; that it is used is noted once it has been shown whole."""
+    row = session.get(ApiKey, key.id)
+    user = session.get(User, row.owner) if row else None
+    if row is None or user is None:
+        return None
+    now_s = time.time()
+    is_right = hmac.compare_digest(row.hash, key.hash)
+    if is_right and now_s - (row.last_used_s or 0.0) >= TOUCH_S:
+        row.last_used_s = now_s
+    return row, user
+
+
+def _no_longer_good(keys: tuple[str, ...], session: Session) -> set[str]:
+    return {key for key in keys if not _is_good(session, key)}
+
+
+def _is_good(session: Session, key: str) -> bool:
+    row = session.get(ApiKey, key)
+    user = session.get(User, row.owner) if row else None
+    if row is None or user is None:
+        return False
+    try:
+        caller_of(row, user, time.time())
+    except NotIdentified:
+        return False
+    return True

@@ -1,0 +1,68 @@
+"""Who is let in to a route: a good key with its scope. What they change is noted before it is done.
+
+Invariants
+- A handler runs for a caller whose key was good and had the route's scope; once it is no longer good, what
+  goes on for it is cut off.
+- A request that may change something is in the audit log before it is served.
+"""
+
+from aiohttp import web
+
+from warren_gateway.access.caller import Caller, NotIdentified
+from warren_gateway.api.parts import Parts
+from warren_gateway.api.problems import Refusal, status_of
+from warren_gateway.api.route import NOBODY, Route
+from warren_gateway.bearer import bearer_key
+from warren_schemas.http import Problem
+
+
+async def admitted(route: Route, parts: Parts, request: web.Request) -> Caller:
+    """Who calls. Raises `Refusal` 401 and 403."""
+    if route.scope == "public":
+        return NOBODY
+    key = bearer_key(request)
+    if key is None:
+        raise _unauthorized("This route needs an API key")
+    try:
+        caller = await parts.callers.identify(key)
+    except NotIdentified as error:
+        raise _unauthorized(str(error)) from error
+    if route.scope != "any" and not caller.may(route.scope):
+        raise _lacks(caller, route.scope)
+    return caller
+
+
+async def served(
+    route: Route, parts: Parts, request: web.Request, caller: Caller
+) -> web.StreamResponse:
+    """Serve it; note what it was to change."""
+    with parts.callers.watch(caller) as lost:
+        if not route.is_audited:
+            return await route.serve(request, parts, caller, lost)
+        number = await parts.audit.begin(caller, route.name, request.path)
+        try:
+            response = await route.serve(request, parts, caller, lost)
+        except Exception as error:
+            await parts.audit.end(number, status_of(error))
+            raise
+        await parts.audit.end(number, response.status)
+        return response
+
+
+def _unauthorized(message: str) -> Refusal:
+    hint = (
+        "Send `Authorization: Bearer <key>`; the key of this machine lies in $WARREN_HOME/api-key,"
+        " and the warren command takes another one from WARREN_API_KEY."
+    )
+    problem = Problem(code="unauthorized", message=f"{message}.", hint=hint)
+    return Refusal(401, problem, {"WWW-Authenticate": "Bearer"})
+
+
+def _lacks(caller: Caller, scope: str) -> Refusal:
+    has = ", ".join(sorted(caller.scopes)) or "no scope"
+    problem = Problem(
+        code="forbidden",
+        message=f"This route needs a key with the scope {scope}; the key {caller.key_id} has {has}.",
+        hint=f"`warren keys create --scope {scope}` makes one, with a key that may.",
+    )
+    return Refusal(403, problem)

@@ -1,0 +1,111 @@
+"""Users, API keys and the audit log of a gateway: `client.access`.
+
+A new key is in one answer and nowhere else: what makes one is tried once. When its answer is lost, the
+key may have been made, and `keys()` shows whether it was.
+"""
+
+from collections.abc import Sequence
+from urllib.parse import quote, urlencode
+
+from warren.connection.transport import Transport
+from warren.pending import pending
+from warren_schemas.access import (
+    USER_SCOPES,
+    AddUser,
+    AuditEntry,
+    AuditList,
+    CreateKey,
+    Identity,
+    KeyList,
+    KeyScope,
+    KeyView,
+    NewKey,
+    RotateKey,
+    UserAdded,
+    UserList,
+    UserView,
+)
+
+
+class Access:
+    """What an admin does with all users and keys, and everybody with their own keys."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    @pending
+    async def whoami(self) -> Identity:
+        """Whom the key of this client belongs to, and what it may do."""
+        return await self._transport.get("/v1/whoami", Identity)
+
+    @pending
+    async def users(self) -> tuple[UserView, ...]:
+        """By name; for admins."""
+        return (await self._transport.get("/v1/users", UserList)).users
+
+    @pending
+    async def add_user(self, name: str, *, is_admin: bool = False) -> UserAdded:
+        """A user with a first key, which is shown this once; for admins."""
+        body = AddUser(name=name, is_admin=is_admin)
+        return await self._transport.post_once("/v1/users", UserAdded, body)
+
+    @pending
+    async def disable_user(self, name: str) -> UserView:
+        """Refuse all keys of this user; their runs go on. For admins."""
+        return await self._transport.post(_user(name, "disable"), UserView)
+
+    @pending
+    async def enable_user(self, name: str) -> UserView:
+        """Take the keys of a disabled user again; for admins."""
+        return await self._transport.post(_user(name, "enable"), UserView)
+
+    @pending
+    async def remove_user(self, name: str) -> UserView:
+        """Revoke all keys of a user whose runs are over; nobody gets the name again. For admins."""
+        return await self._transport.post_once(_user(name, "remove"), UserView)
+
+    @pending
+    async def keys(self, *, user: str | None = None) -> tuple[KeyView, ...]:
+        """Yours, newest first; for admins those of all users, or of one."""
+        query = "" if user is None else f"?{urlencode({'user': user})}"
+        return (await self._transport.get(f"/v1/keys{query}", KeyList)).keys
+
+    @pending
+    async def create_key(
+        self,
+        name: str = "key",
+        *,
+        scopes: Sequence[KeyScope | str] = USER_SCOPES,
+        lifetime_s: float | None = None,
+        user: str | None = None,
+    ) -> NewKey:
+        """A key with no more scopes than this client's own; `user` is for admins."""
+        body = CreateKey(
+            name=name, scopes=tuple(map(KeyScope, scopes)), lifetime_s=lifetime_s, user=user
+        )
+        return await self._transport.post_once("/v1/keys", NewKey, body)
+
+    @pending
+    async def rotate_key(self, key: str, *, overlap_s: float = 0.0) -> NewKey:
+        """A key in the place of the one with this id, which ends after the overlap."""
+        body = RotateKey(overlap_s=overlap_s)
+        return await self._transport.post_once(f"{_key(key)}/rotate", NewKey, body)
+
+    @pending
+    async def revoke_key(self, key: str) -> KeyView:
+        """Refuse the key with this id from now on; open streams of it end within seconds."""
+        return await self._transport.post(f"{_key(key)}/revoke", KeyView)
+
+    @pending
+    async def audit(self, *, user: str | None = None, limit: int = 100) -> tuple[AuditEntry, ...]:
+        """Who changed what, newest first; for admins."""
+        query = urlencode({"limit": limit} | ({} if user is None else {"user": user}))
+        return (await self._transport.get(f"/v1/audit?{query}", AuditList)).entries
+
+
+def _user(name: str, action: str) -> str:
+    return f"/v1/users/{quote(name, safe='')}/{action}"
+
+
+def _key(key: str) -> str:
+    return f"/v1/keys/{quote(key, safe='')}"

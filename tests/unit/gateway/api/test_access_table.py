@@ -1,0 +1,149 @@
+"""Every route, by whoever may call it: a key of any kind gets the answer that the table has for it."""
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from tests.support.access import ADMIN, Access
+from tests.support.gateway import Gateway
+
+from warren_broker.remote.frames import PATH
+from warren_gateway.access.key import Key
+from warren_gateway.api.route import Route
+from warren_gateway.api.table import ROUTES
+from warren_schemas.access import CreateKey, KeyScope
+
+OF_ONE_OWNER = 404
+OWN_LIST = 200
+"""Everybody is answered, with what is their own."""
+REFUSED = 422
+"""Let in, and told what is wrong with a request that names nothing of anybody's."""
+
+ANOTHER_TENANTS: dict[str, int] = {
+    "submit_run": REFUSED,
+    "list_runs": OWN_LIST,
+    "show_run": OF_ONE_OWNER,
+    "cancel_run": OF_ONE_OWNER,
+    "delete_run": OF_ONE_OWNER,
+    "check_run": REFUSED,
+    "run_checkpoints": OF_ONE_OWNER,
+    "checkpoint_metrics": OF_ONE_OWNER,
+    "run_files": OF_ONE_OWNER,
+    "run_file": OF_ONE_OWNER,
+    "run_events_live": OF_ONE_OWNER,
+    "run_metrics": OF_ONE_OWNER,
+    "run_trajectories": OF_ONE_OWNER,
+    "list_models": OWN_LIST,
+    "show_model": OF_ONE_OWNER,
+    "complete_chat": 400,
+    "complete_text": 400,
+    "generate_tokens": 400,
+    "list_workers": OWN_LIST,
+    "list_queues": OWN_LIST,
+    "list_budgets": OWN_LIST,
+    "connect_env_worker": 426,
+    "list_dead_letters": OWN_LIST,
+    "show_dead_letter": OF_ONE_OWNER,
+    "republish_dead_letter": OF_ONE_OWNER,
+    "drop_dead_letter": OF_ONE_OWNER,
+    "who_am_i": OWN_LIST,
+    "create_key": 201,
+    "list_keys": OWN_LIST,
+    "rotate_key": OF_ONE_OWNER,
+    "revoke_key": OF_ONE_OWNER,
+}
+"""What a user with every scope but `admin` is answered who asks for what is somebody else's."""
+QUERY = {"run_files": "version=best", "run_file": "version=best&name=SHA256SUMS"}
+
+
+@dataclass
+class Callers:
+    gateway: Gateway
+    access: Access
+    run: str
+    anns_key: str
+
+    async def status(self, route: Route, key: Key | str | None) -> int:
+        path = route.path.format(
+            run=self.run, letter="msg_1", model=self.run, user="ann", key=self.anns_key
+        )
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        query = QUERY.get(route.name, "")
+        async with (
+            aiohttp.ClientSession(self.gateway.url, headers=headers) as client,
+            client.request(route.method, f"{path}?{query}") as response,
+        ):
+            return response.status
+
+    async def key_of(self, user: str, *scopes: KeyScope) -> str:
+        wanted = CreateKey(user=user, scopes=scopes)
+        return (await self.access.keys.create(ADMIN, wanted)).key
+
+
+@pytest_asyncio.fixture
+async def callers(gateway: Gateway) -> AsyncGenerator[Callers]:
+    access = Access(gateway.store)
+    access.callers, access.keys, access.users = (
+        gateway.parts.callers,
+        gateway.parts.keys,
+        gateway.parts.users,
+    )
+    await access.new_key("local")
+    anns = (await access.keys.listed(ADMIN, "ann"))[0].id
+    yield Callers(gateway, access, await gateway.submit(), anns)
+
+
+def _name(route: Route) -> str:
+    return route.name
+
+
+LOCKED = [route for route in ROUTES if route.needs_key]
+SCOPED = [route for route in LOCKED if isinstance(route.scope, KeyScope)]
+
+
+@pytest.mark.parametrize("route", LOCKED, ids=_name)
+async def test_a_key_that_is_not_good_opens_nothing(callers: Callers, route: Route) -> None:
+    access = callers.access
+    revoked, expired = await callers.key_of("ann", KeyScope.READ), CreateKey(lifetime_s=1e-6)
+    await access.keys.revoke(ADMIN, revoked.split("_")[1])
+    gone = await access.new_key("gone")
+    await access.users.disable("gone")
+    bad = (None, Key.new(), revoked, (await access.keys.create(ADMIN, expired)).key, gone)
+    assert [await callers.status(route, key) for key in bad] == [401] * len(bad)
+
+
+@pytest.mark.parametrize("route", SCOPED, ids=_name)
+async def test_all_other_scopes_together_do_not_replace_the_routes_own(
+    callers: Callers, route: Route
+) -> None:
+    others = [scope for scope in KeyScope if scope not in (route.scope, KeyScope.ADMIN)]
+    assert await callers.status(route, await callers.key_of("ann", *others)) == 403
+
+
+@pytest.mark.parametrize("route", SCOPED, ids=_name)
+async def test_an_admin_may_use_every_route(callers: Callers, route: Route) -> None:
+    admins = await callers.key_of("local", KeyScope.ADMIN)
+    assert await callers.status(route, admins) not in (401, 403, 500)
+
+
+@pytest.mark.parametrize("route", LOCKED, ids=_name)
+async def test_another_tenant_reaches_nothing_of_anns(callers: Callers, route: Route) -> None:
+    bobs = await callers.key_of("bob", *(s for s in KeyScope if s is not KeyScope.ADMIN))
+    expected = 403 if route.scope is KeyScope.ADMIN else ANOTHER_TENANTS[route.name]
+    assert await callers.status(route, bobs) == expected
+
+
+async def test_an_admin_sees_runs_of_others_and_cancels_them(callers: Callers) -> None:
+    headers = {"Authorization": f"Bearer {await callers.key_of('local', KeyScope.ADMIN)}"}
+    async with aiohttp.ClientSession(callers.gateway.url, headers=headers) as admin:
+        async with admin.get("/v1/runs") as response:
+            assert [run["id"] for run in (await response.json())["runs"]] == [callers.run]
+        async with admin.post(f"/v1/runs/{callers.run}/cancel") as response:
+            assert response.status == 200
+
+
+def test_the_table_names_no_route_that_there_is_not() -> None:
+    assert ANOTHER_TENANTS.keys() == {r.name for r in LOCKED if r.scope is not KeyScope.ADMIN}
+    assert PATH in {route.path for route in ROUTES}
