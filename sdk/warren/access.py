@@ -5,9 +5,13 @@ key may have been made, and `keys()` shows whether it was.
 """
 
 from collections.abc import Sequence
+from typing import TypeVar
 from urllib.parse import quote, urlencode
 
+from pydantic import BaseModel, ValidationError
+
 from warren.connection.transport import Transport
+from warren.errors import ConfigurationError
 from warren.pending import pending
 from warren_schemas.access import (
     USER_SCOPES,
@@ -25,6 +29,10 @@ from warren_schemas.access import (
     UserList,
     UserView,
 )
+from warren_schemas.text.explain import explain
+
+BodyT = TypeVar("BodyT", bound=BaseModel)
+NAMES = "Names of users are small letters, digits, `.`, `-` and `_`, up to 32; those of keys plain text."
 
 
 class Access:
@@ -45,8 +53,8 @@ class Access:
 
     @pending
     async def add_user(self, name: str, *, is_admin: bool = False) -> UserAdded:
-        """A user with a first key, which is shown this once; for admins."""
-        body = AddUser(name=name, is_admin=is_admin)
+        """A user with a first key, which is shown this once; for admins. Raises `ConfigurationError`."""
+        body = _body(AddUser, name=name, is_admin=is_admin)
         return await self._transport.post_once("/v1/users", UserAdded, body)
 
     @pending
@@ -79,16 +87,17 @@ class Access:
         lifetime_s: float | None = None,
         user: str | None = None,
     ) -> NewKey:
-        """A key with no more scopes than this client's own; `user` is for admins."""
-        body = CreateKey(
-            name=name, scopes=tuple(map(KeyScope, scopes)), lifetime_s=lifetime_s, user=user
-        )
+        """A key with no more scopes than this client's own; `user` is for admins.
+
+        Raises `ConfigurationError` for a scope or a name that can't be.
+        """
+        body = _body(CreateKey, name=name, scopes=tuple(scopes), lifetime_s=lifetime_s, user=user)
         return await self._transport.post_once("/v1/keys", NewKey, body)
 
     @pending
     async def rotate_key(self, key: str, *, overlap_s: float = 0.0) -> NewKey:
         """A key in the place of the one with this id, which ends after the overlap."""
-        body = RotateKey(overlap_s=overlap_s)
+        body = _body(RotateKey, overlap_s=overlap_s)
         return await self._transport.post_once(f"{_key(key)}/rotate", NewKey, body)
 
     @pending
@@ -101,6 +110,19 @@ class Access:
         """Who changed what, newest first; for admins."""
         query = urlencode({"limit": limit} | ({} if user is None else {"user": user}))
         return (await self._transport.get(f"/v1/audit?{query}", AuditList)).entries
+
+
+def _body(model: type[BodyT], **fields: object) -> BodyT:
+    """Raises `ConfigurationError`, one line for each thing wrong."""
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        lines = explain(error, model)
+        raise ConfigurationError(
+            "This can't be asked of a gateway",
+            details=lines,
+            hint=NAMES if "name" in fields else None,
+        ) from error
 
 
 def _user(name: str, action: str) -> str:

@@ -10,7 +10,7 @@ import pytest_asyncio
 from tests.support.gateway import Gateway
 
 import warren
-from warren import AuthenticationError, GatewayError, KeyScope, NotFound
+from warren import AuthenticationError, ConfigurationError, GatewayError, KeyScope, NotFound
 from warren_gateway.access.key import Key
 from warren_gateway.access.rows import LOCAL_USER
 
@@ -47,6 +47,11 @@ async def test_a_user_from_their_first_key_to_their_last(
 
 
 async def test_mistakes_are_told_in_a_sentence(admin: warren.Client) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        await admin.access.add_user("Carla B")
+    assert refused.value.details[0].startswith("name: ")
+    with pytest.raises(ConfigurationError):
+        await admin.access.create_key(scopes=["everything"])
     await admin.access.add_user("carla")
     with pytest.raises(GatewayError, match="a user carla already"):
         await admin.access.add_user("carla")
