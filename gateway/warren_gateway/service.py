@@ -116,7 +116,14 @@ async def _serve(
         lease_s=settings.run_lease_s,
     )
     followers = (coordinators, metrics, archive)
-    runs = Runs(store, broker, relay, runs_dir=settings.runs_dir, followers=followers)
+    runs = Runs(
+        store,
+        broker,
+        relay,
+        runs_dir=settings.runs_dir,
+        followers=followers,
+        active_runs_per_owner=settings.active_runs_per_owner,
+    )
     questions, budgets = Questions(broker), Budgets(settings)
     parts = Parts(
         broker=broker,

@@ -94,8 +94,16 @@ async def open_gateway(
     callers, relay, registry = Callers(store), Relay(store, broker), Registry(broker)
     keys = ApiKeys(store, callers)
     follower = Follower()
-    runs = Runs(store, broker, relay, runs_dir=runs_dir, followers=[follower])
-    pool = Budgets(budgets or BudgetOptions())
+    options = budgets or BudgetOptions()
+    runs = Runs(
+        store,
+        broker,
+        relay,
+        runs_dir=runs_dir,
+        followers=[follower],
+        active_runs_per_owner=options.active_runs_per_owner,
+    )
+    pool = Budgets(options)
     parts = Parts(
         broker=broker,
         registry=registry,

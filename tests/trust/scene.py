@@ -28,8 +28,9 @@ from warren_broker.topology import home, interact
 from warren_env_worker.host.startup import EnvironmentUnusable
 from warren_env_worker.service import serve_env_worker
 from warren_env_worker.settings import EnvWorkerSettings
-from warren_gateway.auth import ApiKeys
-from warren_gateway.auth import Key as ApiKey
+from warren_gateway.access.callers import Callers
+from warren_gateway.access.key import Key as ApiKey
+from warren_gateway.access.keys import ApiKeys
 from warren_gateway.store.store import Store
 from warren_schemas.config import TrainConfig
 
@@ -120,7 +121,7 @@ async def open_scene(
     """Mallory gets a key, and the victim a run."""
     store = await Store.open(f"sqlite:///{home / 'warren.db'}")
     key = ApiKey.new()
-    await ApiKeys(store).add(key, "mallory")
+    await ApiKeys(store, Callers(store)).add(key, "mallory")
     await store.close()
     run = await victim.train(victims_config(services.judge_url))
     target = Target(

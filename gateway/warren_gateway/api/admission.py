@@ -6,6 +6,8 @@ Invariants
 - A request that may change something is in the audit log before it is served.
 """
 
+import math
+
 from aiohttp import web
 
 from warren_gateway.access.caller import Caller, NotIdentified
@@ -13,11 +15,12 @@ from warren_gateway.api.parts import Parts
 from warren_gateway.api.problems import Refusal, status_of
 from warren_gateway.api.route import NOBODY, Route
 from warren_gateway.bearer import bearer_key
+from warren_gateway.budgets.request_rate import TooManyRequests
 from warren_schemas.http import Problem
 
 
 async def admitted(route: Route, parts: Parts, request: web.Request) -> Caller:
-    """Who calls. Raises `Refusal` 401 and 403."""
+    """Who calls. Raises `Refusal` 401, 403 and 429."""
     if route.scope == "public":
         return NOBODY
     key = bearer_key(request)
@@ -29,6 +32,10 @@ async def admitted(route: Route, parts: Parts, request: web.Request) -> Caller:
         raise _unauthorized(str(error)) from error
     if route.scope != "any" and not caller.may(route.scope):
         raise _lacks(caller, route.scope)
+    try:
+        parts.budgets.requests.count(caller.user)
+    except TooManyRequests as error:
+        raise _too_many(error) from error
     return caller
 
 
@@ -66,3 +73,11 @@ def _lacks(caller: Caller, scope: str) -> Refusal:
         hint=f"`warren keys create --scope {scope}` makes one, with a key that may.",
     )
     return Refusal(403, problem)
+
+
+def _too_many(error: TooManyRequests) -> Refusal:
+    wait_s = math.ceil(error.wait_s)
+    problem = Problem(
+        code="too_many_requests", message=f"{error}.", hint=f"Go on in {wait_s} s, and more slowly."
+    )
+    return Refusal(429, problem, {"Retry-After": str(wait_s)})

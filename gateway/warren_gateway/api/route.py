@@ -114,7 +114,7 @@ class Route:
     def refusals(self) -> frozenset[int]:
         """What whoever may not use it is answered."""
         lacking = {403} if isinstance(self.scope, KeyScope) else set[int]()
-        return frozenset({401, *lacking} if self.needs_key else ())
+        return frozenset({401, 429, *lacking} if self.needs_key else ())
 
     async def serve(
         self, request: web.Request, parts: Parts, caller: Caller, lost: asyncio.Event

@@ -54,7 +54,7 @@ ROUTES = (
         scope=KeyScope.SUBMIT,
         status=201,
         repeated_status=200,
-        errors=(400, 409, 413, 422),
+        errors=(400, 409, 413, 422, 429, 429),
     ),
     Route(
         "GET",

@@ -10,6 +10,12 @@ _Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class BudgetOptions(Frozen):
+    requests_per_s_per_owner: Annotated[float, Field(gt=0, le=1_000_000)] = 200.0
+    """Requests a second that one user may send for long."""
+    request_burst_per_owner: _Count = 1000
+    """Requests that one user may send at once."""
+    active_runs_per_owner: _Count = 2000
+    """Runs of one user that are not over."""
     streams_per_owner: _Count = 128
     """Streams of events, followed metrics and trajectories that one user may have open."""
     streams: Annotated[int, Field(ge=1, le=900)] = 512

@@ -3,6 +3,7 @@
 from warren_gateway.budgets.budget import Budget
 from warren_gateway.budgets.dead_letters import DeadLetterQuota
 from warren_gateway.budgets.options import BudgetOptions
+from warren_gateway.budgets.request_rate import RequestRate
 from warren_schemas.http import BudgetView
 
 DEFAULTS = BudgetOptions()
@@ -10,6 +11,9 @@ DEFAULTS = BudgetOptions()
 
 class Budgets:
     def __init__(self, options: BudgetOptions = DEFAULTS) -> None:
+        self.requests = RequestRate(
+            per_s=options.requests_per_s_per_owner, burst=options.request_burst_per_owner
+        )
         self.streams = Budget(
             "open streams", per_owner=options.streams_per_owner, total=options.streams
         )

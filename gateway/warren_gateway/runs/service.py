@@ -10,7 +10,6 @@ Invariants
 import asyncio
 import logging
 import shutil
-import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -30,17 +29,16 @@ from warren_gateway.runs.deleting import RunInUse, delete_run
 from warren_gateway.runs.owned import owned_run, owned_runs, seen_by
 from warren_gateway.runs.sources import require_source
 from warren_gateway.runs.streams import recording
+from warren_gateway.runs.submitting import insert_run, new_row
 from warren_gateway.runs.views import run_view
-from warren_gateway.store.outbox import Relay, is_unsent, post
+from warren_gateway.store.outbox import Relay, is_unsent
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Model, Run
 from warren_schemas.config import TrainConfig
-from warren_schemas.envelope import Envelope
-from warren_schemas.events import RunEvent, RunState, StateChanged
+from warren_schemas.events import RunState
 from warren_schemas.http import CheckpointList, RunView, SubmitRun
-from warren_schemas.ids import RunId, new_model_id, new_run_id
+from warren_schemas.ids import RunId
 from warren_schemas.tensorboard.about import folder_name
-from warren_schemas.training import ModelSpec
 
 DECLARE_S = 5.0
 """How long a submission waits for a broker that is away."""
@@ -90,18 +88,20 @@ class Runs:
         *,
         runs_dir: Path,
         followers: Sequence[Notified],
+        active_runs_per_owner: int = 2000,
     ) -> None:
         self._store = store
         self._broker = broker
         self._relay = relay
         self._runs_dir = runs_dir
         self._followers = followers
+        self._active_runs_per_owner = active_runs_per_owner
 
     async def submit_run(self, viewer: Viewer, body: SubmitRun) -> tuple[RunView, bool]:
         """The run, and whether it is new.
 
         A broker that is away doesn't matter: the run waits for it. Raises `KeyReused`,
-        `UnusableSource`, `UnusableCheckpoint`, `StoreUnavailable`.
+        `UnusableSource`, `UnusableCheckpoint`, `OverBudget`, `StoreUnavailable`.
         """
         known = await self._known(viewer.user, body)
         if known is not None:
@@ -109,9 +109,11 @@ class Runs:
         await self._store.transact(
             lambda session: require_source(session, viewer, body.config),
         )
-        run = _new_row(viewer.user, body)
+        run = new_row(viewer.user, body)
         try:
-            await self._store.transact(partial(_insert, run, viewer, body.config))
+            await self._store.transact(
+                partial(insert_run, run, viewer, body.config, self._active_runs_per_owner)
+            )
         except IntegrityError:  # the same key, a moment earlier
             known = await self._known(viewer.user, body)
             if known is None:
@@ -213,46 +215,6 @@ class Runs:
 
     def _view(self, row: Run) -> RunView:
         return run_view(row, self._runs_dir)
-
-
-def _new_row(owner: str, body: SubmitRun) -> Run:
-    return Run(
-        id=new_run_id(),
-        owner=owner,
-        name=body.config.name,
-        idempotency_key=body.idempotency_key,
-        config=body.config.model_dump(mode="json"),
-        state=RunState.QUEUED,
-        n_steps=body.config.limits.steps,
-        created_s=time.time(),
-    )
-
-
-def _insert(run: Run, viewer: Viewer, config: TrainConfig, session: Session) -> None:
-    checkpoint_url = require_checkpoint(session, viewer, config)
-    session.add(run)
-    session.flush()
-    session.add(_model_row(run, config, checkpoint_url))
-    queued = StateChanged(state=RunState.QUEUED)
-    envelope = Envelope(run=RunId(run.id))
-    post(session, run_events(run.id), RunEvent(envelope=envelope, at_s=run.created_s, body=queued))
-
-
-def _model_row(run: Run, config: TrainConfig, checkpoint_url: str | None) -> Model:
-    spec = ModelSpec(
-        base_model=config.model.base,
-        update=config.model.update,
-        seed=config.seed,
-        deterministic=config.model.deterministic,
-        critic=config.algorithm.critic is not None,
-    )
-    return Model(
-        id=new_model_id(),
-        run_id=run.id,
-        base_model=spec.base_model,
-        spec=spec.model_dump(mode="json"),
-        checkpoint_url=checkpoint_url,
-    )
 
 
 def _find(owner: str, key: str, session: Session) -> Run | None:

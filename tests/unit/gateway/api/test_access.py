@@ -7,12 +7,16 @@ from collections.abc import AsyncGenerator
 import aiohttp
 import pytest
 import pytest_asyncio
-from tests.support.gateway import Gateway
+from sqlmodel import Session
+from tests.support.gateway import CONFIG, Gateway
 
 import warren
 from warren import AuthenticationError, ConfigurationError, GatewayError, KeyScope, NotFound
 from warren_gateway.access.key import Key
 from warren_gateway.access.rows import LOCAL_USER
+from warren_gateway.budgets.options import BudgetOptions
+from warren_gateway.store.tables import Run
+from warren_schemas.events import RunState
 
 
 @pytest_asyncio.fixture
@@ -80,6 +84,38 @@ async def test_a_stream_ends_when_its_key_is_revoked(
     async with gateway.nobody.get(f"/v1/runs/{run}/{path}", headers=headers) as response:
         assert response.status == 401
     watching.cancel()
+
+
+@pytest.mark.parametrize("budgets", [BudgetOptions(active_runs_per_owner=2)])
+async def test_a_user_has_no_more_active_runs_than_may_be(gateway: Gateway) -> None:
+    first, _ = await gateway.submit(), await gateway.submit()
+    body = {"config": CONFIG}
+    async with gateway.ann.post("/v1/runs", json=body) as response:
+        assert response.status == 429
+        assert "2 runs that are not over" in (await response.json())["message"]
+    async with gateway.bob.post("/v1/runs", json=body) as response:
+        assert response.status == 201
+    await gateway.store.transact(lambda session: _end(session, first))
+    async with gateway.ann.post("/v1/runs", json=body) as response:
+        assert response.status == 201
+
+
+@pytest.mark.parametrize(
+    "budgets", [BudgetOptions(requests_per_s_per_owner=1e-3, request_burst_per_owner=2)]
+)
+async def test_a_user_who_asks_too_often_is_told_to_wait(gateway: Gateway) -> None:
+    for expected in (200, 200, 429):
+        async with gateway.ann.get("/v1/budgets") as response:
+            assert response.status == expected
+    assert 900 <= int(response.headers["Retry-After"]) <= 1000
+    async with gateway.bob.get("/v1/budgets") as response:
+        assert response.status == 200
+
+
+def _end(session: Session, run: str) -> None:
+    row = session.get(Run, run)
+    assert row is not None
+    row.state = RunState.COMPLETED.value
 
 
 async def test_whatever_was_to_change_something_is_in_the_audit_log(

@@ -1,0 +1,73 @@
+"""A new run: its row, its model and its first event become true in one transaction."""
+
+import time
+
+from sqlmodel import Session, col, func, select
+
+from warren_broker.topology import run_events
+from warren_gateway.access.caller import Viewer
+from warren_gateway.budgets.budget import OverBudget
+from warren_gateway.runs.checkpoints import require_checkpoint
+from warren_gateway.store.outbox import post
+from warren_gateway.store.tables import Model, Run, User
+from warren_schemas.config import TrainConfig
+from warren_schemas.envelope import Envelope
+from warren_schemas.events import RunEvent, RunState, StateChanged
+from warren_schemas.http import SubmitRun
+from warren_schemas.ids import RunId, new_model_id, new_run_id
+from warren_schemas.training import ModelSpec
+
+OVER = [state.value for state in RunState if state.is_final]
+
+
+def new_row(owner: str, body: SubmitRun) -> Run:
+    return Run(
+        id=new_run_id(),
+        owner=owner,
+        name=body.config.name,
+        idempotency_key=body.idempotency_key,
+        config=body.config.model_dump(mode="json"),
+        state=RunState.QUEUED,
+        n_steps=body.config.limits.steps,
+        created_s=time.time(),
+    )
+
+
+def insert_run(
+    run: Run, viewer: Viewer, config: TrainConfig, most_active: int, session: Session
+) -> None:
+    """With its model and its first event. Raises `UnusableCheckpoint`, `OverBudget`."""
+    _require_place(session, run.owner, most_active)
+    checkpoint_url = require_checkpoint(session, viewer, config)
+    session.add(run)
+    session.flush()
+    session.add(_model_row(run, config, checkpoint_url))
+    queued = StateChanged(state=RunState.QUEUED)
+    envelope = Envelope(run=RunId(run.id))
+    post(session, run_events(run.id), RunEvent(envelope=envelope, at_s=run.created_s, body=queued))
+
+
+def _model_row(run: Run, config: TrainConfig, checkpoint_url: str | None) -> Model:
+    spec = ModelSpec(
+        base_model=config.model.base,
+        update=config.model.update,
+        seed=config.seed,
+        deterministic=config.model.deterministic,
+        critic=config.algorithm.critic is not None,
+    )
+    return Model(
+        id=new_model_id(),
+        run_id=run.id,
+        base_model=spec.base_model,
+        spec=spec.model_dump(mode="json"),
+        checkpoint_url=checkpoint_url,
+    )
+
+
+def _require_place(session: Session, owner: str, most_active: int) -> None:
+    """The user's row is locked, so that of two submissions at once one sees the other's run."""
+    session.get(User, owner, with_for_update=True)
+    query = select(func.count()).select_from(Run).where(col(Run.owner) == owner)
+    n_active = session.exec(query.where(col(Run.state).not_in(OVER))).one()
+    if n_active >= most_active:
+        raise OverBudget(f"You have {n_active} runs that are not over, and may have {most_active}")
