@@ -70,7 +70,7 @@ def _lacks(caller: Caller, scope: str) -> Refusal:
     problem = Problem(
         code="forbidden",
         message=f"This route needs a key with the scope {scope}; the key {caller.key_id} has {has}.",
-        hint=f"`warren keys create --scope {scope}` makes one, with a key that may.",
+        hint="`warren keys create --help` says how to make one, with a key that may.",
     )
     return Refusal(403, problem)
 
