@@ -19,6 +19,9 @@ from warren_gateway.budgets.request_rate import TooManyRequests
 from warren_schemas.http import Problem
 
 
+MAX_PATH = 300
+
+
 async def admitted(route: Route, parts: Parts, request: web.Request) -> Caller:
     """Who calls. Raises `Refusal` 401, 403 and 429."""
     if route.scope == "public":
@@ -46,7 +49,8 @@ async def served(
     with parts.callers.watch(caller) as lost:
         if not route.is_audited:
             return await route.serve(request, parts, caller, lost)
-        number = await parts.audit.begin(caller, route.name, request.path)
+        path = request.rel_url.raw_path[:MAX_PATH]  # as it came: no store takes a decoded NUL
+        number = await parts.audit.begin(caller, route.name, path)
         try:
             response = await route.serve(request, parts, caller, lost)
         except Exception as error:
