@@ -18,7 +18,6 @@ from warren_gateway.bearer import bearer_key
 from warren_gateway.budgets.request_rate import TooManyRequests
 from warren_schemas.http import Problem
 
-
 MAX_PATH = 300
 
 

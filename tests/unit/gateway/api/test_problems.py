@@ -24,6 +24,7 @@ from warren_gateway.runs.service import Runs
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
 from warren_gateway.store.tables import Run
+from warren_schemas.access import KeyScope
 from warren_schemas.codec.wire import encode
 from warren_schemas.http import Problem, RunView
 from warren_schemas.openai import OpenAIError, OpenAIProblem
@@ -84,7 +85,13 @@ async def test_an_unknown_route_is_404_and_a_wrong_method_405(gateway: Gateway) 
 
 
 @pytest.mark.parametrize(
-    "route", [route for route in LOCKED if route.path not in STORELESS and route.scope is not KeyScope.ADMIN], ids=_name
+    "route",
+    [
+        route
+        for route in LOCKED
+        if route.path not in STORELESS and route.scope is not KeyScope.ADMIN
+    ],
+    ids=_name,
 )
 async def test_a_store_that_is_away_is_503_with_a_time_to_come_back(
     gateway: Gateway, route: Route
