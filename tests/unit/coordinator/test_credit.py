@@ -29,6 +29,7 @@ from warren_schemas.episode import (
     EpisodePurpose,
     EpisodeSpec,
     PolicyRef,
+    StopReason,
     TaskRef,
 )
 from warren_schemas.ids import GroupId, ModelId
@@ -147,7 +148,7 @@ def test_the_last_turn_of_a_truncated_episode_has_its_extra_reward(
     def trained_on(extra: float | None) -> list[list[float]]:
         cut, whole = ended(0, [0.0, 1.0], [(1, 1)] * 2), ended(1, [1.0, 1.0], [(1, 1)] * 2)
         spec = cut.spec.model_copy(update={"reward_rules": RewardRules(nonterminal=extra)})
-        outcome = Completed(reward=1.0, truncated=True)
+        outcome = Completed(reward=1.0, stop=StopReason.MAX_TURNS)
         cut = cut.model_copy(update={"spec": spec, "outcome": outcome})
         config = AlgorithmConfig.model_validate({"advantage": "group_std", **algorithm})
         return [datum.weights_T.tolist() for datum in credited([group_of(cut, whole)], config)]
