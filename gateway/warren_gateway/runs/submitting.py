@@ -41,13 +41,13 @@ def insert_run(
     checkpoint_url = require_checkpoint(session, viewer, config)
     session.add(run)
     session.flush()
-    session.add(_model_row(run, config, checkpoint_url))
+    session.add(model_row(run, config, checkpoint_url))
     queued = StateChanged(state=RunState.QUEUED)
     envelope = Envelope(run=RunId(run.id))
     post(session, run_events(run.id), RunEvent(envelope=envelope, at_s=run.created_s, body=queued))
 
 
-def _model_row(run: Run, config: TrainConfig, checkpoint_url: str | None) -> Model:
+def model_row(run: Run, config: TrainConfig, checkpoint_url: str | None) -> Model:
     spec = ModelSpec(
         base_model=config.model.base,
         update=config.model.update,

@@ -21,6 +21,7 @@ from warren.testing import play
 from warren_env_worker.environments.guess import Guess
 from warren_env_worker.host.request import start_of
 from warren_env_worker.reach.granting import granted
+from warren_gateway.access.caller import Viewer
 from warren_gateway.coordinator import records
 from warren_gateway.coordinator.rollouts.source import Recorded
 from warren_gateway.recordings.stored import _to_archive  # pyright: ignore[reportPrivateUsage]
@@ -181,7 +182,7 @@ def begun(config: TrainConfig, bench: Bench) -> Facts:
         source = records.load(session, RUN, world.now_s).source
         read = source.recording if isinstance(source, Recorded) else None
         return {
-            "checkpoint": require_checkpoint(session, "me", config),
+            "checkpoint": require_checkpoint(session, Viewer("me"), config),
             "recording": read and (read.run, read.stream.name, read.read_from),
         }
 

@@ -14,7 +14,7 @@ from tests.unit.coordinator.world import MODEL, RUN, World
 
 from warren_gateway.coordinator import decisions
 from warren_gateway.position import Position
-from warren_gateway.runs.service import _model_row  # pyright: ignore[reportPrivateUsage]
+from warren_gateway.runs.submitting import model_row
 from warren_gateway.store.tables import Checkpoint, GroupRow, Model, Run
 from warren_schemas.envelope import Item
 from warren_schemas.episode import (
@@ -57,7 +57,7 @@ class PlayedWorld(World):
             )  # fmt: skip
             session.add(run)
             session.flush()
-            model = _model_row(run, config, self.checkpoint_url)
+            model = model_row(run, config, self.checkpoint_url)
             model.id = self.model
             session.add(model)
         self.load()
