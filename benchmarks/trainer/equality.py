@@ -23,7 +23,8 @@ from warren_gpu_worker.trainer.child.engine import Engine
 from warren_gpu_worker.trainer.child.model_factory import EngineConfig
 from warren_schemas.config import CrossEntropyLoss, LoraUpdate
 from warren_schemas.ids import ModelId
-from warren_schemas.training import ForwardBackward, ModelSpec, OptimStep, TokenBatch
+from warren_schemas.token_batch import TokenBatch
+from warren_schemas.training import ForwardBackward, ModelSpec, OptimStep
 
 N_MODELS, N_ROWS, N_TOKENS = 8, 8, 32
 STEPS = (1, 4, 20)

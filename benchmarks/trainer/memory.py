@@ -18,7 +18,8 @@ from warren_gpu_worker.trainer.child.engine import Engine
 from warren_gpu_worker.trainer.child.model_factory import EngineConfig
 from warren_schemas.config import FullUpdate, ImportanceSamplingLoss
 from warren_schemas.ids import ModelId
-from warren_schemas.training import ForwardBackward, ModelSpec, OpDone, OptimStep, TokenBatch
+from warren_schemas.token_batch import TokenBatch
+from warren_schemas.training import ForwardBackward, ModelSpec, OpDone, OptimStep
 
 VOCABULARY, N_ROWS, LENGTH = 16_384, 64, 512
 BASE, MODEL = "large-vocabulary", ModelId("model_benchmark")

@@ -12,7 +12,8 @@ from warren_gpu_worker.trainer.child.engine import Engine
 from warren_gpu_worker.trainer.child.model_factory import EngineConfig
 from warren_schemas.config import FullUpdate, PpoLoss
 from warren_schemas.ids import ModelId
-from warren_schemas.training import ForwardBackward, ModelSpec, OpDone, OptimStep, TokenBatch
+from warren_schemas.token_batch import TokenBatch
+from warren_schemas.training import ForwardBackward, ModelSpec, OpDone, OptimStep
 
 BASE, MODEL = "warren/tiny", ModelId("model_benchmark")
 

@@ -8,7 +8,7 @@ caller. Whatever was not done by then is taken up by the next start.
 import asyncio
 import errno
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -39,7 +39,7 @@ from warren_gateway.probe import Probe, answers_broker, answers_store
 from warren_gateway.recordings.stored import Recordings
 from warren_gateway.registry import Registry
 from warren_gateway.remote.sessions import RemoteSessions
-from warren_gateway.runs.service import Runs
+from warren_gateway.runs.service import Notified, Runs
 from warren_gateway.settings import GatewaySettings
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store
@@ -101,27 +101,15 @@ async def _serve(
     recordings = Recordings(store)
     archive = Archive(recordings, broker, settings.archive_url)
 
-    def take_up(run: RunId) -> None:
-        """A run of a gateway that is gone is recorded here from now on."""
-        metrics.notify(run)
-        archive.notify(run)
-
-    coordinators = Coordinators(
-        store,
-        broker,
-        registry,
-        relay,
-        driving=take_up,
-        advice=advice,
-        lease_s=settings.run_lease_s,
+    coordinators = _coordinators(
+        store, broker, registry, relay, settings, advice, (metrics, archive)
     )
-    followers = (coordinators, metrics, archive)
     runs = Runs(
         store,
         broker,
         relay,
         runs_dir=settings.runs_dir,
-        followers=followers,
+        followers=(coordinators, metrics, archive),
         active_runs_per_owner=settings.active_runs_per_owner,
     )
     questions, budgets = Questions(broker), Budgets(settings)
@@ -155,6 +143,32 @@ async def _serve(
         "tidy the broker": broker.tidy,
     }
     await _run(parts, settings, background, ready)
+
+
+def _coordinators(
+    store: Store,
+    broker: Broker,
+    registry: Registry,
+    relay: Relay,
+    settings: GatewaySettings,
+    advice: Advice,
+    recorders: Sequence[Notified],
+) -> Coordinators:
+    """A run of a gateway that is gone is driven, and recorded, here from now on."""
+
+    def take_up(run: RunId) -> None:
+        for recorder in recorders:
+            recorder.notify(run)
+
+    return Coordinators(
+        store,
+        broker,
+        registry,
+        relay,
+        driving=take_up,
+        advice=advice,
+        lease_s=settings.run_lease_s,
+    )
 
 
 async def _run(

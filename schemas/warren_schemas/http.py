@@ -247,25 +247,6 @@ class QueueList(Frozen):
     queues: tuple[QueueView, ...]
 
 
-class BudgetView(Frozen):
-    """How much of something that users share is in use at this gateway."""
-
-    name: str
-    used: NonNegativeInt
-    """By you."""
-    limit: NonNegativeInt
-    """That you may have."""
-    total_used: NonNegativeInt
-    """By all users."""
-    total_limit: NonNegativeInt
-    n_refused: NonNegativeInt
-    """How often you were refused since the gateway started."""
-
-
-class BudgetList(Frozen):
-    budgets: tuple[BudgetView, ...]
-
-
 class DeadLetterView(Frozen):
     """A message that was given up."""
 

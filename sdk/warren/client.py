@@ -18,10 +18,9 @@ from warren.pending import pending
 from warren.recording import Beginning, recorded_source
 from warren.run import Run
 from warren.settings import Settings, find_settings
+from warren_schemas.budgets import BudgetList, BudgetView
 from warren_schemas.check import RunCheck
 from warren_schemas.http import (
-    BudgetList,
-    BudgetView,
     DeadLetterDetails,
     DeadLetterList,
     DeadLetterView,

@@ -14,7 +14,7 @@ end of the program.
 """
 
 import weakref
-from collections.abc import Coroutine, Generator, Iterator, Sequence
+from collections.abc import Coroutine, Generator, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -22,24 +22,23 @@ from warren import client as asynchronous
 from warren.configs import ConfigLike
 from warren.connection.loop_thread import LoopThread
 from warren.metrics.plotting import PLOTTED, plot_rows
-from warren.metrics.table import as_dataframe
+from warren.metrics.sync_rows import MetricRows
 from warren.reading import ConnectionChanged, Event
 from warren.recording import Beginning
 from warren.run import RECONNECT_S
 from warren.run import Run as AsyncRun
 from warren.settings import Settings
 from warren.sync_access import Access
+from warren_schemas.budgets import BudgetView
 from warren_schemas.check import RunCheck
 from warren_schemas.events import RunState
 from warren_schemas.files import FolderView
 from warren_schemas.http import (
-    BudgetView,
     CheckpointList,
     CheckpointMetricsList,
     DeadLetterDetails,
     DeadLetterView,
     Health,
-    MetricsView,
     QueueView,
     RunResult,
     RunView,
@@ -50,7 +49,6 @@ from warren_schemas.ids import RunId
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from pandas import DataFrame
 
 T = TypeVar("T")
 
@@ -244,7 +242,7 @@ class Run:
         after: int = 0,
         follow: bool = False,
         reconnect_s: float = RECONNECT_S,
-    ) -> "MetricRows":
+    ) -> MetricRows:
         """What the run reported after each step and evaluation, oldest first, each row once.
 
         For a loop, or as a whole: `run.metrics().to_dataframe()`.
@@ -263,28 +261,6 @@ class Run:
     def result(self) -> RunResult:
         """Wait for the end. Raises `RunFailed` or `RunCancelled` with the reason."""
         return self._thread.call(self._run.result())
-
-
-class MetricRows(Iterator[MetricsView]):
-    """See `warren.metrics.table.MetricRows`; for a loop, once."""
-
-    def __init__(self, rows: Generator[MetricsView]) -> None:
-        self._rows = rows
-
-    def __next__(self) -> MetricsView:
-        return next(self._rows)
-
-    def close(self) -> None:
-        """Stop reading; for `contextlib.closing`."""
-        self._rows.close()
-
-    def to_list(self) -> list[MetricsView]:
-        """All rows."""
-        return list(self._rows)
-
-    def to_dataframe(self) -> "DataFrame":
-        """All rows as a pandas dataframe, a column for each tag."""
-        return as_dataframe(self.to_list())
 
 
 def connect(

@@ -28,6 +28,7 @@ from warren_gpu_worker.trainer.messages import (
     unpack_order,
 )
 from warren_schemas.ids import ModelId
+from warren_schemas.token_batch import TokenBatch
 from warren_schemas.training import (
     ForwardBackward,
     OpBody,
@@ -36,7 +37,6 @@ from warren_schemas.training import (
     Policy,
     PublishPolicy,
     SaveState,
-    TokenBatch,
 )
 
 OP_S = float(os.environ.get("CHAOS_OP_S", "0.01"))

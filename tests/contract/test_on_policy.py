@@ -22,7 +22,8 @@ from tests.support.trainer import FULL, LORA, MODEL, done, engine_for, model_of,
 
 from warren_gpu_worker.settings import EngineName
 from warren_schemas.config import Sampling
-from warren_schemas.training import ModelSpec, TokenBatch
+from warren_schemas.token_batch import TokenBatch
+from warren_schemas.training import ModelSpec
 
 __all__ = ["even_model", "tiny_models"]
 

@@ -46,6 +46,7 @@ from warren_schemas.events import (
     WarningRaised,
 )
 from warren_schemas.ids import EpisodeId, GroupId, MessageId, ModelId, RunId, WorkerId
+from warren_schemas.token_batch import TokenBatch
 from warren_schemas.training import (
     CloseModel,
     DeleteModel,
@@ -60,7 +61,6 @@ from warren_schemas.training import (
     Policy,
     PublishPolicy,
     SaveState,
-    TokenBatch,
 )
 from warren_schemas.transcript import ChatMessage, Tokens, Transcript, Turn
 

@@ -19,7 +19,7 @@ from warren_schemas.config import (
     PpoLoss,
     SapoLoss,
 )
-from warren_schemas.training import TokenBatch
+from warren_schemas.token_batch import TokenBatch
 
 
 def cross_entropy(logprob: Tensor, sampler: Tensor, weight: Tensor) -> Tensor:

@@ -30,7 +30,8 @@ from warren_gpu_worker.weights import fetch_policy
 from warren_schemas.codec.wire import decode, encode
 from warren_schemas.config import CrossEntropyLoss, PpoLoss, Sampling
 from warren_schemas.episode import EpisodeEnded
-from warren_schemas.training import ForwardBackward, OpBody, OpDone, PublishPolicy, TokenBatch
+from warren_schemas.token_batch import TokenBatch
+from warren_schemas.training import ForwardBackward, OpBody, OpDone, PublishPolicy
 from warren_schemas.transcript import Transcript
 
 
@@ -81,8 +82,8 @@ class Loop:
         item = make_generate(spec=make_spec(sampling=sampling), transcript=transcript)
         seen_T = prompt(self.bench.rng, int(self.bench.rng.integers(2, 8)))
         ids_T = np.concatenate([transcript.tokens.ids_T, seen_T])
-        room = request_of(0, item).mask_room
-        return Request(self.bench.new_id(), key, ids_T, sampling, mask_room=room)
+        room = request_of(0, item).mask_capacity
+        return Request(self.bench.new_id(), key, ids_T, sampling, mask_capacity=room)
 
 
 def _finished(transcript: Transcript, request: Request) -> FinishedTurn:

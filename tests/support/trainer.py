@@ -22,6 +22,7 @@ from warren_gpu_worker.trainer.child.model_factory import EngineConfig
 from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
 from warren_schemas.config import FullUpdate, LoraUpdate, Loss, PpoLoss
 from warren_schemas.ids import ModelId
+from warren_schemas.token_batch import TokenBatch
 from warren_schemas.training import (
     CriticTerm,
     ForwardBackward,
@@ -32,7 +33,6 @@ from warren_schemas.training import (
     OpOutcome,
     OptimStep,
     SaveState,
-    TokenBatch,
 )
 
 BASE = "warren/tiny-lora"

@@ -12,8 +12,9 @@ from warren_gateway.registry import Registry
 from warren_gateway.runs.service import LiveModel
 from warren_gateway.runs.views import worker_view
 from warren_schemas.access import KeyScope
+from warren_schemas.budgets import BudgetList
 from warren_schemas.control import WorkerRole
-from warren_schemas.http import BudgetList, QueueList, QueueView, WorkerList
+from warren_schemas.http import QueueList, QueueView, WorkerList
 
 DEPTHS_S = 5.0
 """How long the broker has to tell the depths."""

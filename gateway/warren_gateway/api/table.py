@@ -3,25 +3,21 @@
 `/openapi.json` lists them in this order.
 """
 
-from warren_gateway.api import (
-    access,
-    checking,
-    checkpoints,
-    dead_letters,
-    env_workers,
-    events,
-    files,
-    fleet,
-    health,
-    metrics,
-    runs,
-    trajectories,
-)
+from warren_gateway.api import access, dead_letters, env_workers, fleet, health
 from warren_gateway.api.openai import routes as openai
 from warren_gateway.api.route import Route
+from warren_gateway.api.runs import (
+    checking,
+    checkpoints,
+    events,
+    files,
+    metrics,
+    submission,
+    trajectories,
+)
 
 ROUTES: tuple[Route, ...] = (
-    *runs.ROUTES,
+    *submission.ROUTES,
     *checking.ROUTES,
     *checkpoints.ROUTES,
     *files.ROUTES,

@@ -62,14 +62,14 @@ class TurnRequest:
     is_plain: bool = False
     """No chat template: the prompt is the tokens, or else the text of the one message."""
     images: Images | None = None
-    mask_room: int | None = None
+    mask_capacity: int | None = None
     """Token ids that the turn's sampling mask may have; None: nobody needs it."""
 
     def __reduce__(self) -> "tuple[Callable[..., TurnRequest], tuple[object, ...]]":
         tokens = self.ids_T.tobytes()
         rest = (
             self.messages, self.sampling, self.forced_action, self.priority, self.is_plain,
-            self.images, self.mask_room,
+            self.images, self.mask_capacity,
         )  # fmt: skip
         return _request_from_bytes, (self.id, self.policy, tokens, *rest)
 
@@ -167,10 +167,10 @@ def _request_from_bytes(
     priority: int,
     is_plain: bool,
     images: Images | None,
-    mask_room: int | None,
+    mask_capacity: int | None,
 ) -> TurnRequest:
     ids_T = np.frombuffer(ids, np.int32)
-    rest = (sampling, forced_action, priority, is_plain, images, mask_room)
+    rest = (sampling, forced_action, priority, is_plain, images, mask_capacity)
     return TurnRequest(id, policy, ids_T, messages, *rest)
 
 

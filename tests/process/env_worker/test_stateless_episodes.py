@@ -13,7 +13,7 @@ from tests.support.interacting import spec
 from tests.support.leaving import LEFTOVERS
 from tests.support.patience import several_waits
 
-from warren_env_worker.host.forked.trial import N_EPISODES, N_REPEATS
+from warren_env_worker.host.forked.stateless.trial import N_EPISODES, N_REPEATS
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Observed
 from warren_schemas.episode import FailureKind, TaskRef

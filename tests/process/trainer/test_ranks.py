@@ -47,6 +47,7 @@ from warren_gpu_worker.trainer.child.engine import Engine
 from warren_gpu_worker.trainer.supervisor.rank_processes import CHILD_MODULE
 from warren_schemas.config import CrossEntropyLoss, KlPenalty, LoraUpdate, Loss, PpoLoss
 from warren_schemas.ids import ModelId
+from warren_schemas.token_batch import TokenBatch
 from warren_schemas.training import (
     CriticTerm,
     Forward,
@@ -57,7 +58,6 @@ from warren_schemas.training import (
     OpBody,
     PublishPolicy,
     SaveState,
-    TokenBatch,
 )
 
 BUDGET = 20

@@ -7,7 +7,13 @@ from tests.support.interacting import spec
 from tests.support.waiting_turns import Closing, Quick
 
 from warren.environment import Env
-from warren_env_worker.host.forked.trial import MAX_SLOW, N_EPISODES, N_REPEATS, QUICK_S, Trial
+from warren_env_worker.host.forked.stateless.trial import (
+    MAX_SLOW,
+    N_EPISODES,
+    N_REPEATS,
+    QUICK_S,
+    Trial,
+)
 from warren_env_worker.host.protocol import Call, Observed, Refused, Start
 from warren_env_worker.host.request import start_of
 from warren_env_worker.reach.granting import granted

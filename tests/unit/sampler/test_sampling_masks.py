@@ -75,7 +75,7 @@ def test_a_turn_is_cut_where_its_mask_is_full(tiny: PreTrainedModel) -> None:
     engine, rng = tiny_engine(tiny, end_ids=()), np.random.default_rng(3)
     sampling = Sampling(top_k=5, max_tokens=40)
     requests = [
-        Request(i, LIVE, prompt(rng, 6), sampling, mask_room=room)
+        Request(i, LIVE, prompt(rng, 6), sampling, mask_capacity=room)
         for i, room in enumerate([None, 23, 1000])
     ]
     engine.add_requests(requests)
@@ -106,9 +106,9 @@ def test_masks_are_kept_of_what_is_truncated_and_trained_on(
     tokens = make_tokens(4, sampling_mask=mask)
     item = make_generate(spec=make_spec(**changes), transcript=make_transcript(tokens=tokens))
     request = request_of(1, item)
-    assert request.mask_room == room
+    assert request.mask_capacity == room
     [travelled] = unpack_orders(pack(Orders(requests=[request]))).requests
-    assert travelled.mask_room == room
+    assert travelled.mask_capacity == room
 
 
 def test_a_finished_turn_brings_its_mask_into_the_transcript() -> None:

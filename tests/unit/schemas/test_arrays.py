@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 from tests.support.factories import make_token_batch, make_tokens
 
-from warren_schemas.training import TokenBatch
+from warren_schemas.token_batch import TokenBatch
 from warren_schemas.transcript import Tokens
 
 

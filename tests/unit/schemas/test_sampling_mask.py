@@ -11,7 +11,7 @@ from warren_schemas.episode import Step
 from warren_schemas.errors import ConfigurationError
 from warren_schemas.fields.arrays import MAX_KEPT
 from warren_schemas.sampling_mask import SamplingMask
-from warren_schemas.training import TokenBatch
+from warren_schemas.token_batch import TokenBatch
 
 PLAIN = make_tokens(4)
 """Of which the last two are sampled."""

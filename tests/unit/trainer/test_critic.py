@@ -40,6 +40,7 @@ from warren_gpu_worker.losses.gae import generalized_advantages
 from warren_gpu_worker.trainer.child.engine import Engine
 from warren_gpu_worker.weights import fetch_policy
 from warren_schemas.config import PpoLoss
+from warren_schemas.token_batch import TokenBatch
 from warren_schemas.training import (
     CriticTerm,
     ForwardBackward,
@@ -48,7 +49,6 @@ from warren_schemas.training import (
     OpBody,
     PublishPolicy,
     SaveState,
-    TokenBatch,
 )
 
 TERM = CriticTerm(gamma=0.9, gae_lambda=0.8, value_coefficient=0.7, advantage_scale=0.25)

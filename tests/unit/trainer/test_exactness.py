@@ -27,7 +27,8 @@ from tests.support.trainer import (
 from warren_gpu_worker.trainer.child.engine import Engine
 from warren_gpu_worker.trainer.child.model_factory import EngineConfig
 from warren_schemas.config import CrossEntropyLoss, LoraUpdate
-from warren_schemas.training import Forward, ModelSpec, PublishPolicy, TokenBatch
+from warren_schemas.token_batch import TokenBatch
+from warren_schemas.training import Forward, ModelSpec, PublishPolicy
 
 
 @pytest.mark.parametrize("spec", SPECS)

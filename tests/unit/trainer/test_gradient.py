@@ -33,7 +33,8 @@ from torch import Tensor
 
 from warren_gpu_worker.trainer.child.engine import Engine
 from warren_schemas.config import CrossEntropyLoss, ImportanceSamplingLoss, Loss
-from warren_schemas.training import ModelSpec, TokenBatch
+from warren_schemas.token_batch import TokenBatch
+from warren_schemas.training import ModelSpec
 
 
 def stirred(engine: Engine) -> Engine:

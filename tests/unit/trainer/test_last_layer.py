@@ -25,7 +25,8 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from warren_gpu_worker.trainer.training.last_layer import narrow
 from warren_schemas.config import CrossEntropyLoss
-from warren_schemas.training import ModelSpec, TokenBatch
+from warren_schemas.token_batch import TokenBatch
+from warren_schemas.training import ModelSpec
 
 
 def prompts_and_answers() -> TokenBatch:

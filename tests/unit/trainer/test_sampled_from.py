@@ -31,7 +31,8 @@ from torch import Tensor, nn
 from warren_gpu_worker.trainer.child.engine import Engine
 from warren_schemas.config import CrossEntropyLoss, ImportanceSamplingLoss
 from warren_schemas.sampling_mask import SamplingMask
-from warren_schemas.training import ForwardBackward, ModelSpec, TokenBatch
+from warren_schemas.token_batch import TokenBatch
+from warren_schemas.training import ForwardBackward, ModelSpec
 
 PENALTY = 1.4
 ENTROPY = 0.3

@@ -25,7 +25,7 @@ from warren_env_worker.host.forked.episode_process import EpisodeProcess
 from warren_env_worker.host.forked.forking import fork, raise_open_files_limit
 from warren_env_worker.host.forked.leftovers import Template
 from warren_env_worker.host.forked.processes import Processes
-from warren_env_worker.host.forked.stateless import StatelessEpisodes
+from warren_env_worker.host.forked.stateless.episodes import StatelessEpisodes
 from warren_env_worker.host.forked.supervisor import Supervisor, ended_in, refused
 from warren_env_worker.host.forked.task_loader import TaskLoader
 from warren_env_worker.host.forked.told import Closed, unpack_told

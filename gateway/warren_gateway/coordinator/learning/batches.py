@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from warren_schemas.episode import EpisodeEnded
 from warren_schemas.sampling_mask import SamplingMask
-from warren_schemas.training import TokenBatch
+from warren_schemas.token_batch import TokenBatch
 from warren_schemas.transcript import Tokens
 
 MICRO_BATCH_BYTES = 1024 * 1024

@@ -9,10 +9,10 @@ last of them. What was lost with it is started anew when one comes.
 """
 
 from collections import Counter
-from typing import Any
 
 from warren_broker.topology import CANCELLATIONS, IDLE_S, interact
 from warren_gateway.coordinator.rollouts import failure_limits, group_policy, tasks
+from warren_gateway.coordinator.rollouts.outcomes import outcomes
 from warren_gateway.coordinator.rollouts.ownership import capacity_key, played_by
 from warren_gateway.coordinator.rollouts.starting import episode_s, policy, start_item
 from warren_gateway.coordinator.rollouts.trainable import as_trainable
@@ -24,7 +24,7 @@ from warren_schemas.codec.wire import MAX_ITEMS
 from warren_schemas.config import EnvironmentConfig, TrainConfig
 from warren_schemas.control import EpisodeCancelled
 from warren_schemas.envelope import Envelope
-from warren_schemas.episode import Completed, EpisodeEnded, EpisodePurpose, Failed
+from warren_schemas.episode import EpisodeEnded, EpisodePurpose, Failed
 from warren_schemas.ids import new_group_id
 
 MOST_AT_ONCE = 1024
@@ -229,33 +229,6 @@ def _cancel(state: CoordinatorState, group: Group) -> None:
         state.change.send(CANCELLATIONS, EpisodeCancelled(envelope=envelope))
 
 
-def outcomes(state: CoordinatorState, group: Group, fate: str) -> list[dict[str, Any]]:
-    """What became of each member, in which step, and which ending of it counted.
-
-    A member that failed, or never ended, has no part in what the others were good for.
-    """
-    step = _step(state, fate)
-    fated = {"fate": fate} if step is None else {"fate": fate, "step": step}
-    return [
-        _fated(group, member, fated) | _outcome(group, member) for member in range(group.n_members)
-    ]
-
-
-def _fated(group: Group, member: int, fated: dict[str, Any]) -> dict[str, Any]:
-    if member in group.failures:
-        return {"fate": "failed"}
-    is_used = fated["fate"] in ("trained", "evaluated")
-    return {"fate": "abandoned"} if is_used and member not in group.ended else fated
-
-
-def _step(state: CoordinatorState, fate: str) -> int | None:
-    """The step that a group is part of when it is closed; None for a group that is part of none."""
-    if fate == "trained":
-        return state.learning.n_consumed_steps + 1
-    evaluation = state.rollouts.evaluation
-    return evaluation.step if fate == "evaluated" and evaluation is not None else None
-
-
 def next_deadline_s(rollouts: RolloutState) -> float | None:
     return rollouts.groups.next_deadline_s()
 
@@ -289,15 +262,3 @@ def _count(rollouts: RolloutState, group: Group) -> None:
         failure_limits.note_attempts(rollouts, failure, 1)
     if group.purpose is not EpisodePurpose.DEMONSTRATE:
         rollouts.n_tokens += sum(item.transcript.tokens.n_sampled for item, _ in group.completed)
-
-
-def _outcome(group: Group, member: int) -> dict[str, Any]:
-    outcome: dict[str, Any] = {}
-    ended, failure = group.ended.get(member), group.failures.get(member)
-    if ended is not None and isinstance(ended.outcome, Completed):
-        outcome["reward"] = ended.outcome.reward
-    elif failure is not None:
-        outcome |= {"failure": failure.kind.value, "reason": failure.reason}
-    if (position := group.counted.get(member)) is not None:
-        outcome["position"] = int(position)
-    return outcome

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from warren_gateway.coordinator.rollouts import episodes, group_policy
 from warren_gateway.coordinator.rollouts.completed import note_dropped
 from warren_gateway.coordinator.rollouts.counted import Counted
+from warren_gateway.coordinator.rollouts.outcomes import outcomes
 from warren_gateway.coordinator.rollouts.recording import Recording
 from warren_gateway.coordinator.rollouts.trainable import other_tokenizer
 from warren_gateway.coordinator.rollouts.versions import recorded_versions, staleness
@@ -112,7 +113,7 @@ class Recorded:
                 note_dropped(state.rollouts, "failed")
                 self.close(state, group, "failed")
         for group in given_up:
-            state.change.replayed.append((group, episodes.outcomes(state, group, "incomplete")))
+            state.change.replayed.append((group, outcomes(state, group, "incomplete")))
         self.enter_stage(state)
 
     def wants_more(self, state: CoordinatorState) -> bool:
@@ -170,7 +171,7 @@ class Recorded:
 
     def close(self, state: CoordinatorState, group: Group, fate: str) -> None:
         self.recording.close(group)
-        state.change.replayed.append((group, episodes.outcomes(state, group, fate)))
+        state.change.replayed.append((group, outcomes(state, group, fate)))
         if fate == "trained":
             state.rollouts.n_episodes += len(group.completed)
             state.rollouts.n_tokens += sum(

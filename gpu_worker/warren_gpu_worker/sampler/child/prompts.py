@@ -24,7 +24,7 @@ class Prompts:
         rendered_T = self._expanded(self._render(turn), seen.new(turn.messages))
         ids_T = np.concatenate([turn.ids_T, rendered_T])
         pictures = self._placed(turn, ids_T, seen)
-        rest = (turn.sampling, turn.priority, pictures, turn.mask_room)
+        rest = (turn.sampling, turn.priority, pictures, turn.mask_capacity)
         return Request(turn.id, turn.policy.key, ids_T, *rest)
 
     def _render(self, turn: TurnRequest) -> NDArray[np.int32]:

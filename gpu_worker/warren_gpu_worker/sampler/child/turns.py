@@ -102,7 +102,7 @@ class Turns:
         if sampling is None:
             reason = f"the episode has {n_tokens} tokens, max_total_tokens is reached"
             return self._refuse(turn, FailureKind.CONTEXT_LENGTH, reason)
-        if turn.mask_room is not None and turn.mask_room < 1:
+        if turn.mask_capacity is not None and turn.mask_capacity < 1:
             reason = f"the sampling mask of the episode has {MAX_MASK_IDS} token ids; lower top_k or top_p"
             return self._refuse(turn, FailureKind.CONTEXT_LENGTH, reason)
         request.sampling = sampling

@@ -66,7 +66,7 @@ class Request:
     """Of what waits, the lowest goes first."""
     pictures: "tuple[Placed, ...]" = ()
     """Images in their places, in order; the prompt has image tokens there."""
-    mask_room: int | None = None
+    mask_capacity: int | None = None
     """Keep the sampling mask; the turn is cut where it has so many token ids. None: don't keep it."""
     max_new_tokens: int = field(default=0, init=False)
     """Set by the engine that takes it."""
@@ -87,7 +87,7 @@ class Request:
         sampled_from: NDArray[np.int32] | None = None,
     ) -> None:
         """`sampled_from` is told where the mask is kept."""
-        if self.mask_room is not None:
+        if self.mask_capacity is not None:
             assert sampled_from is not None, "the set of each token is told"
             self.sets.append(sampled_from)
             self.n_mask_ids += sampled_from.size
@@ -103,7 +103,7 @@ class Request:
     @property
     def is_full(self) -> bool:
         """Whether it may have no more tokens."""
-        has_room = self.mask_room is None or self.n_mask_ids < self.mask_room
+        has_room = self.mask_capacity is None or self.n_mask_ids < self.mask_capacity
         return len(self.ids) >= self.max_new_tokens or not has_room
 
     @property
@@ -124,7 +124,7 @@ class Request:
 
     @property
     def sampling_mask(self) -> SamplingMask | None:
-        return None if self.mask_room is None else SamplingMask.of(self.sets)
+        return None if self.mask_capacity is None else SamplingMask.of(self.sets)
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,11 +90,11 @@ def request_of(request_id: int, item: Generate) -> TurnRequest:
         priority=_priority(item),
         is_plain=item.is_plain,
         images=images_of(transcript),
-        mask_room=_mask_room(item),
+        mask_capacity=_mask_capacity(item),
     )
 
 
-def _mask_room(item: Generate) -> int | None:
+def _mask_capacity(item: Generate) -> int | None:
     """Masks are for the trainer: of what is truncated, sampled, and trained on."""
     is_trained_on = item.spec.purpose is EpisodePurpose.TRAIN and item.forced_action is None
     if not (is_trained_on and item.spec.sampling.is_truncated):

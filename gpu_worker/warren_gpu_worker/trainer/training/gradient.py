@@ -20,7 +20,8 @@ from warren_gpu_worker.trainer.training.micro_batches import MicroBatch, micro_b
 from warren_gpu_worker.trainer.training.reference import check_reference, reference_weights
 from warren_gpu_worker.trainer.training.sampled_from import SampledFrom, Seen
 from warren_gpu_worker.trainer.training.trainable_model import Network, TrainableModel
-from warren_schemas.training import Forward, ForwardBackward, OpDone, TokenBatch
+from warren_schemas.token_batch import TokenBatch
+from warren_schemas.training import Forward, ForwardBackward, OpDone
 
 LossOp = Forward | ForwardBackward
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from warren_schemas.sampling_mask import SamplingMask
-from warren_schemas.training import TokenBatch
+from warren_schemas.token_batch import TokenBatch
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]

@@ -126,16 +126,7 @@ def replay(
         )
     start = parse_beginning(from_) if from_ else None
     if into is not None:
-        if all_attempts:
-            raise ConfigurationError(
-                "--all-attempts goes with --to and --look",
-                hint="A replay trains on each episode once.",
-            )
-        if limit is not None:
-            raise ConfigurationError(
-                "--limit goes with --to and --look",
-                hint="limits.steps in the config says how long a replay trains.",
-            )
+        _refuse_reading_options(limit, all_attempts=all_attempts)
         config = read_config(into, set_)
         _refuse_unused(config, set_)
         return asyncio.run(_replay(run, config, gateway, start, detach=detach, as_json=json))
@@ -148,6 +139,18 @@ def replay(
         writer_for(to)  # before anything is read
         return asyncio.run(_export(run, to, gateway, wanted, as_json=json))
     return asyncio.run(_look(run, gateway, wanted, as_json=json))
+
+
+def _refuse_reading_options(limit: int | None, *, all_attempts: bool) -> None:
+    if all_attempts:
+        raise ConfigurationError(
+            "--all-attempts goes with --to and --look", hint="A replay trains on each episode once."
+        )
+    if limit is not None:
+        raise ConfigurationError(
+            "--limit goes with --to and --look",
+            hint="limits.steps in the config says how long a replay trains.",
+        )
 
 
 def _refuse_unused(config: TrainConfig, overrides: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ happens while no token is made, so the version of a token is known from the mome
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import cast
 
 from vllm.engine.arg_utils import EngineArgs
@@ -34,6 +34,7 @@ from warren_gpu_worker.sampler.engines.port import (
 from warren_gpu_worker.sampler.engines.turn_ends import Endings, not_finite, objection
 from warren_gpu_worker.sampler.engines.vllm.adapters import AdapterCache
 from warren_gpu_worker.sampler.engines.vllm.masks import KeptSets, mask_processor
+from warren_gpu_worker.sampler.engines.vllm.running import RunningRequest
 from warren_gpu_worker.sampler.engines.vllm.sampling_params import parameters_of, too_cold
 from warren_gpu_worker.sampler.engines.vllm.startup import (
     engine_arguments,
@@ -48,18 +49,6 @@ from warren_gpu_worker.weights import PolicyFiles
 from warren_schemas.episode import FailureKind
 
 _Answer = Request | Refusal
-
-
-@dataclass(slots=True, eq=False)
-class _Running:
-    """What vLLM runs for a request; it tells only the request's id with each token."""
-
-    request: Request
-    has_adapter: bool
-    weights: PolicyKey | None
-    """The set of full weights that it runs on; follows when that set's place is taken."""
-    base_version: int
-    """Its version while it runs on the base model's own weights."""
 
 
 class VllmEngine:
@@ -95,7 +84,7 @@ class VllmEngine:
         )
         self._sets = WeightSets(settings.policy_memory_bytes)
         self._base_versions: dict[PolicyKey, int] = {}
-        self._running: dict[int, _Running] = {}
+        self._running: dict[int, RunningRequest] = {}
         self._n_reloads = 0
         self._counters = Counters()
 
@@ -241,19 +230,14 @@ class VllmEngine:
         policy = request.policy
         weights, base_version = self._sets.in_place, self._base_versions.get(policy, 0)
         has_adapter = self._adapters.get(policy) is not None
-        self._running[request.id] = _Running(request, has_adapter, weights, base_version)
+        self._running[request.id] = RunningRequest(request, has_adapter, weights, base_version)
         self._engine.add_request(
             str(request.id),
             self._prompt(request, salt=str(self._n_reloads)),
-            parameters_of(request, self._endings.ids, self._mask_arguments(request)),
+            parameters_of(request, self._endings.ids, self._kept_sets.arguments_of(request)),
             lora_request=self._adapter_for(policy),
             priority=request.priority,
         )
-
-    def _mask_arguments(self, request: Request) -> dict[str, int] | None:
-        if request.mask_room is None:
-            return None
-        return self._kept_sets.keep(request.id, request.sampling)
 
     def _prompt(self, request: Request, salt: str) -> EngineInput:
         """Nothing that vLLM caches is shared between salts."""
@@ -291,7 +275,7 @@ class VllmEngine:
             answers.append(Refusal(request_id, FailureKind.SAMPLER_ERROR, reason))
             self._drop_request(request_id, output)
 
-    def _version_in_use(self, running: _Running) -> int:
+    def _version_in_use(self, running: RunningRequest) -> int:
         policy = running.request.policy
         if running.has_adapter:
             return cast(int, self.version_of(policy))

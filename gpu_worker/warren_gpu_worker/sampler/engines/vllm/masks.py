@@ -25,6 +25,7 @@ from vllm.config import VllmConfig
 from vllm.v1.sample.logits_processor import BatchUpdate, LogitsProcessor
 from vllm.v1.sample.logits_processor.builtin import process_dict_updates
 
+from warren_gpu_worker.sampler.engines.port import Request
 from warren_gpu_worker.sampler.engines.truncation import Limits, truncated
 from warren_schemas.config import Sampling
 from warren_schemas.fields.arrays import MAX_KEPT
@@ -51,6 +52,11 @@ class KeptSets:
         """From now on; what vLLM must be told with the request."""
         self._kept[request_id] = Kept(sampling)
         return {_KEY: request_id}
+
+    def arguments_of(self, request: Request) -> dict[str, int] | None:
+        """`keep` for a request that keeps its masks; None for one that doesn't."""
+        keeps = request.mask_capacity is not None
+        return self.keep(request.id, request.sampling) if keeps else None
 
     def newest(self, request_id: int) -> NDArray[np.int32] | None:
         kept = self._kept.get(request_id)

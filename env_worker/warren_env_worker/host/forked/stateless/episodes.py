@@ -10,7 +10,7 @@ from typing import Any
 
 from warren.environment import Env
 from warren_env_worker.host.forked.episode_process import EpisodeProcess
-from warren_env_worker.host.forked.trial import REPEAT, Trial
+from warren_env_worker.host.forked.stateless.trial import REPEAT, Trial
 from warren_env_worker.host.forked.waiting import Waiting
 from warren_env_worker.host.protocol import Answer, Call, Observed, Refused
 from warren_schemas.episode import FailureKind

@@ -1,0 +1,1 @@
+"""Runs over HTTP: submitted and listed, followed, and all that they leave."""

@@ -1,0 +1,46 @@
+"""What became of the members of a group."""
+
+from typing import Any
+
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.groups import Group
+from warren_schemas.episode import Completed
+
+
+def outcomes(state: CoordinatorState, group: Group, fate: str) -> list[dict[str, Any]]:
+    """What became of each member, in which step, and which ending of it counted.
+
+    A member that failed, or never ended, has no part in what the others were good for.
+    """
+    step = _step(state, fate)
+    fated = {"fate": fate} if step is None else {"fate": fate, "step": step}
+    return [
+        _fated(group, member, fated) | _outcome(group, member) for member in range(group.n_members)
+    ]
+
+
+def _fated(group: Group, member: int, fated: dict[str, Any]) -> dict[str, Any]:
+    if member in group.failures:
+        return {"fate": "failed"}
+    is_used = fated["fate"] in ("trained", "evaluated")
+    return {"fate": "abandoned"} if is_used and member not in group.ended else fated
+
+
+def _step(state: CoordinatorState, fate: str) -> int | None:
+    """The step that a group is part of when it is closed; None for a group that is part of none."""
+    if fate == "trained":
+        return state.learning.n_consumed_steps + 1
+    evaluation = state.rollouts.evaluation
+    return evaluation.step if fate == "evaluated" and evaluation is not None else None
+
+
+def _outcome(group: Group, member: int) -> dict[str, Any]:
+    outcome: dict[str, Any] = {}
+    ended, failure = group.ended.get(member), group.failures.get(member)
+    if ended is not None and isinstance(ended.outcome, Completed):
+        outcome["reward"] = ended.outcome.reward
+    elif failure is not None:
+        outcome |= {"failure": failure.kind.value, "reason": failure.reason}
+    if (position := group.counted.get(member)) is not None:
+        outcome["position"] = int(position)
+    return outcome
