@@ -14,6 +14,8 @@ Invariants
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Sequence
 
 from aiohttp import web
@@ -35,9 +37,12 @@ from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeFloat, NonNegativeInt, PositiveInt
 from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import RunEvent
-from warren_schemas.http import Problem, TrajectoryView
+from warren_schemas.http import Problem, RunView, TrajectoryView
 
 PREFETCH = 4
+LINES = "application/x-ndjson"
+MAX_SKEW_S = 60.0
+"""Between the broker's clock, which says when something was recorded, and the gateway's."""
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +67,8 @@ async def run_trajectories(call: Call[ReadTrajectories]) -> web.StreamResponse:
     run = await call.parts.runs.show(call.viewer, call.run)
     if run.config is None:
         raise _refusal(409, "newer_run", f"{run.id} is of a newer gateway; ask that one")
+    if _is_after(takes, run):
+        return web.Response(content_type=LINES)
     stream = recording(run.id, run.config)
     n_readers = 2 if takes.follow else 1  # it reads the run's events too
     with call.parts.budgets.streams.hold(call.owner, n_readers):
@@ -73,6 +80,12 @@ async def run_trajectories(call: Call[ReadTrajectories]) -> web.StreamResponse:
     if call.is_over and not feed.is_whole:
         feed.cut_off("the gateway stops, or the key is no longer good")
     return feed.response
+
+
+def _is_after(takes: ReadTrajectories, run: RunView) -> bool:
+    """Whether all that there will be was recorded before the time that is asked for."""
+    until_s = run.ended_s or (math.inf if takes.follow else time.time())
+    return takes.since_s is not None and takes.since_s > until_s + MAX_SKEW_S
 
 
 def _start(takes: ReadTrajectories) -> StreamStart:
@@ -89,7 +102,7 @@ class _Feed:
     """From the stream to one client."""
 
     def __init__(self, call: Call[ReadTrajectories], inbox: Inbox[EpisodeEnded]) -> None:
-        self.response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
+        self.response = web.StreamResponse(headers={"Content-Type": LINES})
         self._call = call
         self._takes = call.takes
         self._recordings: Recordings = call.parts.recordings
@@ -168,6 +181,8 @@ class _Feed:
             if self._end is None or self.response.prepared:
                 await self._ping()
             if quiet_s >= self._timings.gone_s and self._end is not None:
+                if self._takes.since_s is not None:
+                    return  # whatever is kept of that time would have come
                 raise _Gone(f"the trajectories of {self._call.run} from {self._next} on are gone")
 
     async def _until_decided(self, offset: int) -> None:
@@ -237,6 +252,6 @@ ROUTES = (
         summary="Read a run's recorded trajectories, one JSON object per line",
         scope=KeyScope.READ,
         errors=(404, 409, 410, 422, 429),
-        media_type="application/x-ndjson",
+        media_type=LINES,
     ),
 )

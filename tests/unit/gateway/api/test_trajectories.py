@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
@@ -190,6 +191,20 @@ async def test_trajectories_that_are_gone_are_no_empty_answer(
             with pytest.raises(warren.GatewayError, match="are gone") as refused:
                 _ = [view async for view in handle.trajectories()]
     assert refused.value.status == 410
+
+
+@pytest.mark.parametrize("since_s", [None, 1.0, 1e12], ids=["now", "long ago", "in the future"])
+async def test_nothing_since_a_time_is_an_empty_answer(
+    store: Store, broker: Broker, tmp_path: Path, since_s: float | None
+) -> None:
+    soon = StreamTimings(trajectories=TrajectoryTimings(ping_s=0.05, gone_s=0.1))
+    async with open_gateway(store, broker, tmp_path, timings=soon) as gateway:
+        run = await gateway.submit()
+        await has_read(gateway, run, 7, "completed")
+        asked_s = time.time() if since_s is None else since_s
+        path = f"/v1/runs/{run}/trajectories?since_s={asked_s}"
+        async with gateway.ann.get(path) as response:
+            assert (response.status, (await response.read()).strip()) == (200, b"")
 
 
 async def test_nobody_else_sees_them(gateway: Gateway) -> None:
