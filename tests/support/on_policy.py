@@ -82,8 +82,8 @@ class Loop:
         item = make_generate(spec=make_spec(sampling=sampling), transcript=transcript)
         seen_T = prompt(self.bench.rng, int(self.bench.rng.integers(2, 8)))
         ids_T = np.concatenate([transcript.tokens.ids_T, seen_T])
-        room = request_of(0, item).mask_capacity
-        return Request(self.bench.new_id(), key, ids_T, sampling, mask_capacity=room)
+        capacity = request_of(0, item).mask_capacity
+        return Request(self.bench.new_id(), key, ids_T, sampling, mask_capacity=capacity)
 
 
 def _finished(transcript: Transcript, request: Request) -> FinishedTurn:

@@ -1,4 +1,4 @@
-"""How a child makes room for another one: what it has begun it ends, and what is new waits.
+"""How a child gives way to another one: what it has begun it ends, and what is new waits.
 
 Invariant: nothing that waits is lost, and entries of one slot keep their order. Episodes that can be
 replayed move with their next call; of others the child plays on, for `DRAIN_S` at least.

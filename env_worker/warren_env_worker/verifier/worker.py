@@ -8,7 +8,7 @@ A reply is `{"verdict": …}`; with a `reason` beside it where the comparison br
 is then for the expressions to answer for; `{"reason": …}` alone where they are not to blame.
 
 Invariants: every request is answered within `WALL_S`, whatever the expressions are; a checker never
-outlives its parent; one that has grown old makes room for a fresh one. A checker that dies of what we did
+outlives its parent; one that has grown old gives way to a fresh one. A checker that dies of what we did
 not set for it (a crash, the kernel's want of memory, a person's signal) is asked once more in a fresh one: who
 dies twice of the same expressions dies of them.
 """

@@ -75,8 +75,8 @@ def test_a_turn_is_cut_where_its_mask_is_full(tiny: PreTrainedModel) -> None:
     engine, rng = tiny_engine(tiny, end_ids=()), np.random.default_rng(3)
     sampling = Sampling(top_k=5, max_tokens=40)
     requests = [
-        Request(i, LIVE, prompt(rng, 6), sampling, mask_capacity=room)
-        for i, room in enumerate([None, 23, 1000])
+        Request(i, LIVE, prompt(rng, 6), sampling, mask_capacity=capacity)
+        for i, capacity in enumerate([None, 23, 1000])
     ]
     engine.add_requests(requests)
     done = completions(engine)
@@ -90,7 +90,7 @@ def test_a_turn_is_cut_where_its_mask_is_full(tiny: PreTrainedModel) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "room"),
+    ("changes", "capacity"),
     [
         ({"sampling": Sampling(top_p=0.9)}, MAX_MASK_IDS - 5),
         ({"sampling": Sampling(repetition_penalty=1.5, temperature=0.5)}, None),
@@ -99,16 +99,16 @@ def test_a_turn_is_cut_where_its_mask_is_full(tiny: PreTrainedModel) -> None:
     ],
 )
 def test_masks_are_kept_of_what_is_truncated_and_trained_on(
-    changes: dict[str, object], room: int | None
+    changes: dict[str, object], capacity: int | None
 ) -> None:
     ids = make_tokens(4).ids_T[2:]
     mask = SamplingMask.none(2).extended(0, SamplingMask.of([np.r_[ids[:1], 9, 8], ids]))
     tokens = make_tokens(4, sampling_mask=mask)
     item = make_generate(spec=make_spec(**changes), transcript=make_transcript(tokens=tokens))
     request = request_of(1, item)
-    assert request.mask_capacity == room
+    assert request.mask_capacity == capacity
     [travelled] = unpack_orders(pack(Orders(requests=[request]))).requests
-    assert travelled.mask_capacity == room
+    assert travelled.mask_capacity == capacity
 
 
 def test_a_finished_turn_brings_its_mask_into_the_transcript() -> None:

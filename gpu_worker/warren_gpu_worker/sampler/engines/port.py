@@ -103,8 +103,8 @@ class Request:
     @property
     def is_full(self) -> bool:
         """Whether it may have no more tokens."""
-        has_room = self.mask_capacity is None or self.n_mask_ids < self.mask_capacity
-        return len(self.ids) >= self.max_new_tokens or not has_room
+        has_capacity = self.mask_capacity is None or self.n_mask_ids < self.mask_capacity
+        return len(self.ids) >= self.max_new_tokens or not has_capacity
 
     @property
     def max_length(self) -> int:
