@@ -46,9 +46,9 @@ async def test_they_are_dropped_at_the_broker_and_others_stay(gateway: Gateway) 
     for i in range(4):
         await give_up(f"ann-{i}", encode([make_step(envelope=make_envelope(run=run))]))
     quota = DeadLetterQuota(per_owner=2, mib_per_owner=1)
-    letters = DeadLetters(gateway.broker, gateway.store, quota)
-    assert await letters.enforce() == 2
+    dead_letters = DeadLetters(gateway.broker, gateway.store, quota)
+    assert await dead_letters.enforce() == 2
     left = await letters_of(gateway.broker, QUEUE, 3)
     assert [letter.id for letter in left] == ["another-s", "ann-2", "ann-3"]
-    assert await letters.enforce() == 0
+    assert await dead_letters.enforce() == 0
     assert quota.views("ann")[0].n_refused == 2
