@@ -7,7 +7,7 @@ FAULTS    ?= 1000
 MESSAGES  ?= 100000
 REQUESTS  ?= 10000
 ARGS      ?=
-TESTERS   ?= 2
+TESTERS   ?= 4
 FAST      := -m "not server" tests/unit tests/compat tests/contract/store $(wildcard tests/contract/test_broker_*.py)
 VLLM      ?= $(if $(filter Linux-x86_64,$(shell uname -sm | tr ' ' -)),yes)
 
@@ -48,6 +48,7 @@ test: install  ## Run the tests; they start private RabbitMQ and PostgreSQL serv
 tour: install  ## Follow README.md and docs/environments.md block by block, as they stand (3 minutes)
 	$(BIN)/python -m pytest -m tour tests/tour $(ARGS)
 
+storm: TESTERS = 2
 storm: install  ## Run the tests that take minutes each: deployments under faults, whole runs, replays, the tutorial
 	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder -m storm $(ARGS)
 
