@@ -47,3 +47,14 @@ class Key:
 
     def __repr__(self) -> str:
         return f"Key({self.id})"
+
+
+def id_of(text: str) -> str:
+    """The public id of a key that is named by it, or was given whole."""
+    key = Key.parse(text)
+    return text if key is None else key.id
+
+
+def without_secrets(text: str) -> str:
+    """A text that may be stored or shown: of a whole key in it only the id is left."""
+    return _PATTERN.sub(r"wk_\1_…", text)

@@ -5,6 +5,7 @@ from typing import Annotated
 from aiohttp import web
 from pydantic import Field
 
+from warren_gateway.access.key import id_of
 from warren_gateway.access.problems import NoSuchKey
 from warren_gateway.api.route import Call, Nothing, Route, reply
 from warren_schemas.access import (
@@ -91,7 +92,7 @@ def _user(call: Call[Nothing]) -> str:
 
 
 def _key(call: Call[Nothing] | Call[RotateKey]) -> str:
-    return call.request.match_info["key"]
+    return id_of(call.request.match_info["key_id"])
 
 
 ROUTES = (
@@ -170,7 +171,7 @@ ROUTES = (
     ),
     Route(
         "POST",
-        "/v1/keys/{key}/rotate",
+        "/v1/keys/{key_id}/rotate",
         rotate_key,
         takes=RotateKey,
         answers=NewKey,
@@ -181,7 +182,7 @@ ROUTES = (
     ),
     Route(
         "POST",
-        "/v1/keys/{key}/revoke",
+        "/v1/keys/{key_id}/revoke",
         revoke_key,
         takes=Nothing,
         answers=KeyView,

@@ -11,6 +11,7 @@ import math
 from aiohttp import web
 
 from warren_gateway.access.caller import Caller, NotIdentified
+from warren_gateway.access.key import without_secrets
 from warren_gateway.api.parts import Parts
 from warren_gateway.api.problems import Refusal, status_of
 from warren_gateway.api.route import NOBODY, Route
@@ -48,7 +49,7 @@ async def served(
     with parts.callers.watch(caller) as lost:
         if not route.is_audited:
             return await route.serve(request, parts, caller, lost)
-        path = request.rel_url.raw_path[:MAX_PATH]  # as it came: no store takes a decoded NUL
+        path = without_secrets(request.rel_url.raw_path)[:MAX_PATH]  # raw: no store takes a NUL
         number = await parts.audit.begin(caller, route.name, path)
         try:
             response = await route.serve(request, parts, caller, lost)

@@ -15,7 +15,7 @@ from warren_schemas.config.numbers import (
     PositiveFloat,
     PositiveInt,
 )
-from warren_schemas.fields.arrays import MAX_KEPT
+from warren_schemas.fields.limits import MAX_KEPT
 from warren_schemas.text.written import Config
 
 TopP = Annotated[float, Field(gt=0, le=1)]

@@ -22,6 +22,8 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from warren_schemas.fields.limits import MAX_KEPT
+
 _LARGEST = float(np.finfo(np.float32).max)
 
 Column = tuple["ArrayRule", NDArray[Any], bool]
@@ -125,9 +127,6 @@ class ArrayRule:
         items = number | {key: bound for key, bound in bounds.items() if bound is not None}
         return {"type": "array", "items": items}
 
-
-MAX_KEPT = 256
-"""Most tokens in one sampling mask: what a sampled token can weigh in a message."""
 
 _INT32, _UINT8, _FLOAT32 = np.dtype("<i4"), np.dtype("u1"), np.dtype("<f4")
 

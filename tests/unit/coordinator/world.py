@@ -36,7 +36,7 @@ from warren_schemas.episode import (
     StartEpisode,
 )
 from warren_schemas.events import EvaluationCompleted, RunEvent, StepCompleted
-from warren_schemas.fields.arrays import MAX_KEPT
+from warren_schemas.fields.limits import MAX_KEPT
 from warren_schemas.ids import ModelId, RunId, WorkerId
 from warren_schemas.metrics.registry import find
 from warren_schemas.metrics.rows import tagged

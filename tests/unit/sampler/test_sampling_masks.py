@@ -24,7 +24,7 @@ from warren_gpu_worker.sampler.supervisor.transcripts import extended
 from warren_gpu_worker.sampler.supervisor.turn_items import request_of
 from warren_schemas.config import Sampling
 from warren_schemas.episode import EpisodePurpose, FinishReason
-from warren_schemas.fields.arrays import MAX_KEPT
+from warren_schemas.fields.limits import MAX_KEPT
 from warren_schemas.sampling_mask import MAX_MASK_IDS, SamplingMask
 
 VOCABULARY = 2000

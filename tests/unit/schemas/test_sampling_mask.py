@@ -9,7 +9,7 @@ from warren_schemas.codec.wire import decode, encode
 from warren_schemas.config import Sampling, TrainConfig
 from warren_schemas.episode import Step
 from warren_schemas.errors import ConfigurationError
-from warren_schemas.fields.arrays import MAX_KEPT
+from warren_schemas.fields.limits import MAX_KEPT
 from warren_schemas.sampling_mask import SamplingMask
 from warren_schemas.token_batch import TokenBatch
 

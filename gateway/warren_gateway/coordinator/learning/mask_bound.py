@@ -11,7 +11,7 @@ import numpy as np
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
 from warren_schemas.events import WarningRaised
-from warren_schemas.fields.arrays import MAX_KEPT
+from warren_schemas.fields.limits import MAX_KEPT
 
 
 def note(state: CoordinatorState, groups: Sequence[Group]) -> None:

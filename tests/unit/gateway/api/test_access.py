@@ -50,6 +50,15 @@ async def test_a_user_from_their_first_key_to_their_last(
     assert "carla" not in {user.name for user in await admin.access.users()}
 
 
+async def test_a_key_may_be_named_by_the_whole_of_it_which_is_written_nowhere(
+    admin: warren.Client,
+) -> None:
+    made = await admin.access.create_key("laptop")
+    assert (await admin.access.revoke_key(made.key)).id == made.view.id
+    path = (await admin.access.audit())[0].path
+    assert path == f"/v1/keys/wk_{made.view.id}_…/revoke"
+
+
 async def test_mistakes_are_told_in_a_sentence(admin: warren.Client) -> None:
     with pytest.raises(ConfigurationError) as refused:
         await admin.access.add_user("Carla B")

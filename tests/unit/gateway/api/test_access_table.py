@@ -67,7 +67,7 @@ class Callers:
 
     async def status(self, route: Route, key: Key | str | None) -> int:
         path = route.path.format(
-            run=self.run, letter="msg_1", model=self.run, user="ann", key=self.anns_key
+            run=self.run, letter="msg_1", model=self.run, user="ann", key_id=self.anns_key
         )
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         query = QUERY.get(route.name, "")

@@ -46,7 +46,7 @@ def _name(route: Route) -> str:
 
 
 async def _ask(client: aiohttp.ClientSession, route: Route, **fields: Any) -> tuple[int, Any]:
-    path = route.path.format(run="run_0", letter="msg_1", model="run_0", user="ann", key="k")
+    path = route.path.format(run="run_0", letter="msg_1", model="run_0", user="ann", key_id="k")
     async with client.request(route.method, path, **fields) as response:
         assert response.content_type == "application/json"
         return response.status, (await response.json(), response.headers)

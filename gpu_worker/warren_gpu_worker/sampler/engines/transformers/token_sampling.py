@@ -16,7 +16,7 @@ from torch import Tensor
 
 from warren_gpu_worker.sampler.engines.truncation import Kept, Limits, truncated
 from warren_schemas.config import Sampling
-from warren_schemas.fields.arrays import MAX_KEPT
+from warren_schemas.fields.limits import MAX_KEPT
 
 
 @dataclass(slots=True)

@@ -28,7 +28,7 @@ from vllm.v1.sample.logits_processor.builtin import process_dict_updates
 from warren_gpu_worker.sampler.engines.port import Request
 from warren_gpu_worker.sampler.engines.truncation import Limits, truncated
 from warren_schemas.config import Sampling
-from warren_schemas.fields.arrays import MAX_KEPT
+from warren_schemas.fields.limits import MAX_KEPT
 
 _KEY = "warren_mask"
 
