@@ -38,7 +38,12 @@ CONFIG = {
     "environments": [{"name": "guess"}],
     "limits": {"steps": 1},
 }
-ENDLESS = {**CONFIG, "name": "during the fuzz", "limits": {"steps": 1_000_000}}
+ENDLESS = {
+    **CONFIG,
+    "name": "during the fuzz",
+    "sft": {"steps": 40},  # so that the trainer has something to do, and groups differ
+    "limits": {"steps": 1_000_000},
+}
 N_SENDERS = 8
 P_FORGED = 0.04
 """Each may be an episode that is played."""
