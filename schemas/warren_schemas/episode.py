@@ -22,6 +22,9 @@ from warren_schemas.fields.spec_texts import NumberedInMessages
 from warren_schemas.ids import GroupId, ModelId
 from warren_schemas.transcript import Transcript
 
+MAX_VERSION = 2**31 - 1
+"""Versions travel with tokens as 32-bit integers."""
+
 
 class PolicyRef(Frozen):
     """The policy that acts: at least this version of this model.
@@ -33,7 +36,7 @@ class PolicyRef(Frozen):
 
     model: ModelId
     base_model: QueuePart
-    min_version: int = Field(ge=0)
+    min_version: int = Field(ge=0, le=MAX_VERSION)
     url: str | None = None
     """Where the weights of `min_version` lie; None for the base model itself (version 0)."""
     pinned: bool = False

@@ -340,3 +340,8 @@ def test_what_is_no_part_of_a_queue_s_name_is_refused_before_a_broker_sees_it(na
         Envelope(run=RunId(name))
     with pytest.raises(ValidationError):
         TypeAdapter(EntityName).validate_python(name if len(name) < 129 else name * 2)
+
+
+def test_a_version_that_no_token_can_carry_is_refused() -> None:
+    with pytest.raises(ValidationError, match="less than or equal to 2147483647"):
+        PolicyRef(model=ModelId("model_1"), base_model="m", min_version=2**31)
