@@ -6,7 +6,12 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from warren_schemas.base import Listed
-from warren_schemas.config.numbers import NonNegativeInt, PositiveFloat, PositiveInt
+from warren_schemas.config.numbers import (
+    LARGEST_INT,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+)
 from warren_schemas.text.written import Config
 
 MAX_IN_FLIGHT = 100_000
@@ -17,7 +22,7 @@ class CheckpointConfig(Config):
 
     every_steps: PositiveInt = 100
     """Steps between checkpoints (during SFT, SFT steps). A step without an update adds nothing to save."""
-    keep_last: Annotated[int, Field(ge=2)] = 2
+    keep_last: Annotated[int, Field(ge=2, le=LARGEST_INT)] = 2
     """Number of recent checkpoints to keep (minimum 2, so that a crash during a save can fall back to the
     previous one)."""
     keep_every: PositiveInt | None = None
