@@ -11,6 +11,7 @@
 import os
 import re
 from pathlib import Path
+from typing import cast
 
 import schemathesis
 from schemathesis.openapi.checks import RejectedPositiveData
@@ -40,7 +41,7 @@ def before_call(
     query = case.query or {}
     if str(query.get("follow")).lower() in YES:
         query["follow"] = "false"
-    named = case.path_parameters or {}
+    named = cast("dict[str, object]", getattr(case, "path_parameters", None) or {})
     if OWN_KEY in str(named.get("key_id")):
         named["key_id"] = "another"
 
