@@ -26,9 +26,9 @@ from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from warren.environment import ChatMessage, Env, StepResult, TaskT
+from warren_schemas.chat.tool_formats import Call, NotACall, Tool, parse_calls, tools_prompt
 from warren_schemas.config import ToolFormat
 from warren_schemas.text.explain import explain, nearest
-from warren_schemas.tool_formats import Call, NotACall, Tool, parse_calls, tools_prompt
 
 __all__ = ["ToolEnv", "ToolFormat", "tool"]
 

@@ -29,6 +29,7 @@ import warren
 from warren_broker.errors import Unroutable
 from warren_broker.port import Broker
 from warren_broker.topology import DEAD, Address, Home, WorkQueue
+from warren_gateway.budgets.options import BudgetOptions
 from warren_schemas.codec.frame import WireError
 from warren_schemas.codec.wire import decode
 from warren_schemas.ids import ModelId, new_message_id
@@ -44,6 +45,10 @@ ENDLESS = {
     "sft": {"steps": 40},  # so that the trainer has something to do, and groups differ
     "limits": {"steps": 1_000_000},
 }
+ROOM_FOR_EVERY_LETTER = BudgetOptions(
+    dead_letters_per_owner=1_000_000, dead_letter_mib_per_owner=100_000
+)
+"""A quota would drop letters that are counted here."""
 N_SENDERS = 8
 P_FORGED = 0.04
 """Each may be an episode that is played."""
@@ -83,6 +88,7 @@ async def fuzz(n_messages: int, seed: int, open_place: OpenPlace | None = None) 
                 return _entered(tapping(client_named, traffic))
 
             site = tiny_site(Path(folder), tapped)
+            site.budgets = ROOM_FOR_EVERY_LETTER
             broker = await client_named("fuzz")
             async with site.running(site.gpu_worker, site.env_worker) as client:
                 await _fuzz(client, broker, traffic, _Plan(n_messages, random.Random(seed)), told)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from warren_broker.port import Broker
 from warren_broker.rabbitmq import open_rabbitmq
 from warren_env_worker.service import serve_env_worker
 from warren_env_worker.settings import EnvWorkerSettings
+from warren_gateway.budgets.options import BudgetOptions
 from warren_gateway.service import serve_gateway
 from warren_gateway.settings import GatewaySettings
 from warren_gpu_worker.base_models import resolve_base_models
@@ -36,13 +37,15 @@ class Site:
     home: Path
     open_place: OpenPlace
     gpu: GpuWorkerSettings
+    budgets: BudgetOptions = field(default_factory=BudgetOptions)
+    """Of the gateway."""
     url: str = ""
     """Of the gateway, once it runs."""
 
     @asynccontextmanager
     async def running(self, *programs: Program) -> AsyncGenerator[warren.Client]:
         """A client of the gateway while it and these programs run."""
-        settings = GatewaySettings(home=self.home, port=free_port())
+        settings = GatewaySettings(home=self.home, port=free_port(), **dict(self.budgets))
         self.url = f"http://127.0.0.1:{settings.port}"
         listening = asyncio.Event()
         async with self.open_place() as client_named, asyncio.TaskGroup() as tasks:

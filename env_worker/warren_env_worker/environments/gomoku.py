@@ -17,7 +17,7 @@ import re
 from warren.environment import ConfigError, Context, Env, Limits, StepResult
 from warren_env_worker.environments.gomoku_board import MARKS, Board, Cell, O, X
 from warren_env_worker.environments.gomoku_players import Opponent, move
-from warren_schemas.answer_text import spoken
+from warren_schemas.chat.answer_text import spoken
 
 MAX_DEPTH = 4
 """Episodes of many owners share a process, and each wait for the moves of the others: on the largest board

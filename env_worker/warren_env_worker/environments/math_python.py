@@ -23,8 +23,8 @@ from warren_env_worker.sandbox.opening import Sandboxes
 from warren_env_worker.sandbox.port import CellResult, CellStatus, Sandbox
 from warren_env_worker.sandbox.settings import SandboxSettings
 from warren_env_worker.verifier.extraction import AnswerForm
+from warren_schemas.chat.tool_formats import NotACall, Tool, parse_calls, tools_prompt
 from warren_schemas.config import ToolFormat
-from warren_schemas.tool_formats import NotACall, Tool, parse_calls, tools_prompt
 
 NOTES = {
     CellStatus.OK: "",

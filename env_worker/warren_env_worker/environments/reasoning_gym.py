@@ -17,7 +17,7 @@ from typing import Any
 
 from warren.environment import ConfigError, Context, Env, Limits, StepResult
 from warren_env_worker.environments.reasoning_gym_answers import harmless
-from warren_schemas.answer_text import spoken
+from warren_schemas.chat.answer_text import spoken
 
 UNFIT = {
     "boxnet": "it has no answer that scores 1",

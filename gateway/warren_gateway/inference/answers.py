@@ -8,6 +8,7 @@ from typing import Protocol
 from pydantic import BaseModel
 
 from warren_gateway.inference.requests import tools_of
+from warren_schemas.chat.tool_formats import Call, NotACall, parse_calls
 from warren_schemas.config import ToolFormat
 from warren_schemas.episode import Step
 from warren_schemas.ids import new_id
@@ -29,7 +30,6 @@ from warren_schemas.openai import (
     ToolCall,
     Usage,
 )
-from warren_schemas.tool_formats import Call, NotACall, parse_calls
 
 _CALL, _END_OF_THOUGHT = "<tool_call>", "</think>"
 

@@ -7,6 +7,7 @@ Tools are told and called as in training: in the system message and in the words
 import numpy as np
 
 from warren_gateway.inference.questions import Question
+from warren_schemas.chat.tool_formats import Tool, tools_prompt
 from warren_schemas.config import Sampling, ToolFormat
 from warren_schemas.episode import PolicyRef
 from warren_schemas.openai import (
@@ -19,7 +20,6 @@ from warren_schemas.openai import (
     ToolCall,
     ToolSpec,
 )
-from warren_schemas.tool_formats import Tool, tools_prompt
 from warren_schemas.transcript import NOT_SAMPLED, ChatMessage, Tokens, Transcript
 
 _NO_LIMIT = 1 << 30

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from warren_schemas.literature import KEYS, meant_by
 from warren_schemas.text.error_paths import is_place, locate, places_of
+from warren_schemas.text.literature import KEYS, meant_by
 
 MOST_TOLD = 30
 MOST_LOOKED_AT = 10_000

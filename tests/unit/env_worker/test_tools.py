@@ -8,7 +8,7 @@ from tests.support.tool_calls import CALLS, CODE, HERMES
 from warren.environment import Context, StepResult
 from warren.testing import play
 from warren.tools import ToolEnv, ToolFormat, tool
-from warren_schemas.tool_formats import NotACall, parse_calls
+from warren_schemas.chat.tool_formats import NotACall, parse_calls
 
 
 class Calculator(ToolEnv):

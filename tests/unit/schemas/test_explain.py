@@ -8,7 +8,6 @@ from tests.support.factories import make_config, make_spec
 
 from warren_schemas.config import TrainConfig
 from warren_schemas.config.train import MAX_ENVIRONMENTS
-from warren_schemas.literature import KEYS
 from warren_schemas.openai import ChatRequest
 from warren_schemas.text.error_paths import is_place
 from warren_schemas.text.explain import (
@@ -19,6 +18,7 @@ from warren_schemas.text.explain import (
     mistakes,
     nearest,
 )
+from warren_schemas.text.literature import KEYS
 
 
 def lines(**changes: Any) -> list[str]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from warren_schemas.answer_text import spoken
+from warren_schemas.chat.answer_text import spoken
 from warren_schemas.config import ToolFormat
 
 MAX_CALLS = 32
