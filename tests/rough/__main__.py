@@ -120,6 +120,7 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--gap-s", type=float, default=GAP_S)
+    parser.add_argument("--store", choices=("sqlite", "postgresql"), help="this one alone")
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="warren-rough-"))
     folder.chmod(0o755)  # servers that refuse to run as root run as somebody else
@@ -130,6 +131,8 @@ def main() -> None:
     try:
         with stores(folder) as urls:
             for name, url in urls.items():
+                if given.store not in (None, name):
+                    continue
                 (folder / name).mkdir()
                 began_s = time.monotonic()
                 faults, found = asyncio.run(
