@@ -41,7 +41,7 @@ def _show(told: Told, began_s: float) -> bool:
     print(
         f"{told.sent.total():,} messages in {time.monotonic() - began_s:.0f} s;"
         f" {told.n_malformed:,} malformed ones in queues, {told.n_dead:,} letters in `dead`,"
-        f" left in queues: {told.left or 'none'}"
+        f" left in queues: {told.left or 'none'}; processes that died: {len(told.died)}"
     )
     print(
         f"the run during it: {told.during}; a run afterwards: {told.outcome}; a replay: {told.replayed}"

@@ -6,11 +6,13 @@ their results, streams, topics. What is sent there is malformed, or valid and wr
 Invariants
 - Each malformed message of a queue lies in `dead` with its reason; every other one was settled or lies
   there, too: when the deployment has stopped, and with that handed back what it held, no queue holds any.
-- Nothing that a part does for a message ends it, and the run that goes on meanwhile does not fail.
+- Nothing that a part does for a message ends it or one of its processes, replaced or not, and the run that goes
+  on meanwhile does not fail.
 - A run afterwards completes, and so does one that replays a stream that holds such messages.
 """
 
 import asyncio
+import os
 import random
 import tempfile
 from collections import Counter
@@ -23,6 +25,7 @@ from tests.fuzz.forgeries import Stranger, forged
 from tests.fuzz.mutations import mutant
 from tests.support.brokers import eventually
 from tests.support.one_process import OpenPlace, in_process, tiny_site
+from tests.support.processes import children, is_alive
 from tests.support.tapped_broker import Traffic, tapping
 
 import warren
@@ -66,6 +69,8 @@ class Told:
     n_dead: int = 0
     left: dict[str, int] = field(default_factory=dict[str, int])
     """Messages in queues after the deployment has stopped; `dead` aside."""
+    died: list[int] = field(default_factory=list[int])
+    """Processes of the parts that were there before the fuzz, and not after it."""
     during: str = ""
     outcome: str = ""
     replayed: str = ""
@@ -74,7 +79,9 @@ class Told:
     def is_good(self) -> bool:
         outcomes = {self.outcome, self.replayed}
         is_settled = not self.left and self.n_dead >= self.n_malformed
-        return is_settled and self.during == "running" and outcomes == {"completed"}
+        return (
+            is_settled and not self.died and self.during == "running" and outcomes == {"completed"}
+        )
 
 
 async def fuzz(n_messages: int, seed: int, open_place: OpenPlace | None = None) -> Told:
@@ -114,7 +121,7 @@ async def _fuzz(
     client: warren.Client, broker: Broker, traffic: Traffic, plan: _Plan, told: Told
 ) -> None:
     before = await _complete(client, "before the fuzz")
-    stranger = Stranger(before.id, _model_of(traffic))
+    stranger, processes = Stranger(before.id, _model_of(traffic)), children(os.getpid())
     print("a run before it: completed", flush=True)
     during = await client.train(ENDLESS)
     following = asyncio.create_task(_follow(during), name="follow the run")
@@ -124,6 +131,7 @@ async def _fuzz(
             tasks.create_task(_send(broker, traffic, stranger, plan, told))
     print("all sent; waiting until they are settled", flush=True)
     await eventually(lambda: _is_settled(broker, told))
+    told.died = [pid for pid in processes if not is_alive(pid)]
     told.during = (await during.refresh()).state.value
     await during.cancel()
     await following
