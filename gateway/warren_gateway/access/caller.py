@@ -22,6 +22,8 @@ class Caller:
     user: str
     key_id: str
     scopes: frozenset[KeyScope]
+    expires_s: float | None = None
+    """When the key ends, in Unix time; None for never."""
 
     @property
     def is_admin(self) -> bool:
@@ -33,6 +35,10 @@ class Caller:
 
     def may(self, *scopes: KeyScope) -> bool:
         return self.is_admin or self.scopes.issuperset(scopes)
+
+    def outlasts(self, expires_s: float | None) -> bool:
+        """Whether the key is good for as long as one that ends then."""
+        return self.expires_s is None or (expires_s is not None and expires_s <= self.expires_s)
 
 
 class NotIdentified(Exception):
@@ -53,4 +59,4 @@ def caller_of(key: ApiKey, user: User, now_s: float) -> Caller:
     scopes = frozenset(map(KeyScope, key.scopes))
     if not user.is_admin:
         scopes -= {KeyScope.ADMIN}
-    return Caller(user.name, key.id, scopes)
+    return Caller(user.name, key.id, scopes, key.expires_s)

@@ -1,8 +1,8 @@
 """API keys: made, listed, rotated, revoked.
 
 Invariants
-- Nobody makes a key that may do more than the one that they call with, nor touches a key of somebody
-  else; an admin may do both.
+- Nobody makes a key that may do more than the one that they call with, or for longer: a key that leaks ends
+  when it was meant to. Nor does anybody touch a key of somebody else, unless they are an admin.
 - What a key may do is set when it is made; only its end can change.
 - The whole key is in one answer and nowhere else.
 """
@@ -58,8 +58,15 @@ class ApiKeys:
             raise NotPermitted(
                 f"Your key does not have {', '.join(lacking)}, so it can't give it away"
             )
+        now_s = time.time()
+        expires_s = None if wanted.lifetime_s is None else now_s + wanted.lifetime_s
+        if not caller.outlasts(expires_s):
+            left_s = int((caller.expires_s or now_s) - now_s)
+            raise NotPermitted(
+                f"Your key ends in {left_s} s, so a key that it makes has to end by then"
+            )
         key = Key.new()
-        row = await self._store.transact(partial(_create, key, user, wanted))
+        row = await self._store.transact(partial(_create, key, user, wanted, now_s, expires_s))
         return NewKey(key=str(key), view=key_view(row))
 
     async def listed(self, caller: Caller, user: str | None) -> tuple[KeyView, ...]:
@@ -70,10 +77,14 @@ class ApiKeys:
         rows = await self._store.transact(partial(_listed, whose))
         return tuple(key_view(row) for row in rows)
 
+    async def used(self, caller: Caller) -> KeyView:
+        """The key of the call itself. Raises `NoSuchKey` for one that the store has lost meanwhile."""
+        return key_view(await self._store.transact(partial(_own, caller, caller.key_id)))
+
     async def rotate(self, caller: Caller, key_id: str, wanted: RotateKey) -> NewKey:
         """A new key in the place of this one, which ends after the overlap.
 
-        Raises `NoSuchKey`, `NotPermitted` for a key that may do more than the caller's.
+        Raises `NoSuchKey`, `NotPermitted` for a key that may do more than the caller's, or for longer.
         """
         new = Key.new()
         row = await self._store.transact(partial(_rotate, caller, key_id, new, wanted.overlap_s))
@@ -102,11 +113,17 @@ def _adopt(key: Key, user: str, session: Session) -> ApiKey:
     return row
 
 
-def _create(key: Key, user: str, wanted: CreateKey, session: Session) -> ApiKey:
+def _create(
+    key: Key,
+    user: str,
+    wanted: CreateKey,
+    now_s: float,
+    expires_s: float | None,
+    session: Session,
+) -> ApiKey:
     account = require_user(session, user)
     if KeyScope.ADMIN in wanted.scopes and not account.is_admin:
         raise NotPermitted(f"{user} is no admin, so no key of theirs can be")
-    now_s = time.time()
     row = ApiKey(
         id=key.id,
         owner=user,
@@ -114,7 +131,7 @@ def _create(key: Key, user: str, wanted: CreateKey, session: Session) -> ApiKey:
         hash=key.hash,
         scopes=sorted(set(wanted.scopes)),
         created_s=now_s,
-        expires_s=None if wanted.lifetime_s is None else now_s + wanted.lifetime_s,
+        expires_s=expires_s,
     )
     session.add(row)
     return row
@@ -128,8 +145,10 @@ def _listed(user: str | None, session: Session) -> list[ApiKey]:
 def _rotate(caller: Caller, key_id: str, new: Key, overlap_s: float, session: Session) -> ApiKey:
     old = _own(caller, key_id, session)
     scopes = tuple(map(KeyScope, old.scopes))
-    if old.id != caller.key_id and not caller.may(*scopes):
-        raise NotPermitted(f"The key {old.id} may do more than yours, so yours can't rotate it")
+    if old.id != caller.key_id and not (caller.may(*scopes) and caller.outlasts(old.expires_s)):
+        raise NotPermitted(
+            f"The key {old.id} may do more than yours, or for longer, so yours can't rotate it"
+        )
     now_s = time.time()
     if old.revoked_s is not None or (old.expires_s is not None and old.expires_s <= now_s):
         raise NoSuchKey(key_id, "it can't be used any more; make a new one")

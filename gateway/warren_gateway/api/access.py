@@ -6,7 +6,6 @@ from aiohttp import web
 from pydantic import Field
 
 from warren_gateway.access.key import id_of
-from warren_gateway.access.problems import NoSuchKey
 from warren_gateway.api.route import Call, Nothing, Route, reply
 from warren_schemas.access import (
     AddUser,
@@ -39,10 +38,7 @@ class ListAudit(Frozen):
 
 
 async def who_am_i(call: Call[Nothing]) -> web.StreamResponse:
-    keys = await call.parts.keys.listed(call.caller, call.owner)
-    own = next((key for key in keys if key.id == call.caller.key_id), None)
-    if own is None:
-        raise NoSuchKey(call.caller.key_id)
+    own = await call.parts.keys.used(call.caller)
     return reply(Identity(user=call.owner, is_admin=call.caller.is_admin, key=own))
 
 

@@ -1,15 +1,18 @@
 """Users and their keys: nobody makes more of a key than they have, and names are for ever."""
 
+import time
 from itertools import combinations
 
 import pytest
+from sqlmodel import Session
 from tests.support.access import ADMIN, Access, user
 from tests.support.gateway import CONFIG
 
 from warren_gateway.access.key import Key
+from warren_gateway.access.keys import MOST_LISTED
 from warren_gateway.access.problems import NoSuchKey, NoSuchUser, NotPermitted, UserConflict
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import Run
+from warren_gateway.store.tables import ApiKey, Run
 from warren_schemas.access import USER_SCOPES, AddUser, CreateKey, KeyScope, RotateKey
 
 SUBSETS = [subset for n in range(1, len(KeyScope) + 1) for subset in combinations(KeyScope, n)]
@@ -162,3 +165,35 @@ def _run(owner: str, state: str) -> Run:
         n_steps=1,
         created_s=0.0,
     )
+
+
+async def test_no_key_makes_one_that_lasts_longer(access: Access) -> None:
+    forever = str(await access.new_key("ann"))
+    by_forever = await access.callers.identify(forever)
+    hour = (await access.keys.create(by_forever, CreateKey(lifetime_s=3600))).key
+    by_hour = await access.callers.identify(hour)
+    for lifetime_s in (None, 7200.0):
+        with pytest.raises(NotPermitted, match="has to end by then"):
+            await access.keys.create(by_hour, CreateKey(lifetime_s=lifetime_s))
+    minute = await access.keys.create(by_hour, CreateKey(lifetime_s=60))
+    assert minute.view.expires_s
+    with pytest.raises(NotPermitted, match="for longer"):
+        await access.keys.rotate(by_hour, by_forever.key_id, RotateKey())
+    again = await access.keys.rotate(by_hour, by_hour.key_id, RotateKey())
+    assert again.view.expires_s == by_hour.expires_s
+
+
+async def test_whoever_has_very_many_keys_is_told_of_the_one_they_call_with(
+    access: Access, store: Store
+) -> None:
+    first = await access.callers.identify(str(await access.new_key("ann")))
+
+    def add_many(session: Session) -> None:
+        later_s = time.time() + 1
+        for n in range(MOST_LISTED):
+            row = ApiKey(id=f"many{n}", owner="ann", hash="", scopes=["read"], created_s=later_s)
+            session.add(row)
+
+    await store.transact(add_many)
+    assert first.key_id not in {key.id for key in await access.keys.listed(first, None)}
+    assert (await access.keys.used(first)).id == first.key_id
