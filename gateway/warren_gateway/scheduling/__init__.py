@@ -1,0 +1,1 @@
+"""Which job gets a trainer next."""

@@ -1,0 +1,63 @@
+"""Why a job waits, in a sentence that names nobody else's."""
+
+from warren_gateway.scheduling.policy.inputs import WaitingJob
+from warren_gateway.scheduling.policy.order import Use
+from warren_gateway.scheduling.policy.room import Worker, Workers
+
+GIB = 1 << 30
+
+_NOBODY = "no GPU worker that is online trains {}"
+_OTHERS = "; those that are online train {}"
+_DRAINED = "all GPU workers that train {} are being drained"
+_TOO_LARGE = "it needs {} GPUs, and no GPU worker that trains {} has more than {}"
+_QUOTA = "its owner holds {} of {} jobs at a time, which is the quota; it starts after one of them"
+_LOADING = "an idle GPU worker loads {} for it"
+_LOADED_LATER = "no GPU worker has {} loaded, and those that may load it are at work"
+_KEPT = "a GPU worker is kept for it and finishes {} first"
+_WHOLE = "it needs a GPU worker to itself, and none of the {} that train {} is empty"
+_MEMORY = "it needs about {:.1f} GiB, and no GPU worker that trains {} has so much free"
+_TAKEN = "all {} places for models of {} are taken"
+_FOR_LARGE = (
+    "the free places for models of {} are on GPU workers kept for jobs that need a whole one"
+)
+
+
+def impossible(job: WaitingJob, workers: Workers) -> str | None:
+    """Why no end of another job would help."""
+    base = job.base_model
+    ours = workers.of_base.get(base)
+    if ours is None:
+        ours = [worker for worker in workers.active if worker.room.may_load]
+    if not ours:
+        return _DRAINED.format(base) if base in workers.drained_bases else _nobody(base, workers)
+    largest = max(worker.room.n_gpus for worker in ours)
+    return _TOO_LARGE.format(job.n_gpus, base, largest) if job.n_gpus > largest else None
+
+
+def _nobody(base: str, workers: Workers) -> str:
+    others = ", ".join(sorted(workers.of_base))
+    return _NOBODY.format(base) + (_OTHERS.format(others) if others else "")
+
+
+def quota(use: Use) -> str:
+    return _QUOTA.format(use.n_held, use.most_held)
+
+
+def kept(worker: Worker) -> str:
+    n = worker.n_held
+    return _KEPT.format("1 other job" if n == 1 else f"{n} other jobs")
+
+
+def no_room(job: WaitingJob, workers: Workers) -> str:
+    """Of a job that would fit if others ended."""
+    base = job.base_model
+    if (ours := workers.of_base.get(base)) is None:
+        is_loading = any(worker.loads == base for worker in workers.active)
+        return (_LOADING if is_loading else _LOADED_LATER).format(base)
+    free = [w for w in ours if (w.is_empty if job.is_whole else w.has_place())]
+    if not free:
+        n_places = sum(worker.room.max_models for worker in ours)
+        return _WHOLE.format(len(ours), base) if job.is_whole else _TAKEN.format(n_places, base)
+    if job.memory_bytes is not None and not any(worker.fits(job) for worker in free):
+        return _MEMORY.format(job.memory_bytes / GIB, base)
+    return _FOR_LARGE.format(base)
