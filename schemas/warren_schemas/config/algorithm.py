@@ -70,7 +70,8 @@ class AlgorithmConfig(Config):
     kl: KlPenalty | None = None
     """KL penalty towards the policy that the first step starts from; null is off."""
     entropy_coefficient: NonNegativeFloat = 0.0
-    """Weight of the entropy bonus, in advantage per nat; 0 is off."""
+    """Weight of the entropy bonus, in advantage per nat; 0 is off. The entropy is that of all tokens, also
+    where `top_p`, `top_k` or `min_p` leave few of them."""
     tis_cap: PositiveFloat | None = None
     """Upper bound of a token's importance weight, trainer over sampler (truncated importance sampling).
     The loss then sees ratios of 1, so it clips nothing; `dro` still penalizes the distance from the

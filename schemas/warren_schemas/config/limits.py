@@ -46,6 +46,7 @@ class AlarmName(StrEnum):
 
     ENTROPY_HIGH = "entropy_high"
     ENTROPY_LOW = "entropy_low"
+    SINGLE_CANDIDATE = "single_candidate"
     REWARD_CONSTANT = "reward_constant"
     ZERO_VARIANCE = "zero_variance"
     NOBODY_FINISHES = "nobody_finishes"

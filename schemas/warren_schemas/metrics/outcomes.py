@@ -152,6 +152,11 @@ EPISODES = Section(
                "a limit's near 1: raise it, or teach the policy to finish"),
         Metric("seq/turns_cut_frac", SHARE, f"mean over the turns of {BATCH}",
                "Turns that were cut at `sampling.max_tokens`.", "near 0", "near 1: raise max_tokens"),
+        Metric("seq/single_candidate_frac", SHARE,
+               f"over the sampled tokens of {BATCH}; with top_p, top_k or min_p",
+               "Tokens that had no other beside them in what truncated sampling left: no exploration and no"
+               " gradient there.", "well below 1 while the reward rises",
+               "above 0.9: the alarm `single_candidate` is raised"),
         Metric("episode/reset_s", "seconds", f"mean over {BATCH}",
                "Resetting the environment, also to make it anew on another env worker; by the env worker's clock.",
                "small", "most of episode/duration_s: the environment is slow to begin"),

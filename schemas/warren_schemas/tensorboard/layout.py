@@ -19,6 +19,7 @@ LAYOUT: dict[str, dict[str, tuple[str, ...]]] = {
         "tokens in an episode": ("seq/response_len", "seq/response_len_max"),
         "turns and cut episodes": ("seq/turns", "seq/truncated_frac"),
         "why episodes end": ("seq/stop_frac/{reason}", "seq/turns_cut_frac"),
+        "tokens without an alternative": ("seq/single_candidate_frac",),
     },
     "Update": {
         "divergence": ("policy/kl_k3", "policy/kl_reference"),

@@ -13,7 +13,7 @@ from warren_schemas.events import RunEvent, RunState, StateChanged, StepComplete
 
 SOUND = {
     "reward/mean": 0.5, "reward/min": 0.0, "reward/max": 1.0, "seq/truncated_frac": 0.1,
-    "policy/entropy": 1.0, "policy/kl_k3": 0.001, "policy/ratio_max": 2.0, "policy/grad_norm": 1.0,
+    "policy/entropy": 1.0, "seq/single_candidate_frac": 0.7, "policy/kl_k3": 0.001, "policy/ratio_max": 2.0, "policy/grad_norm": 1.0,
     "stale/lag_max": 0.0, "time/trainer_wait_s": 1.0, "env/illegal": 0.1, "env/answered": 0.9,
     "episode/environment_failed_frac": 0.01,
 }  # fmt: skip
@@ -22,6 +22,7 @@ RECENT = {"policy/grad_norm": [1.0] * WINDOW, "reward/mean": [0.5]}
 WRONG: dict[AlarmName, list[dict[str, float]]] = {
     AlarmName.ENTROPY_HIGH: [{"policy/entropy": 0.96 * math.log(VOCABULARY)}],
     AlarmName.ENTROPY_LOW: [{"policy/entropy": 0.001}],
+    AlarmName.SINGLE_CANDIDATE: [{"seq/single_candidate_frac": 0.97}],
     AlarmName.REWARD_CONSTANT: [{"reward/min": 0.5, "reward/max": 0.5}],
     AlarmName.NOBODY_FINISHES: [{"seq/truncated_frac": 1.0}],
     AlarmName.FORMAT: [{"env/illegal": 0.6}, {"env/math/answered": 0.2}],

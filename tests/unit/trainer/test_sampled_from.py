@@ -71,7 +71,7 @@ def op_of(batch: TokenBatch) -> ForwardBackward:
 
 
 def plain_gradient(model: nn.Module, batch: TokenBatch) -> tuple[dict[str, Tensor], list[float]]:
-    """Also the mean entropy."""
+    """Also the entropies, which are of all tokens."""
     double = copy.deepcopy(model).double()
     double.zero_grad()
     mask, loss, entropies = batch.sampling_mask, torch.zeros((), dtype=torch.float64), list[float]()
@@ -87,9 +87,10 @@ def plain_gradient(model: nn.Module, batch: TokenBatch) -> tuple[dict[str, Tenso
             for seen in set(ids[:t]):
                 factors_V[seen] = PENALTY if logits_TV[t - 1, seen] < 0 else 1 / PENALTY
             left = mask.ids_S[mask.starts_N[n] : mask.starts_N[n] + mask.sizes_N[n]].tolist()
-            logprobs_K = (logits_TV[t - 1] * factors_V / MILD)[left].log_softmax(0)
+            shaped_V = logits_TV[t - 1] * factors_V / MILD
+            logprobs_K, logprobs_V = shaped_V[left].log_softmax(0), shaped_V.log_softmax(0)
             ratio = (logprobs_K[left.index(ids[t])] - float(batch.logprobs_N[n])).exp()
-            entropy = -(logprobs_K.exp() * logprobs_K).sum()
+            entropy = -(logprobs_V.exp() * logprobs_V).sum()
             loss = loss - ratio * float(batch.weights_N[n]) - ENTROPY * entropy
             entropies.append(float(entropy.detach()))
     loss.backward()
@@ -110,6 +111,23 @@ def test_gradient_equals_the_float64_reference(
     told = done(engine.apply(MODEL, 3, op_of(batch)))
     assert relative_error(gradient_of(engine), expected) <= 1e-6
     assert told.metrics["entropy:mean"] == pytest.approx(np.mean(entropies), rel=1e-5)
+
+
+def test_entropy_draws_a_token_back_that_was_left_alone(base_folder: Path, tmp_path: Path) -> None:
+    """Its probability is 1 whatever the weights, so nothing else can move it."""
+    engine = stirred(opened(engine_for(base_folder, tmp_path), SPECS[0].values[0]))  # type: ignore[arg-type]
+    batch = sampled_batch(model_of(engine).network.causal, 1, LENGTHS, MILD)
+    alone = SamplingMask.of([batch.ids_N[n : n + counts] for n, counts in enumerate(batch.mask_N)])
+    certain_N = np.zeros_like(batch.logprobs_N)
+    batch = batch.model_copy(update={"sampling_mask": alone, "logprobs_N": certain_N})
+    sizes: list[float] = []
+    for coefficient in (0.0, ENTROPY):
+        op = op_of(batch).model_copy(update={"entropy_coefficient": coefficient})
+        told = done(engine.apply(MODEL, 3 + len(sizes), op))
+        assert told.metrics["ratio:mean"] == 1.0
+        assert told.metrics["entropy:mean"] > 1.0
+        sizes.append(sum(float(g.abs().sum()) for g in gradient_of(engine).values()))
+    assert sizes[0] == 0.0 < sizes[1]
 
 
 def test_a_mask_with_ids_outside_the_vocabulary_is_refused(

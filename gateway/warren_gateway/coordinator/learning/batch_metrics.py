@@ -83,6 +83,7 @@ def _sequences(items: list[EpisodeEnded]) -> dict[str, float]:
         "seq/turns": float(turns_B.mean()),
         "seq/truncated_frac": float(np.mean(truncated)),
         **_stops(items),
+        **_candidates(items),
         "episode/duration_s": float(np.mean([i.ended_s - i.started_s for i in items])),
         **_times(items),
         "time/rollout_s": max(i.ended_s for i in items) - min(i.started_s for i in items),
@@ -97,6 +98,17 @@ def _stops(items: Sequence[EpisodeEnded]) -> dict[str, float]:
         **{f"seq/stop_frac/{stop.value}": stops[stop] / len(items) for stop in StopReason},
         "seq/turns_cut_frac": sum(cut) / max(1, len(cut)),
     }
+
+
+def _candidates(items: Sequence[EpisodeEnded]) -> dict[str, float]:
+    """How many of the tokens of truncated episodes had no other beside them."""
+    masks = [item.transcript.tokens.sampling_mask for item in items]
+    sizes = [mask.sizes_N[mask.sizes_N > 0] for mask in masks if mask is not None]
+    n_sampled = sum(size.size for size in sizes)
+    if not n_sampled:
+        return {}
+    n_alone = sum(int(np.count_nonzero(size == 1)) for size in sizes)
+    return {"seq/single_candidate_frac": n_alone / n_sampled}
 
 
 def _times(items: Sequence[EpisodeEnded]) -> dict[str, float]:

@@ -25,7 +25,8 @@ class TokenLogprobs:
     logprobs_M: Tensor
     """float32 at least; carries the gradient."""
     entropy_M: Tensor
-    """Of the distribution that the token was drawn from; has a gradient if asked for."""
+    """Of the distribution before the sampler cut it; has a gradient if asked for. Over what was left
+    it would draw nothing back that was cut, and of a single token it has no gradient at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +68,14 @@ def _logprobs(
 ) -> tuple[Tensor, Tensor]:
     logits_MV = head.module(hidden_MH)
     logits_MV = logits_MV.to(torch.promote_types(logits_MV.dtype, torch.float32))
-    logprobs_MV, columns_M = sampled_from.logprobs(logits_MV, ids_M)
-    with torch.set_grad_enabled(head.has_entropy_gradient and torch.is_grad_enabled()):
-        finite_MV = logprobs_MV
-        if (
-            sampled_from.kept_MK is not None
-        ):  # what fills up small sets has -inf, and 0 of it is NaN
-            finite_MV = logprobs_MV.masked_fill(logprobs_MV == -torch.inf, 0.0)
-        entropy_M = -(logprobs_MV.exp() * finite_MV).sum(-1)
-    return logprobs_MV.gather(-1, columns_M[:, None])[:, 0], entropy_M
+    shaped_MV = sampled_from.shaped(logits_MV)
+    has_gradient = head.has_entropy_gradient and torch.is_grad_enabled()
+    if sampled_from.kept_MK is None:
+        logprobs_MV = shaped_MV.log_softmax(-1)
+        chosen_M = logprobs_MV.gather(-1, ids_M[:, None])[:, 0]
+    else:
+        chosen_M = sampled_from.kept_logprobs(shaped_MV, sampled_from.kept_MK, ids_M)
+        logprobs_MV = (shaped_MV if has_gradient else shaped_MV.detach()).log_softmax(-1)
+    with torch.set_grad_enabled(has_gradient):
+        entropy_M = -(logprobs_MV.exp() * logprobs_MV).sum(-1)
+    return chosen_M, entropy_M

@@ -6,7 +6,7 @@ can be put together: sums add up, a mean is weighted by `tokens:sum`, of a maxim
 
 loss:sum         the loss
 tokens:sum       tokens under the mask
-entropy:mean     of the trainer's distribution, in nats
+entropy:mean     of the trainer's distribution before it is truncated, in nats
 nll:mean         negative logprob of the tokens (cross-entropy)
 ratio:mean       p_trainer / p_sampler; 1 on policy
 ratio:max

@@ -66,16 +66,15 @@ class SampledFrom:
             None if self.kept_MK is None else self.kept_MK[place],
         )
 
-    def logprobs(self, logits_MV: Tensor, ids_M: Tensor) -> tuple[Tensor, Tensor]:
-        """Log of the distributions, and in which column of them the given ids are."""
+    def shaped(self, logits_MV: Tensor) -> Tensor:
+        """What the sampler cut: the logits after the penalty and the temperature."""
         if self.seen is not None:
             logits_MV = self.seen.penalized(logits_MV, self.repetition_penalty)
-        if self.temperature != 1.0:
-            logits_MV = logits_MV / self.temperature
-        if self.kept_MK is None:
-            return logits_MV.log_softmax(-1), ids_M
-        is_padding_MK = self.kept_MK == _NO_TOKEN
-        logits_MK = logits_MV.gather(1, self.kept_MK.clamp(min=0))
-        logprobs_MK = logits_MK.masked_fill(is_padding_MK, -torch.inf).log_softmax(-1)
-        columns_M = (self.kept_MK == ids_M[:, None]).int().argmax(-1)
-        return logprobs_MK, columns_M
+        return logits_MV if self.temperature == 1.0 else logits_MV / self.temperature
+
+    def kept_logprobs(self, shaped_MV: Tensor, kept_MK: Tensor, ids_M: Tensor) -> Tensor:
+        """Of the given ids among those that were left."""
+        shaped_MK = shaped_MV.gather(1, kept_MK.clamp(min=0))
+        logprobs_MK = shaped_MK.masked_fill(kept_MK == _NO_TOKEN, -torch.inf).log_softmax(-1)
+        columns_M1 = (kept_MK == ids_M[:, None]).int().argmax(-1, keepdim=True)
+        return logprobs_MK.gather(1, columns_M1)[:, 0]
