@@ -44,7 +44,7 @@ def _show(told: Told, began_s: float) -> bool:
         f" left in queues: {told.left or 'none'}; processes that died: {len(told.died)}"
     )
     print(
-        f"the run during it: {told.during}; a run afterwards: {told.outcome}; a replay: {told.replayed}"
+        f"the run during it: {told.during}{told.why and f' ({told.why})'}; a run afterwards: {told.outcome}; a replay: {told.replayed}"
     )
     return told.is_good
 

@@ -34,7 +34,7 @@ from warren_broker.port import Broker
 from warren_broker.topology import DEAD, Address, Home, WorkQueue
 from warren_gateway.budgets.options import BudgetOptions
 from warren_schemas.codec.frame import WireError
-from warren_schemas.codec.wire import decode
+from warren_schemas.codec.wire import decode, encode
 from warren_schemas.ids import ModelId, new_message_id
 
 CONFIG = {
@@ -56,7 +56,7 @@ N_SENDERS = 8
 P_FORGED = 0.04
 """Each may be an episode that is played."""
 P_TWIN = 0.04
-MOST_LETTERS = 10_000
+MOST_LETTERS = 1_000
 """Of those whose reason is looked at."""
 
 
@@ -72,6 +72,8 @@ class Told:
     died: list[int] = field(default_factory=list[int])
     """Processes of the parts that were there before the fuzz, and not after it."""
     during: str = ""
+    why: str = ""
+    """What that run failed of."""
     outcome: str = ""
     replayed: str = ""
 
@@ -133,6 +135,7 @@ async def _fuzz(
     await eventually(lambda: _is_settled(broker, told))
     told.died = [pid for pid in processes if not is_alive(pid)]
     told.during = (await during.refresh()).state.value
+    told.why = during.view.error or ""
     await during.cancel()
     await following
     told.outcome = (await _complete(client, "after the fuzz")).state.value
@@ -178,8 +181,8 @@ async def _send(
     rng = plan.rng
     while told.sent.total() < plan.n_messages:
         address, name, body = _message(rng, traffic, stranger)
-        if body is None or (name not in ("forged", "twin") and is_valid(body)):
-            continue  # a message like any other: what it asks for would only be done
+        if body is None:
+            continue
         try:
             await broker.publish(address, body, message_id=new_message_id())
         except Unroutable:  # of a run or a lease that is over
@@ -203,8 +206,23 @@ def _message(
         return address, "forged", forged(rng, body, stranger)
     if chance < P_FORGED + P_TWIN:
         return address, "twin", None if _is_order(address) else body
-    name, wrong = mutant(rng, body if rng.random() < 0.5 else None)
-    return address, name, wrong
+    whole = body if rng.random() < 0.5 else None
+    name, wrong = mutant(rng, whole)
+    is_like_any_other = is_valid(wrong) or (whole is not None and _alters(whole, wrong))
+    return address, name, None if is_like_any_other else wrong
+
+
+def _alters(whole: bytes, wrong: bytes) -> bool:
+    """Whether an item of it is valid and says something else: what it asks for would only be done."""
+    return not _items(wrong) <= _items(whole)
+
+
+def _items(body: bytes) -> set[bytes]:
+    """Those that can be read."""
+    try:
+        return {encode([item]) for item in decode(body).items}
+    except WireError:
+        return set()
 
 
 def _stays(address: Address) -> bool:
