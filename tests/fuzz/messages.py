@@ -21,7 +21,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.fuzz.forgeries import Stranger, forged
+from tests.fuzz.forgeries import PLAYED_S, Stranger, forged
 from tests.fuzz.mutations import mutant
 from tests.support.brokers import eventually
 from tests.support.one_process import OpenPlace, in_process, tiny_site
@@ -142,6 +142,9 @@ async def _fuzz(
     replay = await client.replay(before.id, {**CONFIG, "name": "a replay after the fuzz"})
     await replay.result()
     told.replayed = replay.state.value
+    await asyncio.sleep(
+        PLAYED_S
+    )  # what was forged may be played so long; a part that leaves hands it back
 
 
 async def _follow(run: warren.Run) -> None:
