@@ -142,9 +142,8 @@ async def _fuzz(
     replay = await client.replay(before.id, {**CONFIG, "name": "a replay after the fuzz"})
     await replay.result()
     told.replayed = replay.state.value
-    await asyncio.sleep(
-        PLAYED_S
-    )  # what was forged may be played so long; a part that leaves hands it back
+    # Until nobody may play what was forged: a part that leaves hands it back.
+    await asyncio.sleep(PLAYED_S)
 
 
 async def _follow(run: warren.Run) -> None:
