@@ -19,6 +19,7 @@ heartbeat      workers      -> topic workers                gateways
 heartbeats_requested        -> topic heartbeat-requests     workers, from a gateway that starts
 policy_published            -> topic policies               samplers
 run_ended      gateway      -> topic runs                   workers
+run_changed    gateway      -> topic run-changes            the gateway that drives the run
 episode_cancelled           -> topic cancellations          samplers, env workers
 (dead letters)              -> dead                         people
 """
@@ -99,6 +100,7 @@ WORKERS = Topic("workers")
 HEARTBEAT_REQUESTS = Topic("heartbeat-requests")
 POLICIES = Topic("policies")
 RUNS = Topic("runs")
+RUN_CHANGES = Topic("run-changes")
 CANCELLATIONS = Topic("cancellations")
 
 

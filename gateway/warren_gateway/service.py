@@ -136,6 +136,7 @@ async def _serve(
         "registry": registry.run,
         "relay": relay.run,
         "coordinators": coordinators.run,
+        "changes of runs": coordinators.hear,
         "metrics": metrics.run,
         "archive": archive.run,
         "questions": questions.run,

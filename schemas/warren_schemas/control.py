@@ -98,6 +98,17 @@ class RunEnded(Item):
     model: ModelId
 
 
+class RunChanged(Item):
+    """Its owner wants something of a run -> topic `run-changes`; the gateway that drives it looks into the store.
+
+    A gateway that missed it looks with the next renewal of its leases.
+    """
+
+    kind: ClassVar[str] = "run_changed"
+    schema_version: ClassVar[int] = 1
+    changed_run: RunId
+
+
 class EpisodeCancelled(Item):
     """Nobody needs the episode's turns of this attempt, or of older ones -> topic `cancellations`.
 

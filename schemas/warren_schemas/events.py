@@ -16,7 +16,14 @@ from warren_schemas.envelope import Item
 
 class RunState(StrEnum):
     QUEUED = "queued"
+    """It waits for a trainer."""
+    STARTING = "starting"
+    """A trainer loads its model."""
     RUNNING = "running"
+    FINISHING = "finishing"
+    """It takes no more steps: a last evaluation, a last checkpoint."""
+    PAUSED = "paused"
+    """Its owner has paused it: it is saved, and holds no trainer."""
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -51,7 +58,8 @@ class StateChanged(Frozen):
     state: RunState
     phase: Phase | None = None
     reason: str | None = None
-    """Why a run failed or was cancelled; what there is to remark on one that completed."""
+    """Why, where there is more to say than the state says: what is loaded, who asked for it, why a run failed or
+    was cancelled, what there is to remark on one that completed."""
     outcome: RunOutcome | None = None
     """Of a run that completed."""
 

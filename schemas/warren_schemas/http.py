@@ -23,6 +23,7 @@ __all__ = [
     "QueueView",
     "RunResult",
     "RunView",
+    "StateView",
     "TrajectoryView",
     "WorkerView",
 ]
@@ -76,6 +77,20 @@ class RunResult(Frozen):
     """Folder of the TensorBoard files, on the gateway's disk."""
 
 
+class StateView(Frozen):
+    """A state that the run entered."""
+
+    state: RunState
+    at_s: float
+    """Unix time."""
+    reason: str | None = None
+
+
+class CancelRun(Frozen):
+    save: bool = False
+    """Save a checkpoint first."""
+
+
 class RunView(Frozen):
     id: RunId
     name: str
@@ -95,6 +110,8 @@ class RunView(Frozen):
     created_s: float
     started_s: float | None = None
     ended_s: float | None = None
+    history: tuple[StateView, ...] = ()
+    """The states that it has been in, oldest first; empty in lists."""
     result: RunResult | None = None
     config: TrainConfig | None
     """None where the gateway that answers is too old to read it."""

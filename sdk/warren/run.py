@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from pydantic import BaseModel
+
 from warren.connection.downloading import Download
 from warren.connection.transport import Transport
 from warren.errors import GatewayError, RunCancelled, RunFailed
@@ -19,6 +21,7 @@ from warren.recording import Beginning, TrajectoryReader
 from warren_schemas.events import RunState
 from warren_schemas.files import FolderView
 from warren_schemas.http import (
+    CancelRun,
     CheckpointList,
     CheckpointMetricsList,
     QueueList,
@@ -63,15 +66,40 @@ class Run:
         return self.view
 
     @pending
-    async def cancel(self) -> RunView:
-        """Stop the run. Cancelling what has ended already changes nothing."""
+    async def cancel(self, *, save: bool = False) -> RunView:
+        """Stop the run, with `save` once a checkpoint is written. Cancelling what has ended already changes
+        nothing."""
         try:
-            self.view = await self._transport.post(f"{self._path}/cancel", RunView)
+            self.view = await self._ask("cancel", CancelRun(save=save))
         except GatewayError as error:
             if error.code != "run_has_ended":
                 raise
             await self.refresh()
         return self.view
+
+    @pending
+    async def finish(self) -> RunView:
+        """End it early: it takes no more steps, makes its last evaluation, saves, and completes.
+
+        Raises `GatewayError` (409) where there is nothing to finish.
+        """
+        self.view = await self._ask("finish")
+        return self.view
+
+    @pending
+    async def pause(self) -> RunView:
+        """Save it, and give its trainer back until `resume`. Raises `GatewayError` (409) when it is over."""
+        self.view = await self._ask("pause")
+        return self.view
+
+    @pending
+    async def resume(self) -> RunView:
+        """Let it go on; it queues for a trainer like any other. Raises `GatewayError` (409) when it is over."""
+        self.view = await self._ask("resume")
+        return self.view
+
+    async def _ask(self, verb: str, body: BaseModel | None = None) -> RunView:
+        return await self._transport.post(f"{self._path}/{verb}", RunView, body)
 
     @pending
     async def checkpoints(self) -> CheckpointList:

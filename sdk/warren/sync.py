@@ -178,9 +178,21 @@ class Run:
         """Look again; the answer is `view` from then on."""
         return self._thread.call(self._run.refresh())
 
-    def cancel(self) -> RunView:
-        """Stop the run. Cancelling what has ended already changes nothing."""
-        return self._thread.call(self._run.cancel())
+    def cancel(self, *, save: bool = False) -> RunView:
+        """Stop the run, with `save` once a checkpoint is written."""
+        return self._thread.call(self._run.cancel(save=save))
+
+    def finish(self) -> RunView:
+        """End it early: it takes no more steps, makes its last evaluation, saves, and completes."""
+        return self._thread.call(self._run.finish())
+
+    def pause(self) -> RunView:
+        """Save it, and give its trainer back until `resume`."""
+        return self._thread.call(self._run.pause())
+
+    def resume(self) -> RunView:
+        """Let it go on; it queues for a trainer like any other."""
+        return self._thread.call(self._run.resume())
 
     def checkpoints(self) -> CheckpointList:
         """The checkpoints that are kept, oldest first, and the newest policy."""

@@ -16,6 +16,7 @@ from warren_schemas.control import (
     HeartbeatsRequested,
     HeldModel,
     PolicyPublished,
+    RunChanged,
     RunEnded,
     WorkerRole,
 )
@@ -274,6 +275,10 @@ def make_policy_published(**changes: Any) -> PolicyPublished:
     )
 
 
+def make_run_changed(**changes: Any) -> RunChanged:
+    return _make(RunChanged, changes, envelope=make_envelope(episode=None), changed_run=RUN)
+
+
 def make_run_ended(**changes: Any) -> RunEnded:
     return _make(
         RunEnded, changes, envelope=make_envelope(episode=None), ended_run=RUN, model=MODEL
@@ -322,6 +327,7 @@ EXAMPLES: dict[type[Item], list[Item]] = {
     ],
     HeartbeatsRequested: [make_heartbeats_requested()],
     PolicyPublished: [make_policy_published()],
+    RunChanged: [make_run_changed()],
     RunEnded: [make_run_ended()],
     EpisodeCancelled: [make_episode_cancelled()],
     RunEvent: [

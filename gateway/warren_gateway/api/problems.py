@@ -17,8 +17,9 @@ from warren_gateway.access.problems import NoSuchKey, NoSuchUser, NotPermitted, 
 from warren_gateway.budgets.budget import OverBudget
 from warren_gateway.runs.checkpoints import UnusableCheckpoint
 from warren_gateway.runs.deleting import RunInUse
-from warren_gateway.runs.service import KeyReused, NoSuchRun, RunHasEnded
+from warren_gateway.runs.service import KeyReused
 from warren_gateway.runs.sources import UnusableSource
+from warren_gateway.runs.verbs import NoSuchRun, RunHasEnded, WrongState
 from warren_gateway.store.store import StoreUnavailable
 from warren_schemas.http import Problem
 from warren_schemas.ids import new_id
@@ -33,7 +34,7 @@ Told = Callable[[str, int, Problem], tuple[int, BaseModel]]
 
 _OURS = (
     BrokerError, KeyReused, NoSuchKey, NoSuchRun, NoSuchUser, NotPermitted, OverBudget, RunHasEnded, RunInUse,
-    StoreUnavailable, UnusableCheckpoint, UnusableSource, UserConflict,
+    StoreUnavailable, UnusableCheckpoint, UnusableSource, UserConflict, WrongState,
 )  # fmt: skip
 
 
@@ -111,6 +112,8 @@ def _of_ours(error: Exception) -> Refusal:
     if isinstance(error, RunHasEnded):
         message = f"Run {error.run} has ended already: it is {error.state}."
         return Refusal(409, Problem(code="run_has_ended", message=message))
+    if isinstance(error, WrongState):
+        return Refusal(409, Problem(code="wrong_state", message=f"{error}.", hint=error.hint))
     if isinstance(error, RunInUse):
         return Refusal(409, Problem(code="run_in_use", message=f"{error}."))
     if isinstance(error, KeyReused):

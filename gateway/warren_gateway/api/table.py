@@ -12,12 +12,14 @@ from warren_gateway.api.runs import (
     events,
     files,
     metrics,
+    steering,
     submission,
     trajectories,
 )
 
 ROUTES: tuple[Route, ...] = (
     *submission.ROUTES,
+    *steering.ROUTES,
     *checking.ROUTES,
     *checkpoints.ROUTES,
     *files.ROUTES,

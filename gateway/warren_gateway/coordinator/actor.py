@@ -27,6 +27,7 @@ from warren_gateway.coordinator.rollouts import episodes
 from warren_gateway.coordinator.rollouts.fair_shares import Shares
 from warren_gateway.coordinator.rollouts.replay_reader import play
 from warren_gateway.coordinator.rollouts.source import Recorded
+from warren_gateway.coordinator.run_leases import Renewed
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.registry import Registry
 from warren_gateway.runs.streams import recording
@@ -80,9 +81,10 @@ class RunActor:
         """The run's row has changed (somebody wants it cancelled)."""
         self._mailbox.wake(is_control_changed=True)
 
-    def notice_cancellation(self) -> None:
-        """The owner wants the run to end; told with every renewal of the lease."""
-        if not self._state.observed.is_cancel_requested:
+    def notice_wishes(self, renewed: Renewed) -> None:
+        """What the owner wants, as every renewal of the lease tells it."""
+        seen = self._state.observed
+        if (renewed.is_cancel_requested, renewed.wish) != (seen.is_cancel_requested, seen.wish):
             self.notify()
 
     async def run(self) -> None:
@@ -203,8 +205,8 @@ class RunActor:
 
     async def _look_for_wishes(self) -> None:
         state = self._state
-        state.observed.is_cancel_requested = await self._patiently(
-            lambda session: records.is_cancel_requested(session, state.run)
+        state.observed.is_cancel_requested, state.observed.wish = await self._patiently(
+            lambda session: records.wishes_of(session, state.run)
         )
 
     async def _seek_trainer(self) -> None:

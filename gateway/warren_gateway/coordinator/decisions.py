@@ -8,7 +8,7 @@ stage of the plan has an `advance`, which may be called at any time and does wha
 import logging
 from collections.abc import Sequence
 
-from warren_gateway.coordinator import ending, idle_trainer, trainer_lease, waiting
+from warren_gateway.coordinator import ending, idle_trainer, trainer_lease, waiting, wishes
 from warren_gateway.coordinator.learning import (
     checkpointing,
     op_log,
@@ -87,13 +87,18 @@ def absorb_answer(state: CoordinatorState, result: OpResult) -> None:
 
 def decide(state: CoordinatorState, alive: Alive) -> None:
     """Do what can be done now."""
-    episodes.begin_decision(state.rollouts, waiting.unhosted(state, alive))
+    without_worker = waiting.unhosted(state, alive)
+    episodes.begin_decision(state.rollouts, wishes.unhosted(state, without_worker))
     if state.is_over:
         return
     if (why := _reason_to_end(state)) is not None:
         return ending.end(state, *why)
-    _expire(state, alive)
+    wishes.obey(state)
+    episodes.begin_decision(state.rollouts, wishes.unhosted(state, without_worker))
+    wishes.note_opened(state)
     if not state.is_over:
+        _expire(state, alive)
+    if not state.is_over and not wishes.is_paused(state):
         waiting.report(state, alive)
         idle_trainer.release_if_idle(state)
     while not state.is_over:
@@ -120,7 +125,7 @@ def wants_trainer(state: CoordinatorState, alive: Alive) -> bool:
     While the broker is away nobody can be heard, and the holder's lease goes on. A model that has a
     trainer to itself waits for its environments first: others can use the trainer meanwhile.
     """
-    if state.is_over or state.observed.is_cancel_requested:
+    if state.is_over or state.observed.is_cancel_requested or wishes.is_paused(state):
         return False
     if state.observed.is_broker_away:
         trainer_lease.still_held(state)
@@ -144,6 +149,9 @@ def next_deadline_s(state: CoordinatorState) -> float:
 
 
 def _absorb_opening(state: CoordinatorState, result: OpResult) -> None:
+    """Of a lease that was given back or lost meanwhile, it says nothing."""
+    if state.lease.holder is None:
+        return
     if isinstance(result.outcome, OpDone):
         trainer_lease.opened(state)
         resuming.note_opened(state.learning, result.outcome)
@@ -176,6 +184,10 @@ def _complete(state: CoordinatorState, group: Group) -> None:
 
 def _advance(state: CoordinatorState) -> bool:
     """Do what this stage allows; True when the next stage began."""
+    if wishes.is_still(state):
+        return False
+    if wishes.is_finishing(state) and (is_done := _advance_to_end(state)) is not None:
+        return is_done
     match state.stage.phase:
         case Phase.OPENING:
             is_done = resuming.is_ready(state.lease, state.learning)
@@ -187,6 +199,16 @@ def _advance(state: CoordinatorState) -> bool:
             is_done = _advance_training(state)
         case Phase.CLOSING:
             return _advance_closing(state)
+    if is_done:
+        _next_stage(state)
+    return is_done
+
+
+def _advance_to_end(state: CoordinatorState) -> bool | None:
+    """The same for a run that finishes; None in the stages that it goes through nevertheless."""
+    if state.stage.phase in (Phase.OPENING, Phase.CLOSING) or state.stage.when == "after":
+        return None
+    is_done = wishes.advance_to_end(state)
     if is_done:
         _next_stage(state)
     return is_done
@@ -248,14 +270,19 @@ def _next_stage(state: CoordinatorState) -> None:
 
 def _enter(state: CoordinatorState) -> None:
     stage = state.stage
-    if state.run_state is RunState.QUEUED:
-        state.run_state = RunState.RUNNING
+    reason = None
+    if stage.phase is Phase.CLOSING or stage.when == "after":
+        reason = "its last evaluation" if stage.when == "after" else "its last checkpoint"
+        state.enter(RunState.FINISHING, reason)
+    elif state.run_state in (RunState.QUEUED, RunState.STARTING) and state.lease.is_opened:
+        state.enter(RunState.RUNNING)
+    if state.started_s is None:
         state.started_s = state.now_s
-        state.change.run |= {"state": state.run_state.value, "started_s": state.now_s}
+        state.change.run["started_s"] = state.now_s
     state.change.run["phase"] = stage.phase.value
     if stage.n_steps:
         steps.show(state)
-    state.emit(StateChanged(state=state.run_state, phase=stage.phase))
+    state.emit(StateChanged(state=state.run_state, phase=stage.phase, reason=reason))
     state.source.enter_stage(state)
     step_times.start_clock(state)
     is_training = stage.phase is Phase.TRAINING

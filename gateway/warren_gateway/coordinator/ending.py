@@ -28,7 +28,7 @@ def end(
         return
     if reason is not None:
         reason = reason.replace("\0", "")  # workers' words; PostgreSQL takes no text with a NUL
-    state.run_state = final
+    state.enter(final, reason)
     completed.abandon(state)
     trainer_lease.give_up(state)
     state.change.send(
@@ -36,7 +36,6 @@ def end(
         RunEnded(envelope=Envelope(run=state.run), ended_run=state.run, model=state.model),
     )
     state.change.run |= {
-        "state": final.value,
         "phase": None,
         "waiting_for": None,
         "ended_s": state.now_s,

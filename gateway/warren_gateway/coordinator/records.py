@@ -21,6 +21,7 @@ from warren_gateway.position import Position
 from warren_gateway.runs.streams import recording
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import GroupRow, Model, OpRow, Run
+from warren_gateway.wish import Wish
 from warren_schemas.codec.wire import decode
 from warren_schemas.config import RecordedSource, TrainConfig
 from warren_schemas.events import RunState
@@ -77,9 +78,10 @@ def _consumed(session: Session, run_id: str) -> set[GroupId]:
     return {recorded_id(id_) for id_ in ids}
 
 
-def is_cancel_requested(session: Session, run_id: RunId) -> bool:
-    run = session.get(Run, run_id)
-    return run is not None and run.is_cancel_requested
+def wishes_of(session: Session, run_id: RunId) -> tuple[bool, Wish | None]:
+    """Whether its owner wants the run to be cancelled at once, and what else."""
+    run = session.get_one(Run, run_id)
+    return run.is_cancel_requested, Wish(run.wish) if run.wish else None
 
 
 def runs_of(session: Session, models: Collection[ModelId]) -> dict[ModelId, TrainedRun]:

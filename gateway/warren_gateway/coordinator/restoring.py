@@ -12,6 +12,7 @@ from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_gateway.coordinator.state.source import Source
 from warren_gateway.coordinator.state.waiting import WaitingState
 from warren_gateway.store.tables import GroupRow, Model, Run
+from warren_gateway.wish import Wish
 from warren_schemas.config import TrainConfig
 from warren_schemas.episode import EpisodePurpose
 from warren_schemas.events import RunState
@@ -40,9 +41,12 @@ def restore(
         lease=_lease(progress.lease, model, now_s),
         alarms=progress.alarms,
         waiting=WaitingState(reason=run.waiting_for),
-        observed=Observed(is_cancel_requested=run.is_cancel_requested),
+        observed=Observed(
+            is_cancel_requested=run.is_cancel_requested, wish=Wish(run.wish) if run.wish else None
+        ),
         run_state=RunState(run.state),
         stage_number=progress.stage_number,
+        obeying=progress.obeying,
         n_reports=progress.n_reports,
         created_s=run.created_s,
         started_s=run.started_s,

@@ -48,6 +48,7 @@ class LeaseLost(Exception):
 class Renewed:
     epoch: int
     is_cancel_requested: bool
+    wish: str | None
 
 
 def claim(
@@ -115,8 +116,9 @@ def renew(
     ours = col(Run.coordinator) == gateway, col(Run.id).in_(list(held))
     until_s = store_time_s(session) + lease_s
     session.exec(update(Run).where(*ours).values(leased_until_s=until_s))
-    rows = session.exec(select(Run.id, Run.epoch, Run.is_cancel_requested).where(*ours))
-    return {RunId(run): Renewed(epoch, wish) for run, epoch, wish in rows}
+    columns = select(Run.id, Run.epoch, Run.is_cancel_requested, Run.wish)
+    rows = session.exec(columns.where(*ours))
+    return {RunId(run): Renewed(epoch, is_over, wish) for run, epoch, is_over, wish in rows}
 
 
 def let_go(session: Session, gateway: str) -> None:

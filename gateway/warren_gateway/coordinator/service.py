@@ -8,14 +8,16 @@ run that only a newer gateway can read is left to one.
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar, cast
 
 from pydantic import ValidationError
 from sqlmodel import Session
 
 from warren_broker.errors import BrokerClosed, BrokerError
+from warren_broker.inbox import hear
 from warren_broker.port import Broker
+from warren_broker.topology import RUN_CHANGES
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
 from warren_gateway.coordinator import records, run_leases
 from warren_gateway.coordinator.actor import RETRY_S, RunActor
@@ -25,6 +27,7 @@ from warren_gateway.defaults import LEASE_S
 from warren_gateway.registry import Registry
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
+from warren_schemas.control import RunChanged
 from warren_schemas.ids import RunId, new_id
 from warren_schemas.text.explain import explain
 
@@ -81,6 +84,18 @@ class Coordinators:
         elif holding.actor is not None:
             holding.actor.notify()
 
+    async def hear(self) -> None:
+        """Hear of what owners want of their runs at any gateway, until cancelled."""
+
+        def tell(changes: Sequence[RunChanged]) -> None:
+            for change in changes:
+                holding = self._holdings.get(change.changed_run)
+                if holding is not None and holding.actor is not None:
+                    holding.actor.notify()
+
+        await self._broker.declare(RUN_CHANGES)
+        await hear(self._broker, RUN_CHANGES, RunChanged, tell)
+
     async def run(self) -> None:
         """Take up what nobody drives, now and whenever it comes; never returns."""
         is_alone = self._store.is_private
@@ -123,8 +138,8 @@ class Coordinators:
             if lease is None or lease.epoch != epoch:
                 log.warning("%s: another gateway has taken over", run)
                 holding.task.cancel()
-            elif lease.is_cancel_requested and holding.actor is not None:
-                holding.actor.notice_cancellation()
+            elif holding.actor is not None:
+                holding.actor.notice_wishes(lease)
 
     async def _look_at_wants(self) -> None:
         """What the runs of all gateways want, for their shares."""

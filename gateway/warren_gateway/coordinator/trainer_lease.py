@@ -19,6 +19,7 @@ from warren_gateway.coordinator.state.learning import LearningState
 from warren_gateway.coordinator.state.lease import TrainerLease
 from warren_schemas.control import Heartbeat, HeldModel
 from warren_schemas.envelope import Envelope
+from warren_schemas.events import RunState, StateChanged
 from warren_schemas.ids import WorkerId
 from warren_schemas.training import CloseModel, OpenModel, is_full
 
@@ -97,6 +98,10 @@ def ahead_reason(who: str, version: int, version_issued: int) -> str:
 
 
 def revoke(state: CoordinatorState) -> bool:
+    if state.run_state is RunState.STARTING:
+        reason = f"{state.lease.holder} no longer has the model"
+        state.enter(RunState.QUEUED, reason)
+        state.emit(StateChanged(state=RunState.QUEUED, phase=state.stage.phase, reason=reason))
     state.lease.holder, state.lease.is_opened = None, False
     state.change.model |= {"holder": None, "is_opened": False}
     return True
@@ -131,6 +136,10 @@ def grant(state: CoordinatorState, worker: WorkerId) -> None:
     lease.epoch, lease.holder, lease.seen_s = lease.epoch + 1, worker, state.now_s
     lease.is_opened = lease.was_listed = lease.is_released = False
     op_log.rewind(learning)
+    if state.run_state is RunState.QUEUED:
+        reason = f"{worker} loads {state.spec.base_model}"
+        state.enter(RunState.STARTING, reason)
+        state.emit(StateChanged(state=RunState.STARTING, phase=state.stage.phase, reason=reason))
     state.change.model |= {
         "epoch": lease.epoch,
         "holder": worker,
@@ -156,6 +165,8 @@ def opening(state: CoordinatorState) -> OpenModel:
 
 def release(state: CoordinatorState) -> None:
     """Give the model back for a while; whoever takes it next begins at the checkpoint."""
+    if state.lease.holder is None:
+        return
     log.info("%s: %s is free for others meanwhile", state.run, state.lease.holder)
     _close(state)
     state.lease.is_released = True

@@ -72,6 +72,15 @@ def report(state: CoordinatorState, alive: Alive) -> None:
         state.emit(WaitingStarted(reason=reason))
 
 
+def forget(state: CoordinatorState) -> None:
+    """The run wants nothing for now."""
+    if state.waiting.reason is not None:
+        _set(state, None)
+        state.emit(WaitingEnded())
+    state.waiting.missing_since_s = None
+    stalled.reset(state)
+
+
 def missing(state: CoordinatorState, alive: Alive) -> str | None:
     if (reason := _missing_disk_space(state, alive(WorkerRole.TRAINER))) is not None:
         return reason

@@ -8,7 +8,7 @@ from sqlmodel import Session, and_, col, or_, select
 from warren_gateway.access.caller import Viewer
 from warren_gateway.runs.checkpoints import list_checkpoints
 from warren_gateway.runs.owned import owned_run
-from warren_gateway.runs.service import NoSuchRun
+from warren_gateway.runs.verbs import NoSuchRun
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import MetricsRow, Run
 from warren_schemas.events import Phase, RunState

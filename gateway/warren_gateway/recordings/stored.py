@@ -9,7 +9,7 @@ from warren_gateway.access.caller import Viewer
 from warren_gateway.recordings.fates import Fates, fates_of
 from warren_gateway.runs.newer_versions import readable_config
 from warren_gateway.runs.owned import owned_run
-from warren_gateway.runs.service import NoSuchRun
+from warren_gateway.runs.verbs import NoSuchRun
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Run
 from warren_schemas.config import TrainConfig

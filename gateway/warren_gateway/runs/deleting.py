@@ -9,7 +9,15 @@ from sqlmodel import Session, col, delete, select
 from warren_broker.topology import FILE_CLEANUP
 from warren_gateway.runs.newer_versions import readable_config
 from warren_gateway.store.outbox import post
-from warren_gateway.store.tables import Checkpoint, GroupRow, MetricsRow, Model, OpRow, Run
+from warren_gateway.store.tables import (
+    Checkpoint,
+    GroupRow,
+    HistoryRow,
+    MetricsRow,
+    Model,
+    OpRow,
+    Run,
+)
 from warren_schemas.config import RecordedSource, TrainConfig
 from warren_schemas.envelope import Envelope
 from warren_schemas.events import RunState
@@ -27,7 +35,7 @@ def delete_run(session: Session, run: Run) -> None:
     model = session.exec(select(Model).where(col(Model.run_id) == run.id)).one()
     for table in (Checkpoint, OpRow):
         session.exec(delete(table).where(col(table.model_id) == model.id))
-    for table in (GroupRow, MetricsRow):
+    for table in (GroupRow, HistoryRow, MetricsRow):
         session.exec(delete(table).where(col(table.run_id) == run.id))
     session.delete(model)
     session.flush()

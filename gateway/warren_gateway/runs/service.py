@@ -1,4 +1,4 @@
-"""Runs as their owners see them: submit, look, list, cancel.
+"""Runs as their owners see them: submit, look, list, steer.
 
 Invariants
 - A run, its model and its first event become true in one transaction.
@@ -10,7 +10,7 @@ Invariants
 import asyncio
 import logging
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,16 +24,18 @@ from warren_broker.port import Broker
 from warren_broker.topology import Stream, run_events
 from warren_gateway.access.caller import Viewer
 from warren_gateway.probe import within
+from warren_gateway.runs import verbs
 from warren_gateway.runs.checkpoints import list_checkpoints, newest_size, require_checkpoint
 from warren_gateway.runs.deleting import RunInUse, delete_run
 from warren_gateway.runs.owned import owned_run, owned_runs, seen_by
 from warren_gateway.runs.sources import require_source
 from warren_gateway.runs.streams import recording
 from warren_gateway.runs.submitting import insert_run, new_row
+from warren_gateway.runs.verbs import NoSuchRun
 from warren_gateway.runs.views import run_view
 from warren_gateway.store.outbox import Relay, is_unsent
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import Model, Run
+from warren_gateway.store.tables import HistoryRow, Model, Run
 from warren_schemas.config import TrainConfig
 from warren_schemas.events import RunState
 from warren_schemas.http import CheckpointList, RunView, SubmitRun
@@ -44,19 +46,6 @@ DECLARE_S = 5.0
 """How long a submission waits for a broker that is away."""
 
 log = logging.getLogger(__name__)
-
-
-class NoSuchRun(LookupError):
-    """There is no such run, or it belongs to somebody else."""
-
-
-class RunHasEnded(Exception):
-    """What was asked for makes no sense any more."""
-
-    def __init__(self, run: str, state: RunState) -> None:
-        super().__init__(run, state)
-        self.run = run
-        self.state = state
 
 
 class KeyReused(Exception):
@@ -135,7 +124,8 @@ class Runs:
 
     async def show(self, viewer: Viewer, run: str) -> RunView:
         """Raises `NoSuchRun`, `StoreUnavailable`."""
-        return self._view(await self._store.transact(partial(_get, viewer, run)))
+        row, history = await self._store.transact(partial(_get_with_history, viewer, run))
+        return run_view(row, self._runs_dir, history)
 
     async def has_unsent_events(self, run: str) -> bool:
         """Whether an event of the run may not be in its stream yet. Raises `StoreUnavailable`."""
@@ -146,14 +136,29 @@ class Runs:
         rows = await self._store.transact(partial(_newest, viewer, state, limit))
         return [self._view(row) for row in rows]
 
-    async def cancel(self, viewer: Viewer, run: str) -> RunView:
-        """Ask for the end of a run; asking again, or when it is cancelled, changes nothing.
+    async def cancel(self, viewer: Viewer, run: str, *, save: bool = False) -> RunView:
+        """Ask for the end of a run, with `save` once a checkpoint is written; asking again, or when it is
+        cancelled, changes nothing.
 
         Raises `NoSuchRun`, `RunHasEnded`, `StoreUnavailable`.
         """
-        row = await self._store.transact(partial(_cancel, viewer, run))
-        for follower in self._followers:
-            follower.notify(RunId(run))
+        return await self._steer(run, partial(verbs.cancel, viewer, run, save))
+
+    async def finish(self, viewer: Viewer, run: str) -> RunView:
+        """Ask for its early end: a last evaluation, a checkpoint, completed. Raises as `cancel`, and `WrongState`."""
+        return await self._steer(run, partial(verbs.finish, viewer, run))
+
+    async def pause(self, viewer: Viewer, run: str) -> RunView:
+        """Ask for it to be saved and to give its trainer back. Raises as `finish`."""
+        return await self._steer(run, partial(verbs.pause, viewer, run))
+
+    async def resume(self, viewer: Viewer, run: str) -> RunView:
+        """Ask for it to go on. Raises as `finish`."""
+        return await self._steer(run, partial(verbs.resume, viewer, run))
+
+    async def _steer(self, run: str, change: Callable[[Session], Run]) -> RunView:
+        row = await self._store.transact(change)
+        self._announce(RunId(run))
         return self._view(row)
 
     async def checkpoints(self, viewer: Viewer, run: str) -> CheckpointList:
@@ -229,24 +234,17 @@ def _get(viewer: Viewer, run: str, session: Session) -> Run:
     return row
 
 
+def _get_with_history(viewer: Viewer, run: str, session: Session) -> tuple[Run, list[HistoryRow]]:
+    row = _get(viewer, run, session)
+    query = select(HistoryRow).where(col(HistoryRow.run_id) == run).order_by(col(HistoryRow.id))
+    return row, list(session.exec(query))
+
+
 def _newest(viewer: Viewer, state: RunState | None, limit: int, session: Session) -> list[Run]:
     query = select(Run).where(seen_by(viewer))
     if state is not None:
         query = query.where(col(Run.state) == state)
     return list(session.exec(query.order_by(col(Run.id).desc()).limit(limit)))
-
-
-def _cancel(viewer: Viewer, run: str, session: Session) -> Run:
-    row = owned_run(session, viewer, run, for_update=True)
-    if row is None:
-        raise NoSuchRun(run)
-    state = RunState(row.state)
-    if state is RunState.CANCELLED:
-        return row
-    if state.is_final:
-        raise RunHasEnded(run, state)
-    row.is_cancel_requested = True
-    return row
 
 
 def _live_models(viewer: Viewer, session: Session) -> list[LiveModel]:

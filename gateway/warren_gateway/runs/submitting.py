@@ -9,7 +9,7 @@ from warren_gateway.access.caller import Viewer
 from warren_gateway.budgets.budget import OverBudget
 from warren_gateway.runs.checkpoints import require_checkpoint
 from warren_gateway.store.outbox import post
-from warren_gateway.store.tables import Model, Run, User
+from warren_gateway.store.tables import HistoryRow, Model, Run, User
 from warren_schemas.config import TrainConfig
 from warren_schemas.envelope import Envelope
 from warren_schemas.events import RunEvent, RunState, StateChanged
@@ -42,6 +42,7 @@ def insert_run(
     session.add(run)
     session.flush()
     session.add(model_row(run, config, checkpoint_url))
+    session.add(HistoryRow(run_id=run.id, state=run.state, at_s=run.created_s))
     queued = StateChanged(state=RunState.QUEUED)
     envelope = Envelope(run=RunId(run.id))
     post(session, run_events(run.id), RunEvent(envelope=envelope, at_s=run.created_s, body=queued))

@@ -1,17 +1,18 @@
 """Rows as the HTTP API shows them."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from warren_gateway.registry import Seen
 from warren_gateway.runs.newer_versions import readable_config, readable_result
-from warren_gateway.store.tables import Run
+from warren_gateway.store.tables import HistoryRow, Run
 from warren_schemas.events import Phase, RunState
-from warren_schemas.http import RunResult, RunView, WorkerView
+from warren_schemas.http import RunResult, RunView, StateView, WorkerView
 from warren_schemas.ids import RunId
 from warren_schemas.tensorboard.about import folder_name
 
 
-def run_view(row: Run, runs_dir: Path) -> RunView:
+def run_view(row: Run, runs_dir: Path, history: Iterable[HistoryRow] = ()) -> RunView:
     return RunView(
         id=RunId(row.id),
         name=row.name,
@@ -26,6 +27,10 @@ def run_view(row: Run, runs_dir: Path) -> RunView:
         created_s=row.created_s,
         started_s=row.started_s,
         ended_s=row.ended_s,
+        history=tuple(
+            StateView(state=RunState(one.state), at_s=one.at_s, reason=one.reason)
+            for one in history
+        ),
         result=_result(row, runs_dir),
         config=readable_config(row),
     )

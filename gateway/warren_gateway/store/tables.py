@@ -71,6 +71,19 @@ class Run(SQLModel, table=True):
     phase: str | None = None
     waiting_for: str | None = None
     is_cancel_requested: bool = False
+    wish: str | None = None
+    """What else its owner wants of it; see `wish.Wish`."""
+    submitted: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON))
+    """The config as it was submitted, where its owner has changed it since."""
+    priority: int = 0
+    """Runs of a higher one go first."""
+    retry_of: str | None = None
+    """The run that this one goes on for."""
+    on_disconnect: str = "detach"
+    client_lease_s: float | None = None
+    """How long its client may be silent, where the run ends with its client."""
+    client_until_s: float | None = None
+    """On the store's clock: until when the client is taken to be there."""
     step: int = 0
     n_steps: int
     sft_step: int = 0
@@ -91,6 +104,18 @@ class Run(SQLModel, table=True):
     """On the store's clock."""
     revision: int = 0
     """Number of the newest change that was committed."""
+
+
+class HistoryRow(SQLModel, table=True):
+    """A state that a run entered."""
+
+    __tablename__: ClassVar[Any] = "run_history"
+
+    id: int | None = Field(default=None, primary_key=True)
+    run_id: str = Field(index=True, foreign_key="run.id")
+    state: str
+    at_s: float
+    reason: str | None = None
 
 
 class Model(SQLModel, table=True):

@@ -1,6 +1,7 @@
 """Runs, workers and queues as tables."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from warren.display.output import Output
 from warren.display.summary import result_rows
@@ -41,6 +42,9 @@ def print_run(view: RunView, output: Output) -> None:
     width = max(len(label) for label, _ in rows)
     for label, value in rows:
         output.line(f"  {label.ljust(width)} {value}")
+    for entered in view.history:
+        when = datetime.fromtimestamp(entered.at_s).astimezone().strftime("%d %b %H:%M:%S")
+        output.line(f"  {when}  {entered.state}{f': {entered.reason}' if entered.reason else ''}")
     if not view.state.is_final:
         output.line(f"Follow it with: warren runs show {view.id} --follow", "dim")
 

@@ -176,7 +176,7 @@ async def test_runs_are_listed_newest_first_and_by_state(gateway: Gateway) -> No
     [
         ("limit=0", "limit: expected a number of at least 1"),
         ("limit=many", "limit: expected a whole number"),
-        ("state=done", "state: expected 'queued', 'running', 'completed'"),
+        ("state=done", "state: expected 'queued', 'starting', 'running'"),
         ("stat=running", "stat: unknown key; did you mean state?"),
     ],
 )

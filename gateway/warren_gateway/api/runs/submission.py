@@ -39,10 +39,6 @@ async def delete_run(call: Call[Nothing]) -> web.StreamResponse:
     return reply(RunDeleted(id=RunId(call.run)))
 
 
-async def cancel_run(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(await call.parts.runs.cancel(call.viewer, call.run))
-
-
 ROUTES = (
     Route(
         "POST",
@@ -75,16 +71,6 @@ ROUTES = (
         summary="Show a run",
         scope=KeyScope.READ,
         errors=(404, 422),
-    ),
-    Route(
-        "POST",
-        "/v1/runs/{run}/cancel",
-        cancel_run,
-        takes=Nothing,
-        answers=RunView,
-        summary="Cancel a run",
-        scope=KeyScope.SUBMIT,
-        errors=(400, 404, 409, 413, 422),
     ),
     Route(
         "POST",

@@ -130,13 +130,21 @@ def _append_update(
     state.learning.version_issued += 1
 
 
+def publish_unpublished(state: CoordinatorState) -> None:
+    """SFT that ends before its last step has published nothing: do that, once its steps are answered."""
+    learning = state.learning
+    is_quiet = not learning.pending and learning.done_op == learning.last_op
+    if is_quiet and learning.version_issued > learning.policy_version:
+        append(state, PublishPolicy())
+
+
 def note_answer(state: CoordinatorState, answer: OpResult) -> None:
     """Keep the metrics of an answered op, when it was answered, and the policy that it published."""
     outcome = answer.outcome
     if not isinstance(outcome, OpDone):
         return
-    if answer.number == state.learning.start_op and outcome.policy is not None:
-        _list_policy(state, state.learning.n_steps_at_start, outcome.policy.version)
+    if outcome.policy is not None and not _is_of_step(state, answer.number):
+        _list_policy(state, state.learning.n_trained_steps, outcome.policy.version)
     for pending in state.learning.pending:
         if pending.first_op <= answer.number <= pending.last_op:
             step_times.note(pending, outcome, state.now_s)
@@ -145,6 +153,10 @@ def note_answer(state: CoordinatorState, answer: OpResult) -> None:
             if outcome.policy is not None:
                 step = pending.step if pending.phase is Phase.TRAINING else 0
                 _list_policy(state, step, outcome.policy.version)
+
+
+def _is_of_step(state: CoordinatorState, number: int) -> bool:
+    return any(step.first_op <= number <= step.last_op for step in state.learning.pending)
 
 
 def _list_policy(state: CoordinatorState, step: int, version: int) -> None:

@@ -7,12 +7,16 @@ before a resumption counts for the run that did it.
 from warren_gateway.coordinator.learning import zero_variance
 from warren_gateway.coordinator.learning.training import is_goal_reached
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.wish import Wish
 from warren_schemas.events import RunOutcome
 
 
 def conclude(state: CoordinatorState) -> tuple[RunOutcome, str | None]:
     """The outcome, and what there is to remark."""
-    if state.learning.n_trained_steps == state.learning.n_steps_at_start:
+    n_trained_steps = state.learning.n_trained_steps
+    if state.obeying is Wish.FINISH and n_trained_steps == state.learning.n_steps_at_start:
+        return RunOutcome.NOTHING_LEARNED, "its owner ended it before its first step"
+    if n_trained_steps == state.learning.n_steps_at_start:
         return RunOutcome.NOTHING_TO_DO, _nothing_to_do(state)
     if state.learning.n_updates == state.learning.n_updates_at_start:
         return RunOutcome.NOTHING_LEARNED, _nothing_learned(state)
@@ -60,4 +64,6 @@ def _ended_early(state: CoordinatorState) -> str | None:
             f" told its episodes apart. In the last one {state.learning.zero_variance_facts}."
             f" {zero_variance.advice(state)}"
         )
+    if state.obeying is Wish.FINISH:
+        return f"{where}: its owner ended it early"
     return f"{where}: the recording holds no more"

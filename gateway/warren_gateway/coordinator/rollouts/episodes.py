@@ -205,6 +205,20 @@ def start_all_again(rollouts: RolloutState, now_s: float) -> None:
         rollouts.groups.set_deadline(group, now_s)
 
 
+def recall(state: CoordinatorState) -> None:
+    """Nobody needs what is in flight now; its groups stay, and their members start again later."""
+    for group in state.rollouts.groups.values():
+        group.was_interrupted = True
+        _cancel(state, group)
+
+
+def start_recalled(rollouts: RolloutState) -> None:
+    """The next decision starts again what was interrupted."""
+    rollouts.is_away = True
+    for group in rollouts.groups.values():
+        group.is_postponed = not group.is_complete
+
+
 def reprieve(rollouts: RolloutState, until_s: float) -> None:
     """Nobody looked for a while: endings that came meanwhile are not late, only unread."""
     for group in rollouts.groups.values():

@@ -66,6 +66,12 @@ def start_next(state: CoordinatorState) -> None:
     _start(state, config, "during", due, policy)
 
 
+def drop(rollouts: RolloutState) -> None:
+    """None is wanted any more, of what is under way or due; its groups are closed by who calls."""
+    rollouts.evaluation = None
+    rollouts.due_evaluations.clear()
+
+
 def versions_in_use(rollouts: RolloutState) -> tuple[int, ...]:
     """What must not be deleted, however many newer versions are published."""
     return () if rollouts.evaluation is None else (rollouts.evaluation.version,)

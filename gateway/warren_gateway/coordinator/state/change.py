@@ -13,7 +13,15 @@ from sqlmodel import Session, col
 from warren_broker.topology import Stream, Topic, WorkQueue
 from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.store.outbox import post
-from warren_gateway.store.tables import Checkpoint, GroupRow, MetricsRow, Model, OpRow, Run
+from warren_gateway.store.tables import (
+    Checkpoint,
+    GroupRow,
+    HistoryRow,
+    MetricsRow,
+    Model,
+    OpRow,
+    Run,
+)
 from warren_schemas.codec.wire import MAX_ITEMS, encode
 from warren_schemas.envelope import Item
 from warren_schemas.http import MetricsView
@@ -43,6 +51,8 @@ class Change:
     """Rows of ops appended to the log."""
     answers: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
     """Outcomes of ops by number."""
+    history: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """Rows of states that the run entered."""
     reports: list[MetricsView] = field(default_factory=list[MetricsView])
     """Metrics of steps and evaluations."""
     saved: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -66,7 +76,7 @@ class Change:
     def is_empty(self) -> bool:
         return not (
             self.run or self.model or self.admitted or self.restarted or self.closed
-            or self.replayed or self.ops or self.answers or self.reports or self.saved
+            or self.replayed or self.ops or self.answers or self.history or self.reports or self.saved
             or self.deleted or self.prune_ops_to or self.posts
         )  # fmt: skip
 
@@ -78,6 +88,8 @@ class Change:
         self._apply_groups(session, run_id)
         self._apply_ops(session, model_id)
         self._apply_checkpoints(session, model_id)
+        if self.history:
+            session.exec(insert(HistoryRow), params=self.history)
         if self.reports:
             session.exec(insert(MetricsRow), params=[_report(run_id, r) for r in self.reports])
         for address, items in self.posts.items():

@@ -19,6 +19,7 @@ from warren_gateway.coordinator.state.plan import Stage, plan
 from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_gateway.coordinator.state.source import Source
 from warren_gateway.coordinator.state.waiting import WaitingState
+from warren_gateway.wish import Wish
 from warren_schemas.config import TrainConfig
 from warren_schemas.envelope import Envelope
 from warren_schemas.events import (
@@ -45,6 +46,8 @@ class Progress(BaseModel):
 
     stage_number: int = 0
     """Position in the run's plan."""
+    obeying: Wish | None = None
+    """What its owner wants, and is being done."""
     n_reports: int = 0
     """Rows of metrics that were stored."""
     recording_offset: int | None = None
@@ -78,6 +81,8 @@ class CoordinatorState:
     started_s: float | None
     now_s: float
     """Unix time of the decision under way."""
+    obeying: Wish | None = None
+    """What its owner wants, and is being done."""
     epoch: int = 0
     """Of the coordinator's own lease; see `run_leases`."""
     revision: int = 0
@@ -125,6 +130,19 @@ class CoordinatorState:
         event = RunEvent(envelope=Envelope(run=self.run), at_s=self.now_s, body=body)
         self.change.send(run_events(self.run), event)
 
+    def enter(self, run_state: RunState, reason: str | None = None) -> None:
+        """The run is in this state from now on; its history says since when and why."""
+        self.run_state = run_state
+        self.change.run["state"] = run_state.value
+        self.change.history.append(
+            {
+                "run_id": self.run,
+                "state": run_state.value,
+                "at_s": self.now_s,
+                "reason": reason,
+            }
+        )
+
     def take_change(self) -> Change:
         """The change built so far, with the progress that goes with it; a new one begins."""
         change = self.change
@@ -139,6 +157,7 @@ class CoordinatorState:
     def _progress(self) -> Progress:
         return Progress(
             stage_number=self.stage_number,
+            obeying=self.obeying,
             n_reports=self.n_reports,
             recording_offset=self.source.resume_offset(self.rollouts),
             rollouts=self.rollouts,

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
+from warren_gateway.wish import Wish
 from warren_schemas.ids import ModelId, RunId
 
 
@@ -20,6 +21,8 @@ class TrainedRun:
 @dataclass(slots=True)
 class Observed:
     is_cancel_requested: bool = False
+    wish: Wish | None = None
+    """What else its owner wants."""
     is_broker_away: bool = False
     """It gave no answer lately, so that no worker can be heard."""
     queue_depths: dict[str, float] = field(default_factory=dict[str, float])

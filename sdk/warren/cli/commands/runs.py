@@ -1,4 +1,4 @@
-"""List, follow, cancel and delete runs.
+"""List, follow, steer and delete runs.
 
 For example:
     warren runs ls
@@ -6,6 +6,7 @@ For example:
 """
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -16,9 +17,10 @@ from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
 from warren.client import connect
 from warren.display.output import make_output, print_json
 from warren.display.tables import print_run, print_runs
-from warren_schemas.http import RunList
+from warren.run import Run
+from warren_schemas.http import RunList, RunView
 
-__all__ = ["cancel", "delete", "ls", "show"]
+__all__ = ["cancel", "delete", "finish", "ls", "pause", "resume", "show"]
 
 RunName = Annotated[
     str,
@@ -58,13 +60,55 @@ def show(
     return asyncio.run(_show(run, gateway, is_followed=follow, as_json=json))
 
 
-def cancel(run: RunName, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
+def cancel(
+    run: RunName,
+    /,
+    *,
+    save: Annotated[bool, Parameter(help="Save a checkpoint first.")] = False,
+    json: AsJson = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
     """Cancel a run. Its checkpoints are kept.
 
     For example:
         warren runs cancel last
+        warren runs cancel last --save
     """
-    return asyncio.run(_cancel(run, gateway, as_json=json))
+    return asyncio.run(_cancel(run, gateway, save=save, as_json=json))
+
+
+def finish(run: RunName, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
+    """End a run early, as completed.
+
+    It takes no more steps: those whose batches are complete are trained, episodes in flight are dropped. Then come
+    the evaluation after training, if the config has one, and a checkpoint.
+
+    For example:
+        warren runs finish last
+    """
+    asked = "takes no more steps, and completes once it is saved"
+    return asyncio.run(_steer(run, gateway, Run.finish, asked, as_json=json))
+
+
+def pause(run: RunName, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
+    """Save a run and give its trainer to others, until it is resumed.
+
+    Episodes in flight are ended, and start again when it goes on.
+
+    For example:
+        warren runs pause last
+    """
+    asked = f"is saved, and then holds no trainer; go on with: warren runs resume {run}"
+    return asyncio.run(_steer(run, gateway, Run.pause, asked, as_json=json))
+
+
+def resume(run: RunName, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
+    """Let a paused run go on; it queues for a trainer like any other.
+
+    For example:
+        warren runs resume last
+    """
+    return asyncio.run(_steer(run, gateway, Run.resume, "goes on", as_json=json))
 
 
 def delete(run: RunName, /, *, gateway: GatewayOptions = HERE) -> int:
@@ -99,17 +143,35 @@ async def _show(name: str, gateway: Gateway, *, is_followed: bool, as_json: bool
     return codes.OK
 
 
-async def _cancel(name: str, gateway: Gateway, *, as_json: bool) -> int:
+async def _cancel(name: str, gateway: Gateway, *, save: bool, as_json: bool) -> int:
     async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
         run = await client.run(name)
         was_over = run.state.is_final
-        await run.cancel()
+        await run.cancel(save=save)
     if as_json:
         print_json(run.view)
     elif was_over:
         make_output().line(f"{run.id} had ended already: {run.state}")
     else:
         make_output().line(f"{run.id} is being cancelled")
+    return codes.OK
+
+
+async def _steer(
+    name: str,
+    gateway: Gateway,
+    ask: Callable[[Run], Coroutine[object, None, RunView]],
+    asked: str,
+    *,
+    as_json: bool,
+) -> int:
+    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+        run = await client.run(name)
+        await ask(run)
+    if as_json:
+        print_json(run.view)
+    else:
+        make_output().line(f"{run.id} {asked}")
     return codes.OK
 
 

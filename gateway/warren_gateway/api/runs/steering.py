@@ -1,0 +1,70 @@
+"""What owners ask of runs that go on, over HTTP."""
+
+from aiohttp import web
+
+from warren_gateway.api.route import Call, Nothing, Route, reply
+from warren_schemas.access import KeyScope
+from warren_schemas.http import CancelRun, RunView
+
+
+async def cancel_run(call: Call[CancelRun]) -> web.StreamResponse:
+    save = call.takes.save
+    return reply(await call.parts.runs.cancel(call.viewer, call.run, save=save))
+
+
+async def finish_run(call: Call[Nothing]) -> web.StreamResponse:
+    return reply(await call.parts.runs.finish(call.viewer, call.run))
+
+
+async def pause_run(call: Call[Nothing]) -> web.StreamResponse:
+    return reply(await call.parts.runs.pause(call.viewer, call.run))
+
+
+async def resume_run(call: Call[Nothing]) -> web.StreamResponse:
+    return reply(await call.parts.runs.resume(call.viewer, call.run))
+
+
+_ERRORS = (400, 404, 409, 413, 422)
+
+ROUTES = (
+    Route(
+        "POST",
+        "/v1/runs/{run}/cancel",
+        cancel_run,
+        takes=CancelRun,
+        answers=RunView,
+        summary="Cancel a run, with `save` once a checkpoint is written",
+        scope=KeyScope.SUBMIT,
+        errors=_ERRORS,
+    ),
+    Route(
+        "POST",
+        "/v1/runs/{run}/finish",
+        finish_run,
+        takes=Nothing,
+        answers=RunView,
+        summary="End a run early: no more steps, the last evaluation, a checkpoint, completed",
+        scope=KeyScope.SUBMIT,
+        errors=_ERRORS,
+    ),
+    Route(
+        "POST",
+        "/v1/runs/{run}/pause",
+        pause_run,
+        takes=Nothing,
+        answers=RunView,
+        summary="Save a run and give its trainer back until it is resumed",
+        scope=KeyScope.SUBMIT,
+        errors=_ERRORS,
+    ),
+    Route(
+        "POST",
+        "/v1/runs/{run}/resume",
+        resume_run,
+        takes=Nothing,
+        answers=RunView,
+        summary="Let a paused run go on; it queues for a trainer",
+        scope=KeyScope.SUBMIT,
+        errors=_ERRORS,
+    ),
+)

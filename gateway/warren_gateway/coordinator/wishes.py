@@ -1,0 +1,114 @@
+"""What the owner of a run wants of it while it goes on: to finish, to save and be cancelled, to be paused.
+
+Invariants: what is being done is stored with the change that began it, so whoever takes the run over goes on
+with it; a run that finishes, saves or pauses starts no episodes and takes no batch; it is paused, or cancelled, only
+once every op in its log is answered and its newest checkpoint is saved. A stronger wish takes the place of a
+weaker one at any time; a pause alone is taken back.
+"""
+
+from warren_gateway.coordinator import ending, trainer_lease, waiting
+from warren_gateway.coordinator.learning import checkpointing, op_log, resuming, steps
+from warren_gateway.coordinator.rollouts import completed, episodes, evaluation
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.wish import Wish
+from warren_schemas.events import Phase, RunState, StateChanged
+
+_FINISHING = "its owner ended it early"
+_SAVING = "it is saved, and then cancelled by its owner"
+_PAUSED = "paused by its owner"
+_RESUMED = "resumed by its owner"
+
+
+def obey(state: CoordinatorState) -> None:
+    """Begin with what is wanted now, and do what can be done of it."""
+    wish = state.observed.wish
+    if state.obeying is Wish.PAUSE and wish is None:
+        _resume(state)
+    elif wish is not None and wish is not state.obeying:
+        _begin(state, wish)
+    match state.obeying:
+        case Wish.SAVE_AND_CANCEL if _is_saved(state):
+            ending.end(state, RunState.CANCELLED, _cancelled_reason(state))
+        case Wish.PAUSE if _is_saved(state) and state.run_state is not RunState.PAUSED:
+            _pause(state)
+        case _:
+            pass
+
+
+def is_paused(state: CoordinatorState) -> bool:
+    """Whether it takes no trainer."""
+    return state.run_state is RunState.PAUSED
+
+
+def is_still(state: CoordinatorState) -> bool:
+    """Whether nothing goes on but the saving of what there is."""
+    return state.obeying in (Wish.SAVE_AND_CANCEL, Wish.PAUSE)
+
+
+def is_finishing(state: CoordinatorState) -> bool:
+    return state.obeying is Wish.FINISH
+
+
+def unhosted(state: CoordinatorState, without_worker: frozenset[int]) -> frozenset[int]:
+    """The environments to which nothing is sent: all of them, while a run is still."""
+    return frozenset(range(len(state.config.environments))) if is_still(state) else without_worker
+
+
+def advance_to_end(state: CoordinatorState) -> bool:
+    """Instead of a stage whose steps are not wanted any more; True once nothing of it is under way."""
+    completed.abandon(state)
+    evaluation.drop(state.rollouts)
+    steps.publish_unpublished(state)
+    return not state.learning.pending and not op_log.has_unanswered(state.learning)
+
+
+def _begin(state: CoordinatorState, wish: Wish) -> None:
+    state.obeying = wish
+    if wish is Wish.FINISH:
+        enter(state, RunState.FINISHING, _FINISHING)
+    elif wish is Wish.SAVE_AND_CANCEL:
+        completed.abandon(state)
+        evaluation.drop(state.rollouts)
+        enter(state, RunState.FINISHING, _SAVING)
+        checkpointing.checkpoint_if_new(state)
+    else:
+        episodes.recall(state)
+        checkpointing.checkpoint_if_new(state)
+
+
+def _is_saved(state: CoordinatorState) -> bool:
+    """Whether everything that was done is in a checkpoint."""
+    learning = state.learning
+    return checkpointing.is_saved(learning) and not op_log.has_unanswered(learning)
+
+
+def _pause(state: CoordinatorState) -> None:
+    waiting.forget(state)
+    enter(state, RunState.PAUSED, _PAUSED)
+    trainer_lease.release(state)
+
+
+def _resume(state: CoordinatorState) -> None:
+    """What was in flight starts again."""
+    state.obeying = None
+    episodes.start_recalled(state.rollouts)
+    if is_paused(state):
+        enter(state, RunState.QUEUED, _RESUMED)
+
+
+def _cancelled_reason(state: CoordinatorState) -> str:
+    marks = state.learning.checkpoints
+    return f"cancelled by its owner{f'; saved as {marks[-1].name}' if marks else ''}"
+
+
+def note_opened(state: CoordinatorState) -> None:
+    """A trainer has the model of a run that was under way before."""
+    is_waiting = state.run_state is RunState.STARTING and state.stage.phase is not Phase.OPENING
+    if is_waiting and resuming.is_ready(state.lease, state.learning):
+        enter(state, RunState.RUNNING)
+
+
+def enter(state: CoordinatorState, run_state: RunState, reason: str | None = None) -> None:
+    """Enter a state, and tell everybody who follows the run."""
+    state.enter(run_state, reason)
+    state.emit(StateChanged(state=run_state, phase=state.stage.phase, reason=reason))
