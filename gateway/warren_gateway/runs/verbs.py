@@ -109,9 +109,7 @@ def _require_going(row: Run) -> None:
 def _require_not_cancelled(row: Run) -> None:
     if row.is_cancel_requested or row.wish == Wish.SAVE_AND_CANCEL:
         why = f"Run {row.id} is being cancelled"
-        raise WrongState(
-            why, f"`warren runs retry {row.id}` goes on from its last checkpoint then."
-        )
+        raise WrongState(why, f"`warren runs show {row.id}` shows when it is.")
 
 
 def _told(session: Session, row: Run) -> Run:

@@ -169,3 +169,25 @@ async def test_a_coordinator_that_lost_its_lease_stops(
         assert (await view(one, run)).state == "queued"
         assert await driver(store, run) == ("thief", 2)
         await store.close()
+
+
+async def test_a_run_is_paused_by_the_gateway_that_does_not_drive_it_long_before_a_renewal(
+    private_postgres: str, tmp_path: Path
+) -> None:
+    key = Key.new()
+    async with (
+        open_hub() as hub,
+        serving(hub, private_postgres, tmp_path / "one", key) as one,
+    ):
+        store = await Store.open(private_postgres)
+        async with one.post("/v1/runs", json={"config": CONFIG}) as response:
+            run = str((await response.json())["id"])
+        await driven(store, run)
+        async with serving(hub, private_postgres, tmp_path / "two", key) as two:
+            for verb, wanted in (("pause", "paused"), ("resume", "queued")):
+                async with two.post(f"/v1/runs/{run}/{verb}") as response:
+                    assert response.status == 200
+                async with asyncio.timeout(LONG_LEASE_S / run_leases.RENEWALS / 2):
+                    while (await view(two, run)).state != wanted:  # noqa: ASYNC110
+                        await asyncio.sleep(0.1)
+        await store.close()
