@@ -7,6 +7,8 @@ FAULTS    ?= 1000
 MESSAGES  ?= 100000
 REQUESTS  ?= 10000
 ARGS      ?=
+DEVICE    ?= cuda
+GPU_PACK  ?= .gpu-pack
 TESTERS   ?= 4
 FAST      := -m "not server" tests/unit tests/compat tests/contract/store $(wildcard tests/contract/test_broker_*.py)
 VLLM      ?= $(if $(filter Linux-x86_64,$(shell uname -sm | tr ' ' -)),yes)
@@ -20,7 +22,7 @@ BENCHMARKS := codec transport sampler trainer trainer.sharing trainer.equality e
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test-fast test tour storm chaos rough fuzz fuzz-http check format golden bench
+.PHONY: help install demo test-fast test tour storm chaos rough fuzz fuzz-http check format golden bench gpu gpu-pack
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -86,3 +88,13 @@ golden: install  ## Write the golden files anew, after a schema was changed on p
 
 bench: install  ## Measure, and print the figures of benchmarks/README.md
 	@set -e; for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
+
+# On a machine with a GPU its own Python runs it, which has torch, and there may be no network: nothing is
+# installed. Where GPU_PACK is there it is unpacked first.
+gpu: GPU_PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
+gpu:  ## Check and measure on a GPU, and go on where the last call stopped (DEVICE=cpu rehearses)
+	$(GPU_PYTHON) -m benchmarks.gpu --device $(DEVICE) $(if $(filter cpu,$(DEVICE)),--shape tiny) \
+		$(if $(filter-out cpu,$(DEVICE)),$(if $(wildcard $(GPU_PACK)),--unpack $(GPU_PACK))) $(ARGS)
+
+gpu-pack: install  ## Gather in GPU_PACK what travels to such a machine (ARCHIVES=folder with vLLM for it)
+	$(BIN)/python -m benchmarks.gpu.packing $(ARCHIVES) $(GPU_PACK) constraints.txt

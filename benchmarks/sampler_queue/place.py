@@ -59,16 +59,16 @@ def prompts(folder: str, n: int) -> list[list[int]]:
 
 @asynccontextmanager
 async def opened_place(
-    name: EngineName, folder: str, on_new_weights: OnNewWeights = "keep"
+    name: EngineName, folder: str, on_new_weights: OnNewWeights = "keep", **changes: object
 ) -> AsyncGenerator[Place]:
-    """All of it in this process but the engine; it has answered once."""
+    """All of it in this process but the engine; it has answered once. `changes`: of its settings."""
     settings = settings_for(
         name,
         folder,
         base_models={BASE: folder},
         roles=frozenset({"sampler"}),
         on_new_weights=on_new_weights,
-        **LIMITS,
+        **{**LIMITS, **changes},
     )
     with TemporaryDirectory() as home:
         store = await Store.open(f"sqlite:///{home}/warren.db")

@@ -18,6 +18,7 @@ from tests.support.episodes import policy
 
 from warren_gpu_worker.sampler.engines.port import Engine, PolicyKey, Request
 from warren_schemas.config import Sampling
+from warren_schemas.episode import PolicyRef
 
 Way = Callable[[int, int, Sampling], Awaitable[int]]
 """(turns, of them in flight, sampling) -> tokens sampled."""
@@ -48,9 +49,9 @@ def bare(engine: Engine, folder: str) -> Way:
     return way
 
 
-def by_queue(place: Place) -> Way:
+def by_queue(place: Place, of: PolicyRef | None = None) -> Way:
     async def way(n: int, n_in_flight: int, sampling: Sampling) -> int:
-        waiting = turns(policy(BASE), n, sampling)
+        waiting = turns(of or policy(BASE), n, sampling)
         n_tokens, n_open = 0, n_in_flight
         await place.side.send([waiting.pop() for _ in range(n_in_flight)])
         while n_open:

@@ -37,6 +37,14 @@ class VllmSettings(Frozen):
     """Maximum rank of an adapter; vLLM reserves memory for it at the start."""
     gpu_memory_share: Annotated[float, Field(gt=0, le=1)] = 0.9
     """Share of the GPU's memory for vLLM; lower it to leave memory for a trainer on the same GPU."""
+    max_context: PositiveInt | None = None
+    """Most tokens of prompt and answer together that vLLM accepts; by default the model's own maximum,
+    or what the memory holds of it."""
+    kv_cache_dtype: Literal["auto", "fp8"] = "auto"
+    """Data type of vLLM's cache: `auto` is the model's; `fp8` holds twice as many tokens on a GPU, and
+    its logprobs differ from the trainer's."""
+    attention_backend: str | None = None
+    """Attention kernels of vLLM, by its own names (`FLASH_ATTN`, `TRITON_ATTN`, …); by default it chooses."""
     sleep: Sleep = "never"
     """`while_training`: vLLM sleeps and frees its memory while this worker trains a full-parameter model.
     `never`: both have to fit into memory."""

@@ -6,7 +6,11 @@ from vllm.engine.arg_utils import EngineArgs
 from vllm.lora.request import LoRARequest
 from vllm.outputs import RequestOutput
 
+class _ModelConfig:
+    max_model_len: int
+
 class LLMEngine:
+    model_config: _ModelConfig
     @classmethod
     def from_engine_args(cls, engine_args: EngineArgs) -> LLMEngine: ...
     def add_request(

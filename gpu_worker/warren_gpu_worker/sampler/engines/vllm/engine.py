@@ -39,6 +39,7 @@ from warren_gpu_worker.sampler.engines.vllm.sampling_params import parameters_of
 from warren_gpu_worker.sampler.engines.vllm.startup import (
     engine_arguments,
     needs_zero_adapter,
+    told_context,
     vocabulary_size,
 )
 from warren_gpu_worker.sampler.engines.vllm.weight_sets import WeightSet, WeightSets
@@ -71,7 +72,7 @@ class VllmEngine:
         self._kept_sets = KeptSets()
         arguments["logits_processors"] = [mask_processor(self._kept_sets)]
         self._engine = LLMEngine.from_engine_args(EngineArgs(**arguments))  # pyright: ignore[reportArgumentType]
-        self._context_length = cast(int, arguments["max_model_len"])
+        self._context_length = told_context(self._engine.model_config.max_model_len, folder)
         self._n_vocabulary = vocabulary_size(folder)
         self._endings = endings
         self._max_rank = settings.vllm.max_adapter_rank

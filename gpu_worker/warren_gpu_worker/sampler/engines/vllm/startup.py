@@ -8,6 +8,7 @@ vLLM. Scheduling ahead of the running step is off for the same reason.
 """
 
 import importlib.util
+import logging
 import os
 from typing import cast
 
@@ -16,6 +17,8 @@ from torch._dynamo import config as dynamo
 from transformers import AutoConfig, PreTrainedConfig
 
 from warren_gpu_worker.settings import GpuWorkerSettings
+
+log = logging.getLogger(__name__)
 
 _CPU_HEAD_SIZES = frozenset({32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512})
 _CPU_MEMORY_SHARE = 0.4
@@ -60,7 +63,10 @@ def prepare_environment(device: str) -> None:
 
 
 def engine_arguments(folder: str, settings: GpuWorkerSettings) -> dict[str, object]:
-    """The arguments of `EngineArgs` for this model and machine."""
+    """The arguments of `EngineArgs` for this model and machine.
+
+    -1 as the longest context leaves it to vLLM: what the memory holds, at most the model's own.
+    """
     config, on_cpu = _text_config(folder), _is_on_cpu(settings.device)
     arguments: dict[str, object] = {
         "model": folder,
@@ -74,16 +80,19 @@ def engine_arguments(folder: str, settings: GpuWorkerSettings) -> dict[str, obje
         "enable_prefix_caching": True,
         "logprobs_mode": "processed_logprobs",
         "disable_log_stats": True,
-        "max_model_len": int(config.max_position_embeddings),
+        "max_model_len": _longest(config, settings) if settings.vllm.max_context else -1,
     }
+    if settings.vllm.attention_backend is not None:
+        arguments["attention_backend"] = settings.vllm.attention_backend
     if on_cpu:
         n_bytes = _cache_bytes(config, settings)
         arguments["kv_cache_memory_bytes"] = n_bytes
         fits = n_bytes // _bytes_per_token(config, settings.dtype)
-        arguments["max_model_len"] = min(int(config.max_position_embeddings), fits)
+        arguments["max_model_len"] = min(_longest(config, settings), fits)
     else:
         arguments["gpu_memory_utilization"] = settings.vllm.gpu_memory_share
         arguments["enable_sleep_mode"] = settings.takes_turns
+        arguments["kv_cache_dtype"] = settings.vllm.kv_cache_dtype
     if settings.vllm.max_adapters:
         at_once, n_zero = settings.vllm.max_adapters_at_once, int(needs_zero_adapter(settings))
         arguments |= {
@@ -93,6 +102,26 @@ def engine_arguments(folder: str, settings: GpuWorkerSettings) -> dict[str, obje
             "max_lora_rank": settings.vllm.max_adapter_rank,
         }
     return arguments
+
+
+def told_context(n_tokens: int, folder: str) -> int:
+    """The longest context that vLLM has room for; where the model has a longer one, that is told."""
+    of_model = int(_text_config(folder).max_position_embeddings)
+    if n_tokens < of_model:
+        log.warning(
+            "prompt and answer may have %d tokens together, and the model could take %d: the rest is"
+            " more than --max-context says or the cache holds (--gpu-memory-share,"
+            " --max-batch-tokens on a CPU)",
+            n_tokens,
+            of_model,
+        )
+    return n_tokens
+
+
+def _longest(config: PreTrainedConfig, settings: GpuWorkerSettings) -> int:
+    """Most tokens of prompt and answer, if the memory holds them."""
+    longest = int(config.max_position_embeddings)
+    return min(longest, settings.vllm.max_context or longest)
 
 
 def needs_zero_adapter(settings: GpuWorkerSettings) -> bool:

@@ -1,0 +1,138 @@
+"""`python -m benchmarks.gpu`: take the steps that are not over, until the time is up.
+
+    --device cpu --shape tiny   the rehearsal: the same steps by the same code, without a GPU
+    --results DIR               ledger.jsonl, report.md and log.txt (benchmarks/gpu/results)
+    --go-on-from DIR            take over another folder's ledger first, if there is none yet
+    --time S                    of this call
+    --only KIND                 steps of this kind alone; --again takes them once more
+    --unpack DIR                archives and wheels that `make gpu-pack` gathered
+
+Call it again, and it goes on with the next step. It needs nothing but Python itself.
+"""
+
+import argparse
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+from benchmarks.gpu.ledger import Ledger
+from benchmarks.gpu.packing import unpack
+from benchmarks.gpu.plan import CALL_S, SHAPES, Step, plan
+from benchmarks.gpu.runner import Ended, run_step
+from benchmarks.gpu.table import report
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("schemas", "broker", "gateway", "gpu_worker", "env_worker", "sdk", "deploy", ".")
+_KILL_S = 5.0
+"""Kept back of the time of a call."""
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="benchmarks.gpu", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--shape", action="append", choices=("tiny", *SHAPES))
+    parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "gpu" / "results")
+    parser.add_argument("--go-on-from", type=Path)
+    parser.add_argument("--scratch", type=Path, default=Path("/tmp/warren-gpu"))
+    parser.add_argument("--time", type=float, default=CALL_S)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--unpack", type=Path)
+    return parser.parse_args()
+
+
+def take_steps(steps: list[Step], ledger: Ledger, given: argparse.Namespace, site: str) -> None:
+    """Until all are over or the time is up; the report is written anew after each."""
+    until_s = time.monotonic() + given.time - _KILL_S
+    for step in steps:
+        left_s = until_s - time.monotonic()
+        wanted = step.name.startswith(given.only) and (
+            given.again or not ledger.record(step.name).is_over
+        )
+        if not wanted or left_s < step.expected_s:
+            continue
+        ledger.begin(step.name)
+        print(f"{step.name} …", flush=True)
+        limit_s = min(step.limit_s, left_s)
+        ended = _run(step, limit_s, ledger, given, site)
+        was_cut = ended.outcome == "timed out" and limit_s < step.limit_s
+        if not was_cut:
+            ledger.end(step.name, ended.outcome, ended.took_s, ended.reason)
+        print(f"  {'cut off' if was_cut else ended.outcome} {ended.took_s:.0f} s {ended.reason}")
+        write_report(ledger, given)
+
+
+def _run(step: Step, limit_s: float, ledger: Ledger, given: argparse.Namespace, site: str) -> Ended:
+    command = [sys.executable, "-m", "benchmarks.gpu.step", given.device, str(given.scratch)]
+    environment = {
+        "PYTHONPATH": os.pathsep.join([*(str(ROOT / part) for part in PARTS), site]),
+        "WARREN_HOME": str(given.scratch / "home"),
+        "VLLM_USE_FLASHINFER_SAMPLER": "0",
+        "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "WARREN_GPU_ATTENTION": str(ledger.found("attention") or ""),
+        "WARREN_GPU_TFLOPS": str(ledger.found("bf16 TFLOP/s") or ""),
+        "OMP_NUM_THREADS": "1" if given.device == "cpu" else "4",
+    }
+    return run_step(
+        [*command, *step.name.split()],
+        limit_s=limit_s,
+        report=partial(ledger.add, step.name),
+        log=given.results / "log.txt",
+        environment=environment,
+    )
+
+
+def write_report(ledger: Ledger, given: argparse.Namespace) -> None:
+    shapes = tuple(given.shape or SHAPES)
+    machine = ledger.found("GPU") or platform.processor() or "a CPU"
+    heading = f"Warren at {ledger.found('commit')} on {machine}"
+    file = given.results / "report.md"
+    draft = file.with_suffix(".new")
+    draft.write_text(report(plan(shapes), ledger, heading))
+    draft.replace(file)
+
+
+def commit() -> str:
+    """Of this checkout; empty where there is no git, or no repository."""
+    try:
+        told = subprocess.run(
+            ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+    except FileNotFoundError:
+        return ""
+    return told.stdout.strip()
+
+
+def main() -> None:
+    given = options()
+    given.results.mkdir(parents=True, exist_ok=True)
+    given.scratch.mkdir(parents=True, exist_ok=True)
+    file = given.results / "ledger.jsonl"
+    if given.go_on_from and not file.exists() and (given.go_on_from / file.name).exists():
+        shutil.copy(given.go_on_from / file.name, file)
+    site = unpack(given.unpack, given.scratch / "site") if given.unpack else ""
+    ledger = Ledger(file)
+    if ledger.found("commit") is None:
+        ledger.add("call", {"commit": commit() or os.environ.get("WARREN_COMMIT", "unknown")})
+    steps = plan(tuple(given.shape or SHAPES))
+    try:
+        take_steps(steps, ledger, given, site)
+    finally:
+        write_report(ledger, given)
+    n_open = sum(not ledger.record(step.name).is_over for step in steps)
+    print(
+        f"{n_open} steps are left" if n_open else "all steps are over", given.results / "report.md"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""A step of `make gpu` in its own process: its figures as they come, its limit, its end."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from benchmarks.gpu.ledger import Figures
+from benchmarks.gpu.runner import Ended, run_step
+
+
+def run(code: str, tmp_path: Path, limit_s: float = 60.0) -> tuple[Ended, list[Figures]]:
+    told: list[Figures] = []
+    command = [sys.executable, "-c", code]
+    log = tmp_path / "log.txt"
+    return run_step(command, limit_s=limit_s, report=told.append, log=log, environment={}), told
+
+
+class TestRunner:
+    def test_figures_come_as_they_are_printed(self, tmp_path: Path) -> None:
+        ended, told = run("print('{\"n\": 1}'); print('{\"n\": 2}')", tmp_path)
+        assert ended.outcome == "done"
+        assert told == [{"n": 1}, {"n": 2}]
+
+    def test_what_fails_says_why_and_keeps_its_figures(self, tmp_path: Path) -> None:
+        ended, told = run(
+            "print('{\"n\": 1}', flush=True); raise SystemExit('no memory')", tmp_path
+        )
+        assert (ended.outcome, ended.reason) == ("failed", "no memory")
+        assert told == [{"n": 1}]
+
+    def test_what_has_nothing_to_do_is_left_out(self, tmp_path: Path) -> None:
+        code = "import sys; print('not here', file=sys.stderr); sys.exit(3)"
+        ended, _ = run(code, tmp_path)
+        assert (ended.outcome, ended.reason) == ("left out", "not here")
+
+    def test_the_limit_ends_it_with_all_that_it_started(self, tmp_path: Path) -> None:
+        code = (
+            "import subprocess, sys, time\n"
+            "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+            "print('{\"pid\": %d}' % child.pid, flush=True)\n"
+            "time.sleep(600)\n"
+        )
+        ended, told = run(code, tmp_path, limit_s=3.0)
+        assert ended.outcome == "timed out"
+        (figures,) = told
+        pid = figures["pid"]
+        assert isinstance(pid, int)
+        assert gone(pid)
+
+    def test_a_step_dies_with_whoever_started_it(self, tmp_path: Path) -> None:
+        step = "from benchmarks.gpu.step import follow_starter; follow_starter(); import time; print(1, flush=True); time.sleep(600)"
+        process = subprocess.Popen(
+            [sys.executable, "-c", step],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=Path(__file__).parents[3],
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(60) < 0
+        process.stdout.close()
+
+
+def gone(pid: int) -> bool:
+    """Whether the process ends; its parent is gone, so it may be a zombie for a moment."""
+    for _ in range(600):
+        status = Path(f"/proc/{pid}/status")
+        if not status.exists() or "State:\tZ" in status.read_text():
+            return True
+        time.sleep(0.1)
+    return False
