@@ -71,9 +71,9 @@ class GpuWorkerOptions(Frozen):
     because samplers read what trainers write."""
     roles: Roles = frozenset({"sampler", "trainer"})
     """Roles of the worker: `sampler`, `trainer`, or both, separated by a comma."""
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    """Data type of the weights, the same for all workers of a run. In full-parameter training the weights
-    are float32, and this is the type that is computed in."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Data type of the weights, the same for all workers of a run; `auto` is bfloat16 on a GPU and float32
+    on a CPU. In full-parameter training the weights are float32, and this is the type that is computed in."""
     device: str = "auto"
     """`cpu`, `cuda`, `cuda:1`, …; `auto` uses a GPU if there is one."""
     devices: PositiveInt = 1

@@ -30,9 +30,23 @@ def load_base(folder: str, dtype: str = "float32", device: str = "cpu") -> "PreT
     model = kind.from_pretrained(
         folder, dtype=getattr(torch, dtype), attn_implementation="sdpa", local_files_only=True
     )
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    return cast("PreTrainedModel", cast(nn.Module, model).eval().to(device))
+    return cast("PreTrainedModel", cast(nn.Module, model).eval().to(chosen_device(device)))
+
+
+def chosen_device(device: str) -> str:
+    """`auto` is a GPU if there is one."""
+    import torch
+
+    if device != "auto":
+        return device
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def chosen_dtype(dtype: str, device: str) -> str:
+    """`auto` is what the device is fast at and learning is sound in: bfloat16 on a GPU, float32 on a CPU."""
+    if dtype != "auto":
+        return dtype
+    return "float32" if chosen_device(device) == "cpu" else "bfloat16"
 
 
 def configured_ends(folder: str) -> list[int]:

@@ -1,3 +1,4 @@
+# pyright: reportUnknownMemberType=false
 """What vLLM is started with, for this model, machine and settings; and what of it is told."""
 
 import logging
@@ -8,6 +9,7 @@ from transformers import Qwen3Config
 
 from warren_gpu_worker.sampler.engines.vllm.startup import engine_arguments, told_context
 from warren_gpu_worker.settings import GpuWorkerSettings, VllmSettings
+from warren_gpu_worker.trainer.child.model_factory import EngineConfig
 
 CONTEXT = 4096
 
@@ -57,6 +59,17 @@ class TestContext:
             assert not caplog.records
             assert told_context(1000, folder) == 1000
         assert "1000 tokens together, and the model could take 4096" in caplog.text
+
+
+@pytest.mark.parametrize(("device", "dtype"), [("cuda", "bfloat16"), ("cpu", "float32")])
+def test_the_type_of_weights_is_what_the_device_is_good_at(
+    folder: str, device: str, dtype: str
+) -> None:
+    assert arguments(folder, device)["dtype"] == dtype
+    settings = GpuWorkerSettings(base_models={"base": folder}, device=device)
+    assert EngineConfig.of(settings).dtype == dtype
+    asked = settings.model_copy(update={"dtype": "float16"})
+    assert EngineConfig.of(asked).dtype == engine_arguments(folder, asked)["dtype"] == "float16"
 
 
 def test_kernels_and_the_caches_type_may_be_chosen(folder: str) -> None:

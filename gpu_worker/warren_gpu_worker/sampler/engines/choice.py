@@ -4,7 +4,7 @@ import logging
 from secrets import randbits
 from typing import Protocol
 
-from warren_gpu_worker.base_models.loading import load_base
+from warren_gpu_worker.base_models.loading import chosen_dtype, load_base
 from warren_gpu_worker.base_models.vision_inputs import VisionInputs
 from warren_gpu_worker.sampler.engines.port import Engine
 from warren_gpu_worker.sampler.engines.turn_ends import Endings
@@ -70,6 +70,7 @@ def _open_transformers(
         TransformersEngine,
     )
 
-    base = load_base(folder, settings.dtype, settings.device)
+    dtype = chosen_dtype(settings.dtype, settings.device)
+    base = load_base(folder, dtype, settings.device)
     limits = EngineLimits.of(settings)
     return TransformersEngine(base, endings=endings, limits=limits, seed=seed, sees=sees)

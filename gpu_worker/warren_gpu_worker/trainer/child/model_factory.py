@@ -15,6 +15,7 @@ import torch
 from transformers import PreTrainedModel
 
 from warren_gpu_worker.base_models import load_base
+from warren_gpu_worker.base_models.loading import chosen_dtype
 from warren_gpu_worker.base_models.vocabulary import folder_digest
 from warren_gpu_worker.file_progress import Progress, folder_bytes, unheard
 from warren_gpu_worker.settings import GpuWorkerSettings
@@ -53,7 +54,7 @@ class EngineConfig:
             settings.base_models,
             settings.checkpoint_url,
             settings.device,
-            settings.dtype,
+            chosen_dtype(settings.dtype, settings.device),
             settings.micro_batch_tokens,
             settings.checkpoint_activations,
             settings.resident_models,

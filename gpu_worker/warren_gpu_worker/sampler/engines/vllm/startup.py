@@ -16,6 +16,7 @@ import torch
 from torch._dynamo import config as dynamo
 from transformers import AutoConfig, PreTrainedConfig
 
+from warren_gpu_worker.base_models.loading import chosen_device, chosen_dtype
 from warren_gpu_worker.settings import GpuWorkerSettings
 
 log = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ def engine_arguments(folder: str, settings: GpuWorkerSettings) -> dict[str, obje
     arguments: dict[str, object] = {
         "model": folder,
         "skip_tokenizer_init": True,
-        "dtype": settings.dtype,
+        "dtype": _dtype(settings),
         "seed": settings.seed,
         "max_num_seqs": settings.max_batch,
         "enforce_eager": on_cpu,
@@ -87,7 +88,7 @@ def engine_arguments(folder: str, settings: GpuWorkerSettings) -> dict[str, obje
     if on_cpu:
         n_bytes = _cache_bytes(config, settings)
         arguments["kv_cache_memory_bytes"] = n_bytes
-        fits = n_bytes // _bytes_per_token(config, settings.dtype)
+        fits = n_bytes // _bytes_per_token(config, _dtype(settings))
         arguments["max_model_len"] = min(_longest(config, settings), fits)
     else:
         arguments["gpu_memory_utilization"] = settings.vllm.gpu_memory_share
@@ -134,7 +135,11 @@ def vocabulary_size(folder: str) -> int:
 
 
 def _is_on_cpu(device: str) -> bool:
-    return device == "cpu" or (device == "auto" and not torch.cuda.is_available())
+    return chosen_device(device) == "cpu"
+
+
+def _dtype(settings: GpuWorkerSettings) -> str:
+    return chosen_dtype(settings.dtype, settings.device)
 
 
 def _text_config(folder: str) -> PreTrainedConfig:
@@ -157,7 +162,7 @@ def _bytes_per_token(config: PreTrainedConfig, dtype: str) -> int:
 def _cache_bytes(config: PreTrainedConfig, settings: GpuWorkerSettings) -> int:
     """What `max_batch_tokens` need, in whole blocks, but never most of the memory."""
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    block_bytes = _CPU_BLOCK * _bytes_per_token(config, settings.dtype)
+    block_bytes = _CPU_BLOCK * _bytes_per_token(config, _dtype(settings))
     n_wanted = -(-settings.max_batch_tokens // _CPU_BLOCK) + 1
     n_affordable = int(_CPU_MEMORY_SHARE * available) // block_bytes
     return max(2, min(n_wanted, n_affordable)) * block_bytes
