@@ -16,7 +16,7 @@ VLLM      ?= $(if $(filter Linux-x86_64,$(shell uname -sm | tr ' ' -)),yes)
 BIN        := .venv/bin
 INSTALLED  := .venv/installed
 FUZZING    := .venv-fuzz/installed
-BENCHMARKS := codec transport sampler trainer trainer.sharing trainer.equality episodes host sandbox verifier
+BENCHMARKS := codec scheduling transport sampler trainer trainer.sharing trainer.equality episodes host sandbox verifier
 
 # Spinning BLAS threads cost more than they bring on a small machine.
 export OMP_NUM_THREADS ?= 1

@@ -5,7 +5,8 @@ worker with fewer is the better guess; a reservation moves only to one with stil
 progress certain: with each move and each release there is less to wait for.
 
 A job reserves once all small ones ahead of it will find places elsewhere when what is held there ends;
-or at all events after `RESERVES_AFTER_S`. At most half of a base model's workers are emptied at a time.
+or at all events after `RESERVES_AFTER_S`. At most a quarter of a base model's workers (or one) is emptied
+at a time: their free places are idle meanwhile (`benchmarks/scheduling` says what that costs).
 """
 
 from collections import Counter
@@ -15,6 +16,7 @@ from warren_gateway.scheduling.policy.room import Worker, Workers
 from warren_schemas.ids import WorkerId
 
 RESERVES_AFTER_S = 1800.0
+EMPTIED_PART = 4
 
 
 class Reservations:
@@ -69,7 +71,7 @@ class Reservations:
     def _is_below_limit(self, job: WaitingJob) -> bool:
         ours = self._candidates_of(job)
         n_emptied = sum(w.reserved is not None and w.n_held > w.n_taken for w in ours)
-        return n_emptied < max(1, len(ours) // 2)
+        return n_emptied < max(1, len(ours) // EMPTIED_PART)
 
     def _leaves_enough(self, job: WaitingJob) -> bool:
         best = self._soonest(job, None)
