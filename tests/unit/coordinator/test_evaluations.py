@@ -59,20 +59,42 @@ def versions(world: World) -> dict[int, int]:
 
 @pytest.mark.parametrize("is_slow", [False, True], ids=["fast", "slow"])
 @pytest.mark.parametrize("max_staleness", [0, 1, 3])
-@pytest.mark.parametrize(
-    ("every_steps", "chaos"), [(1, 0.0), (1, 0.03), (2, 0.03), (3, 0.03), (7, 0.03)]
-)
+@pytest.mark.parametrize("every_steps", [1, 2, 3, 7])
+@pytest.mark.parametrize("chaos", [0.0, 0.03], ids=["calm", "takeovers"])
 def test_each_happens_once_with_its_own_version(
     every_steps: int, max_staleness: int, is_slow: bool, chaos: float
 ) -> None:
     world = world_of(settings(every_steps, max_staleness), 1, is_slow=is_slow)
     state = world.drive(chaos)
     assert state.run_state is RunState.COMPLETED, world.error
+    assert_each_was_told(world, every_steps)
+
+
+def assert_each_was_told(world: World, every_steps: int) -> None:
     led_to, found = versions(world), evaluations(world)
     due = range(every_steps, STEPS, every_steps)
     assert [body.step for body in found] == list(due)
     assert {body.step: body.version for body in found} == {step: led_to[step] for step in due}
     assert {body.due_version for body in found} == {None}
+
+
+@pytest.mark.parametrize("is_slow", [False, True], ids=["fast", "slow"])
+@pytest.mark.parametrize("max_staleness", [0, 1, 3])
+@pytest.mark.parametrize("every_steps", [1, 2, 3, 7])
+def test_each_survives_a_takeover_before_each_of_its_moves(
+    every_steps: int, max_staleness: int, is_slow: bool
+) -> None:
+    world = world_of(settings(every_steps, max_staleness), 2, is_slow=is_slow)
+    taken_over: set[int] = set()
+    world.decide()
+    while not world.state.is_over:
+        evaluation = world.state.rollouts.evaluation
+        if evaluation is not None and evaluation.when == "during":
+            taken_over.update(due.step for due in evaluation.due)
+            world.load()
+        world.move()
+    assert taken_over == set(range(every_steps, STEPS, every_steps))
+    assert_each_was_told(world, every_steps)
 
 
 def test_what_is_due_at_the_last_step_is_the_evaluation_after_training_or_its_own() -> None:
