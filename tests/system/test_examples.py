@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.support.one_process import in_process, tiny_site
-from tests.support.patience import several_waits
+from tests.support.patience import whole_deployment
 from tests.support.tutorial import block_with
 
 from warren_broker.port import Broker
@@ -14,7 +14,7 @@ from warren_env_worker.settings import EnvWorkerSettings
 from warren_schemas.events import WarningRaised
 from warren_schemas.operator_policy import TRUSTING
 
-pytestmark = [pytest.mark.storm, several_waits]
+pytestmark = [pytest.mark.storm, whole_deployment]
 
 FOLDER = Path(__file__).parents[2] / "examples"
 WANTS_A_DOWNLOAD = {"arithmetic.yaml"}
