@@ -110,6 +110,8 @@ class RunView(Frozen):
     created_s: float
     started_s: float | None = None
     ended_s: float | None = None
+    retry_of: RunId | None = None
+    """The run that failed or was cancelled, for which this one goes on."""
     history: tuple[StateView, ...] = ()
     """The states that it has been in, oldest first; empty in lists."""
     result: RunResult | None = None

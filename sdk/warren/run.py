@@ -98,6 +98,14 @@ class Run:
         self.view = await self._ask("resume")
         return self.view
 
+    @pending
+    async def retry(self) -> "Run":
+        """The run that goes on for this one, which failed or was cancelled, from its newest checkpoint.
+
+        Asking again gives the same run. Raises `GatewayError` (409) while this one goes on.
+        """
+        return Run(self._transport, await self._ask("retry"))
+
     async def _ask(self, verb: str, body: BaseModel | None = None) -> RunView:
         return await self._transport.post(f"{self._path}/{verb}", RunView, body)
 

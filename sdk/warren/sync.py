@@ -194,6 +194,10 @@ class Run:
         """Let it go on; it queues for a trainer like any other."""
         return self._thread.call(self._run.resume())
 
+    def retry(self) -> "Run":
+        """The run that goes on for this one, which failed or was cancelled."""
+        return Run(self._thread, self._thread.call(self._run.retry()))
+
     def checkpoints(self) -> CheckpointList:
         """The checkpoints that are kept, oldest first, and the newest policy."""
         return self._thread.call(self._run.checkpoints())

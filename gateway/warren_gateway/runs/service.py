@@ -28,6 +28,7 @@ from warren_gateway.runs import verbs
 from warren_gateway.runs.checkpoints import list_checkpoints, newest_size, require_checkpoint
 from warren_gateway.runs.deleting import RunInUse, delete_run
 from warren_gateway.runs.owned import owned_run, owned_runs, seen_by
+from warren_gateway.runs.retrying import retrial
 from warren_gateway.runs.sources import require_source
 from warren_gateway.runs.streams import recording
 from warren_gateway.runs.submitting import insert_run, new_row
@@ -92,19 +93,32 @@ class Runs:
         A broker that is away doesn't matter: the run waits for it. Raises `KeyReused`,
         `UnusableSource`, `UnusableCheckpoint`, `OverBudget`, `StoreUnavailable`.
         """
-        known = await self._known(viewer.user, body)
+        return await self._submit(viewer, viewer.user, body)
+
+    async def retry(self, viewer: Viewer, run: str) -> tuple[RunView, bool]:
+        """The run that goes on for one that failed or was cancelled, and whether it is new.
+
+        Raises as `submit_run`, and `NoSuchRun`, `RunHasEnded`, `WrongState`.
+        """
+        owner, body = await self._store.transact(partial(retrial, viewer, run))
+        return await self._submit(viewer, owner, body, retry_of=run)
+
+    async def _submit(
+        self, viewer: Viewer, owner: str, body: SubmitRun, *, retry_of: str | None = None
+    ) -> tuple[RunView, bool]:
+        known = await self._known(owner, body)
         if known is not None:
             return known, False
         await self._store.transact(
             lambda session: require_source(session, viewer, body.config),
         )
-        run = new_row(viewer.user, body)
+        run = new_row(owner, body, retry_of=retry_of)
         try:
             await self._store.transact(
                 partial(insert_run, run, viewer, body.config, self._active_runs_per_owner)
             )
         except IntegrityError:  # the same key, a moment earlier
-            known = await self._known(viewer.user, body)
+            known = await self._known(owner, body)
             if known is None:
                 raise
             return known, False

@@ -20,7 +20,7 @@ from warren_schemas.training import ModelSpec
 OVER = [state.value for state in RunState if state.is_final]
 
 
-def new_row(owner: str, body: SubmitRun) -> Run:
+def new_row(owner: str, body: SubmitRun, *, retry_of: str | None = None) -> Run:
     return Run(
         id=new_run_id(),
         owner=owner,
@@ -30,6 +30,7 @@ def new_row(owner: str, body: SubmitRun) -> Run:
         state=RunState.QUEUED,
         n_steps=body.config.limits.steps,
         created_s=time.time(),
+        retry_of=retry_of,
     )
 
 
@@ -42,8 +43,9 @@ def insert_run(
     session.add(run)
     session.flush()
     session.add(model_row(run, config, checkpoint_url))
-    session.add(HistoryRow(run_id=run.id, state=run.state, at_s=run.created_s))
-    queued = StateChanged(state=RunState.QUEUED)
+    reason = f"goes on for {run.retry_of}" if run.retry_of else None
+    session.add(HistoryRow(run_id=run.id, state=run.state, at_s=run.created_s, reason=reason))
+    queued = StateChanged(state=RunState.QUEUED, reason=reason)
     envelope = Envelope(run=RunId(run.id))
     post(session, run_events(run.id), RunEvent(envelope=envelope, at_s=run.created_s, body=queued))
 

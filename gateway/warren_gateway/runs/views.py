@@ -27,6 +27,7 @@ def run_view(row: Run, runs_dir: Path, history: Iterable[HistoryRow] = ()) -> Ru
         created_s=row.created_s,
         started_s=row.started_s,
         ended_s=row.ended_s,
+        retry_of=RunId(row.retry_of) if row.retry_of else None,
         history=tuple(
             StateView(state=RunState(one.state), at_s=one.at_s, reason=one.reason)
             for one in history

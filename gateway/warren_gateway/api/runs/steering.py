@@ -24,6 +24,11 @@ async def resume_run(call: Call[Nothing]) -> web.StreamResponse:
     return reply(await call.parts.runs.resume(call.viewer, call.run))
 
 
+async def retry_run(call: Call[Nothing]) -> web.StreamResponse:
+    run, is_new = await call.parts.runs.retry(call.viewer, call.run)
+    return reply(run, status=201 if is_new else 200)
+
+
 _ERRORS = (400, 404, 409, 413, 422)
 
 ROUTES = (
@@ -66,5 +71,17 @@ ROUTES = (
         summary="Let a paused run go on; it queues for a trainer",
         scope=KeyScope.SUBMIT,
         errors=_ERRORS,
+    ),
+    Route(
+        "POST",
+        "/v1/runs/{run}/retry",
+        retry_run,
+        takes=Nothing,
+        answers=RunView,
+        summary="Submit a run that goes on from the newest checkpoint of one that failed or was cancelled",
+        scope=KeyScope.SUBMIT,
+        status=201,
+        repeated_status=200,
+        errors=(*_ERRORS, 429),
     ),
 )

@@ -20,7 +20,7 @@ from warren.display.tables import print_run, print_runs
 from warren.run import Run
 from warren_schemas.http import RunList, RunView
 
-__all__ = ["cancel", "delete", "finish", "ls", "pause", "resume", "show"]
+__all__ = ["cancel", "delete", "finish", "ls", "pause", "resume", "retry", "show"]
 
 RunName = Annotated[
     str,
@@ -111,6 +111,19 @@ def resume(run: RunName, /, *, json: AsJson = False, gateway: GatewayOptions = H
     return asyncio.run(_steer(run, gateway, Run.resume, "goes on", as_json=json))
 
 
+def retry(run: RunName, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
+    """Go on for a run that failed or was cancelled, from its newest checkpoint.
+
+    That is a new run with the same config, which `warren runs show` names with the one it goes on for. Retrying again
+    gives the same one.
+
+    For example:
+        warren runs retry last
+        warren runs retry run_019aa3b7a1c04e5d90ab17ce21d3
+    """
+    return asyncio.run(_retry(run, gateway, as_json=json))
+
+
 def delete(run: RunName, /, *, gateway: GatewayOptions = HERE) -> int:
     """Delete an ended run with its recording, checkpoints and policies, for good.
 
@@ -172,6 +185,17 @@ async def _steer(
         print_json(run.view)
     else:
         make_output().line(f"{run.id} {asked}")
+    return codes.OK
+
+
+async def _retry(name: str, gateway: Gateway, *, as_json: bool) -> int:
+    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+        run = await client.run(name)
+        successor = await run.retry()
+    if as_json:
+        print_json(successor.view)
+    else:
+        make_output().line(f"{successor.id} goes on for {run.id}")
     return codes.OK
 
 

@@ -29,6 +29,7 @@ ANOTHER_TENANTS: dict[str, int] = {
     "finish_run": OF_ONE_OWNER,
     "pause_run": OF_ONE_OWNER,
     "resume_run": OF_ONE_OWNER,
+    "retry_run": OF_ONE_OWNER,
     "delete_run": OF_ONE_OWNER,
     "check_run": REFUSED,
     "run_checkpoints": OF_ONE_OWNER,
