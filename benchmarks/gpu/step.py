@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,8 @@ def follow_starter() -> None:
     """Die, with all that this process started, as soon as whoever started it is gone."""
 
     def watch() -> None:
-        sys.stdin.buffer.read()
+        while os.read(0, 1):  # not by `sys.stdin`, whose lock would be held at the end
+            pass
         os.killpg(0, signal.SIGKILL)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -61,15 +63,28 @@ def main() -> None:
     setting = Setting(device, Path(scratch), own_output())
     logging.basicConfig(level=logging.WARNING)
     logging.captureWarnings(capture=True)
-    module = importlib.import_module(f"benchmarks.gpu.steps.{kind}")
+    os._exit(_status(setting, kind, words))  # an engine's threads need not be waited for
+
+
+def _status(setting: Setting, kind: str, words: list[str]) -> int:
+    """Of the process; the last line of the log says why it is not 0."""
     try:
+        module = importlib.import_module(f"benchmarks.gpu.steps.{kind}")
         cast("Callable[..., None]", module.run)(setting, *words)
     except LeaveOut as reason:
         print(reason, file=sys.stderr, flush=True)
-        os._exit(LEFT_OUT)
-    sys.stderr.flush()
-    os._exit(0)  # an engine's threads need not be waited for
+        return LEFT_OUT
+    except SystemExit as reason:
+        print(reason, file=sys.stderr, flush=True)
+        return 1
+    except BaseException:  # noqa: BLE001 - told, whatever it is
+        traceback.print_exc()
+        sys.stderr.flush()
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    from benchmarks.gpu.step import main as run  # so that `LeaveOut` is one class, not two
+
+    run()

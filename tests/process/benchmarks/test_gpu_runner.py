@@ -1,5 +1,6 @@
 """A step of `make gpu` in its own process: its figures as they come, its limit, its end."""
 
+import os
 import subprocess
 import sys
 import time
@@ -7,9 +8,10 @@ from pathlib import Path
 
 from benchmarks.gpu.ledger import Figures
 from benchmarks.gpu.runner import Ended, run_step
+from tests.support.patience import PATIENCE_S, STOP_S
 
 
-def run(code: str, tmp_path: Path, limit_s: float = 60.0) -> tuple[Ended, list[Figures]]:
+def run(code: str, tmp_path: Path, limit_s: float = PATIENCE_S) -> tuple[Ended, list[Figures]]:
     told: list[Figures] = []
     command = [sys.executable, "-c", code]
     log = tmp_path / "log.txt"
@@ -33,6 +35,26 @@ class TestRunner:
         code = "import sys; print('not here', file=sys.stderr); sys.exit(3)"
         ended, _ = run(code, tmp_path)
         assert (ended.outcome, ended.reason) == ("left out", "not here")
+
+    def test_a_steps_own_reason_is_the_last_word(self, tmp_path: Path) -> None:
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.gpu.step",
+            "cpu",
+            str(tmp_path),
+            "sleep",
+            "tiny",
+        ]
+        ended = run_step(
+            command,
+            limit_s=PATIENCE_S,
+            report=lambda _: None,
+            log=tmp_path / "log.txt",
+            environment={"PYTHONPATH": os.pathsep.join([".", *sys.path])},
+        )
+        assert ended.outcome == "left out"
+        assert ended.reason == "vLLM has no sleep mode on a CPU"
 
     def test_the_limit_ends_it_with_all_that_it_started(self, tmp_path: Path) -> None:
         code = (
@@ -61,7 +83,7 @@ class TestRunner:
         process.stdout.readline()
         assert process.stdin is not None
         process.stdin.close()
-        assert process.wait(60) < 0
+        assert process.wait(STOP_S) < 0
         process.stdout.close()
 
 

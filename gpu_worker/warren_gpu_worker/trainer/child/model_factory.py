@@ -8,6 +8,7 @@ as long as one of them lives.
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -19,6 +20,7 @@ from warren_gpu_worker.base_models.loading import chosen_dtype
 from warren_gpu_worker.base_models.vocabulary import folder_digest
 from warren_gpu_worker.file_progress import Progress, folder_bytes, unheard
 from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.trainer.child.memory_plan import FreeBytes, free_bytes, obstacle
 from warren_gpu_worker.trainer.child.start_adapter import start_with_adapter
 from warren_gpu_worker.trainer.training.gradient_checkpointing import checkpoint_activations
 from warren_gpu_worker.trainer.training.ranks import Ranks
@@ -65,7 +67,15 @@ class EngineConfig:
 class ModelFactory:
     """Each rank has one, and all make the same."""
 
-    def __init__(self, config: EngineConfig, ranks: Ranks, progress: Progress = unheard) -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        ranks: Ranks,
+        progress: Progress = unheard,
+        free: FreeBytes | None = None,
+    ) -> None:
+        """`free` says what is free of the device's memory; by default the device itself does."""
+        self._free_bytes = free or partial(free_bytes, config.device)
         self._config = config
         self._ranks = ranks
         self._progress = progress
@@ -88,17 +98,29 @@ class ModelFactory:
         dtype = cast("torch.dtype", getattr(torch, self._config.dtype))
         master = torch.promote_types(dtype, torch.float32)
         autocast = None if dtype is master else dtype
+        self._check_memory(spec, dtype)
         base = self._load(self._folder(spec), str(master).removeprefix("torch."))
         return build_full(spec, base, autocast, self._ranks)
 
     def _lora(self, spec: ModelSpec) -> TrainableModel:
         folder = self._folder(spec)
-        base = self._bases.get(folder) or self._load(folder, self._config.dtype)
+        base = self._bases.get(folder)
+        if base is None:
+            self._check_memory(spec, cast("torch.dtype", getattr(torch, self._config.dtype)))
+            base = self._load(folder, self._config.dtype)
         if self._ranks.size == 1:
             self._bases[folder] = base
         model = build_lora(spec, base, self._ranks)
         start_with_adapter(model, self._config.adapters, self._progress)
         return model
+
+    def _check_memory(self, spec: ModelSpec, dtype: torch.dtype) -> None:
+        """Raises `SpecError` if the weights can't fit; several ranks share them out, and load layer by layer."""
+        if self._ranks.size > 1:
+            return
+        free = self._free_bytes()
+        if reason := obstacle(self._folder(spec), dtype, free, full=is_full(spec)):
+            raise SpecError(f"{spec.base_model} doesn't fit: {reason}")
 
     def _folder(self, spec: ModelSpec) -> str:
         folder = self._config.base_models.get(spec.base_model)
