@@ -8,7 +8,8 @@ is longer than `moves` is cut (`truncated`), with no reward beyond those of its 
 With `short`, for the smallest models, the policy is shown one line: the cells row by row, and says
 the number of a cell.
 
-Metrics: `win`, `loss`, `draw`, `timeout`, `illegal` (how many), `moves`.
+Metrics: `win`, `loss`, `draw`, `timeout`, `illegal` (how many), `moves`, and `unreadable`, the share of
+turns that named no cell of the board.
 """
 
 import random
@@ -64,7 +65,7 @@ class Gomoku(Env):
         self.opponent: Opponent = opponent
         self.noise, self.depth, self.first, self.opening = noise, depth, first, opening
         self.moves, self.illegal_reward, self.short = moves, illegal_reward, short
-        self.n_moves = self.n_illegal = self.n_strikes = 0
+        self.n_moves = self.n_illegal = self.n_strikes = self.n_unreadable = 0
 
     def system_prompt(self) -> str | None:
         if self.short:
@@ -87,6 +88,7 @@ class Gomoku(Env):
 
     def step(self, action: str) -> StepResult:
         cell = self._read(action)
+        self.n_unreadable += cell is None
         if cell is None or self.board.stones[cell]:
             return self._illegal()
         self.n_strikes = 0
@@ -147,7 +149,12 @@ class Gomoku(Env):
 
     def _metrics(self, fate: str) -> dict[str, float]:
         fates = {name: float(name == fate) for name in ("win", "loss", "draw", "timeout")}
-        return {**fates, "illegal": float(self.n_illegal), "moves": float(self.n_moves)}
+        return {
+            **fates,
+            "illegal": float(self.n_illegal),
+            "moves": float(self.n_moves),
+            "unreadable": self.n_unreadable / (self.n_moves + self.n_illegal),
+        }
 
     def _read(self, action: str) -> Cell | None:
         size = self.board.size

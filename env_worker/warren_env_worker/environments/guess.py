@@ -34,7 +34,7 @@ class Guess(Env):
         self.n_left -= 1
         guess = self._read(action)
         if guess is None:
-            return _over(-0.5, is_illegal=True)
+            return _over(-0.5, is_unreadable=True)
         if guess == self.hidden:
             return _over(1.0, is_exact=True)
         if self.n_left == 0:
@@ -52,6 +52,6 @@ class Guess(Env):
         return guess if str(guess) == action and self.low <= guess <= self.high else None
 
 
-def _over(reward: float, *, is_exact: bool = False, is_illegal: bool = False) -> StepResult:
-    metrics = {"exact": float(is_exact), "illegal": float(is_illegal)}
+def _over(reward: float, *, is_exact: bool = False, is_unreadable: bool = False) -> StepResult:
+    metrics = {"exact": float(is_exact), "unreadable": float(is_unreadable)}
     return StepResult(reward=reward, done=True, metrics=metrics)

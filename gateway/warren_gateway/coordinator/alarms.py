@@ -67,11 +67,9 @@ def _is_same_reward(known: Known) -> bool:
 
 
 def _lacks_format(known: Known) -> bool:
-    """Environments say `illegal` of an answer that they can't read, or `answered` of one that they can."""
-    found = {
-        tag.rpartition("/")[2]: v for tag, v in known.metrics.items() if tag.startswith("env/")
-    }
-    return found.get("illegal", 0.0) >= 0.5 or found.get("answered", 1.0) <= 0.5
+    """Environments say the share of answers that is `unreadable` to them, or that is `answered`."""
+    named = [(tag.rpartition("/")[2], v) for tag, v in known.metrics.items() if tag[:4] == "env/"]
+    return any((n == "unreadable" and v >= 0.5) or (n == "answered" and v <= 0.5) for n, v in named)
 
 
 def _disagree(known: Known) -> bool:

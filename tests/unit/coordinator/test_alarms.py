@@ -14,7 +14,7 @@ from warren_schemas.events import RunEvent, RunState, StateChanged, StepComplete
 SOUND = {
     "reward/mean": 0.5, "reward/min": 0.0, "reward/max": 1.0, "seq/truncated_frac": 0.1,
     "policy/entropy": 1.0, "seq/single_candidate_frac": 0.7, "policy/kl_k3": 0.001, "policy/ratio_max": 2.0, "policy/grad_norm": 1.0,
-    "stale/lag_max": 0.0, "time/trainer_wait_s": 1.0, "env/illegal": 0.1, "env/answered": 0.9,
+    "stale/lag_max": 0.0, "time/trainer_wait_s": 1.0, "env/unreadable": 0.1, "env/illegal": 2.5, "env/answered": 0.9,
     "episode/environment_failed_frac": 0.01,
 }  # fmt: skip
 VOCABULARY = 64
@@ -25,7 +25,11 @@ WRONG: dict[AlarmName, list[dict[str, float]]] = {
     AlarmName.SINGLE_CANDIDATE: [{"seq/single_candidate_frac": 0.97}],
     AlarmName.REWARD_CONSTANT: [{"reward/min": 0.5, "reward/max": 0.5}],
     AlarmName.NOBODY_FINISHES: [{"seq/truncated_frac": 1.0}],
-    AlarmName.FORMAT: [{"env/illegal": 0.6}, {"env/math/answered": 0.2}],
+    AlarmName.FORMAT: [
+        {"env/unreadable": 0.6},
+        {"env/math/answered": 0.2},
+        {"env/a/unreadable": 0.6, "env/b/unreadable": 0.1},
+    ],
     AlarmName.DISAGREEMENT: [{"policy/kl_k3": 0.05}],
     AlarmName.EXPLODING: [{"policy/grad_norm": 200.0}, {"policy/ratio_max": 2e4}],
     AlarmName.GATE_CLOSED: [{"time/trainer_wait_s": 90.0}],
@@ -93,7 +97,7 @@ CUT = (
         (AlarmName.NOBODY_FINISHES, CUT),
         (AlarmName.REWARD_CONSTANT, (Completed(reward=0.5),)),
         (AlarmName.ZERO_VARIANCE, (Completed(reward=0.5),)),
-        (AlarmName.FORMAT, (Completed(reward=0.0, metrics={"illegal": 1.0}), Completed(reward=1.0, metrics={"illegal": 1.0}))),
+        (AlarmName.FORMAT, (Completed(reward=0.0, metrics={"unreadable": 1.0}), Completed(reward=1.0, metrics={"unreadable": 1.0}))),
         (AlarmName.ENVIRONMENT_FAILS, (FAILED, FAILED, Completed(reward=0.0), Completed(reward=1.0))),
     ],
 )  # fmt: skip

@@ -82,6 +82,14 @@ def test_three_illegal_moves_in_a_row_lose() -> None:
     episode = play(Gomoku(first=True), lambda _: next(said))
     assert [r.reward for r in episode.results] == [-0.1, -0.1, -1.0]
     assert episode.results[-1].metrics["illegal"] == 3.0
+    assert episode.results[-1].metrics["unreadable"] == 1.0
+
+
+def test_a_cell_that_is_taken_is_illegal_and_can_be_read() -> None:
+    said = iter(["nonsense", "0,0", "0,0", "0,0", "0,0"])
+    episode = play(Gomoku(first=True), lambda _: next(said))
+    metrics = episode.results[-1].metrics
+    assert (metrics["illegal"], metrics["moves"], metrics["unreadable"]) == (4.0, 1.0, 1 / 5)
 
 
 @pytest.mark.parametrize(

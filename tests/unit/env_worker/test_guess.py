@@ -34,7 +34,7 @@ def test_the_hidden_number_found_at_once() -> None:
     episode = play(Guess(), lambda _: str(hidden(3)), seed=3)
     assert episode.reward == 1.0
     assert [m.content for m in episode.messages] == ["?", str(hidden(3))]
-    assert episode.results[-1].metrics == {"exact": 1.0, "illegal": 0.0}
+    assert episode.results[-1].metrics == {"exact": 1.0, "unreadable": 0.0}
 
 
 def test_hints_point_at_the_hidden_number() -> None:
@@ -50,16 +50,16 @@ def test_four_wrong_guesses_are_worth_nothing() -> None:
     wrong = str((hidden(3) + 1) % 10)
     episode = play(Guess(), lambda _: wrong, seed=3)
     assert [result.reward for result in episode.results] == [None, None, None, 0.0]
-    assert episode.results[-1].metrics == {"exact": 0.0, "illegal": 0.0}
+    assert episode.results[-1].metrics == {"exact": 0.0, "unreadable": 0.0}
 
 
 @pytest.mark.parametrize(
     "word", ["", "x", "10", "-1", "05", " 5", "5 ", "5\n", "²", "\u0665", "9" * 5000]
 )
-def test_anything_but_a_number_of_the_range_is_illegal(word: str) -> None:
+def test_anything_but_a_number_of_the_range_is_unreadable(word: str) -> None:
     episode = play(Guess(), lambda _: word)
     assert episode.reward == -0.5
-    assert episode.results[-1].metrics == {"exact": 0.0, "illegal": 1.0}
+    assert episode.results[-1].metrics == {"exact": 0.0, "unreadable": 1.0}
     assert len(episode.results) == 1
 
 
