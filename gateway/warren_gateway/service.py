@@ -40,9 +40,12 @@ from warren_gateway.recordings.stored import Recordings
 from warren_gateway.registry import Registry
 from warren_gateway.remote.sessions import RemoteSessions
 from warren_gateway.runs.service import Notified, Runs
+from warren_gateway.runs.sharing import Sharing
 from warren_gateway.settings import GatewaySettings
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store
+from warren_gateway.usage.limits import OwnerLimits, UserLimits
+from warren_gateway.usage.service import UsageReports
 from warren_schemas.ids import RunId
 
 SHUTDOWN_S = 2.0
@@ -101,8 +104,9 @@ async def _serve(
     recordings = Recordings(store)
     archive = Archive(recordings, broker, settings.archive_url)
 
+    limits = OwnerLimits(settings)
     coordinators = _coordinators(
-        store, broker, registry, relay, settings, advice, (metrics, archive)
+        store, broker, registry, relay, settings, advice, limits, (metrics, archive)
     )
     runs = Runs(
         store,
@@ -110,16 +114,19 @@ async def _serve(
         relay,
         runs_dir=settings.runs_dir,
         followers=(coordinators, metrics, archive),
-        active_runs_per_owner=settings.active_runs_per_owner,
+        limits=limits,
     )
     questions, budgets = Questions(broker), Budgets(settings)
     parts = Parts(
         broker=broker,
         registry=registry,
         runs=runs,
+        sharing=Sharing(store, callers),
         callers=callers,
         users=Users(store, callers),
         keys=keys,
+        user_limits=UserLimits(store, callers, limits),
+        usage=UsageReports(store),
         audit=Audit(store),
         recordings=recordings,
         reports=Reports(store),
@@ -153,6 +160,7 @@ def _coordinators(
     relay: Relay,
     settings: GatewaySettings,
     advice: Advice,
+    limits: OwnerLimits,
     recorders: Sequence[Notified],
 ) -> Coordinators:
     """A run of a gateway that is gone is driven, and recorded, here from now on."""
@@ -167,6 +175,7 @@ def _coordinators(
         registry,
         relay,
         driving=take_up,
+        limits=limits,
         advice=advice,
         lease_s=settings.run_lease_s,
     )

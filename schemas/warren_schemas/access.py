@@ -10,8 +10,9 @@ from pydantic import Field
 
 from warren_schemas.base import Frozen, Listed
 from warren_schemas.config import NonNegativeInt
+from warren_schemas.ids import RunId
 
-__all__ = ["AuditEntry", "Identity", "KeyScope", "KeyView", "NewKey", "UserView"]
+__all__ = ["AuditEntry", "Identity", "KeyScope", "KeyView", "NewKey", "ShareView", "UserView"]
 
 UserName = Annotated[str, Field(min_length=1, max_length=32, pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 """Small letters, digits, dots, dashes and underscores: it is part of queues' names."""
@@ -116,6 +117,28 @@ class Identity(Frozen):
     user: str
     is_admin: bool
     key: KeyView
+
+
+class ShareRun(Frozen):
+    user: UserName | None = None
+    """With whom; null: with everybody who has a key."""
+
+
+class ShareView(Frozen):
+    """Somebody may read a run that is not theirs."""
+
+    run: RunId
+    name: str
+    """Of the run."""
+    owner: str
+    user: str | None
+    """With whom it is shared; null: with everybody."""
+    created_s: float
+
+
+class ShareList(Frozen):
+    shares: tuple[ShareView, ...]
+    """Newest first."""
 
 
 class AuditEntry(Frozen):

@@ -94,6 +94,8 @@ class CancelRun(Frozen):
 class RunView(Frozen):
     id: RunId
     name: str
+    owner: str = ""
+    """The user whose run it is."""
     state: RunState
     phase: Phase | None = None
     waiting_for: str | None = None

@@ -190,6 +190,8 @@ class OpDone(Frozen):
     metrics: dict[str, float] = Field(default_factory=dict)
     duration_s: NonNegativeFloat = 0.0
     """What the trainer took, by its own clock; of ops that shared a batch, the batch. 0: not measured."""
+    gpu_s: NonNegativeFloat = 0.0
+    """GPU-seconds that it took: of ops that shared a batch its part by tokens, on all of the trainer's GPUs."""
     logprobs_N: Logprobs | None = None
     """The trainer's logprobs of the batch's tokens, 0 for each first token, if asked for."""
     policy: Policy | None = None

@@ -140,6 +140,8 @@ class EpisodeTimes(Frozen):
     """From asking for a turn until it was there, less `sampling_s`: in queues, on the way, for weights."""
     sampling_s: NonNegativeFloat = 0.0
     """In samplers' engines."""
+    sampling_gpu_s: NonNegativeFloat = 0.0
+    """GPU-seconds of that: what engines did for many turns at once is divided among them."""
     step_s: NonNegativeFloat = 0.0
     """In the environment's answers to actions, the last one's grading included."""
 

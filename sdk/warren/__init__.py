@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from warren_schemas import access as _access
     from warren_schemas import config as _config
     from warren_schemas import http as _http
+    from warren_schemas import limits as _limits
+    from warren_schemas import usage as _usage
     from warren_schemas.access import *
     from warren_schemas.check import (
         RunCheck,
@@ -81,6 +83,8 @@ if TYPE_CHECKING:
         FolderView,
     )
     from warren_schemas.http import *
+    from warren_schemas.limits import *
+    from warren_schemas.usage import *
 
     __version__: str
 
@@ -124,6 +128,8 @@ if TYPE_CHECKING:
     __all__ += _config.__all__
     __all__ += _http.__all__
     __all__ += _access.__all__
+    __all__ += _limits.__all__
+    __all__ += _usage.__all__
 
 _HOMES = {
     "warren.client": ("Client", "connect",),
@@ -146,7 +152,10 @@ _HOMES = {
     "warren_schemas.files": ("FileView", "FolderView"),
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_WHOLE = ("warren_schemas.access", "warren_schemas.config", "warren_schemas.http")
+_WHOLE = (
+    "warren_schemas.access", "warren_schemas.config", "warren_schemas.http", "warren_schemas.limits",
+    "warren_schemas.usage",
+)  # fmt: skip
 """Modules whose `__all__` is exported here as it is; they are asked for what `_HOMES` lacks."""
 
 

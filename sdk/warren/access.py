@@ -25,11 +25,16 @@ from warren_schemas.access import (
     KeyView,
     NewKey,
     RotateKey,
+    ShareList,
+    ShareRun,
+    ShareView,
     UserAdded,
     UserList,
     UserView,
 )
+from warren_schemas.limits import Limits, UserDetails
 from warren_schemas.text.explain import explain
+from warren_schemas.usage import UsageBy, UsageList, UsageView
 
 BodyT = TypeVar("BodyT", bound=BaseModel)
 NAMES = "Names of users are small letters, digits, `.`, `-` and `_`, up to 32; those of keys plain text."
@@ -106,6 +111,42 @@ class Access:
         return await self._transport.post(f"{_key(key)}/revoke", KeyView)
 
     @pending
+    async def user(self, name: str) -> UserDetails:
+        """A user with their limits: yourself, or for admins anybody."""
+        return await self._transport.get(f"/v1/users/{quote(name, safe='')}", UserDetails)
+
+    @pending
+    async def set_limits(self, name: str, **limits: float | None) -> UserDetails:
+        """Set some of the `Limits` of a user, `gpu_weight=2` for example; None is the gateway's default
+        again. For admins. Raises `ConfigurationError`."""
+        body = _body(Limits, **limits)
+        return await self._transport.post(_user(name, "limits"), UserDetails, body)
+
+    @pending
+    async def usage(
+        self, *, by: UsageBy = "user", user: str | None = None, since_s: float = 0.0
+    ) -> tuple[UsageView, ...]:
+        """What was used since the day of this Unix time: by you; for admins by all users, or by one."""
+        query = urlencode({"by": by, "since_s": since_s} | ({} if user is None else {"user": user}))
+        return (await self._transport.get(f"/v1/usage?{query}", UsageList)).usage
+
+    @pending
+    async def share(self, run: str, user: str | None = None) -> ShareView:
+        """Let a user read this run and use what it made; None: everybody with a key."""
+        return await self._transport.post(_run(run, "share"), ShareView, _body(ShareRun, user=user))
+
+    @pending
+    async def unshare(self, run: str, user: str | None = None) -> tuple[ShareView, ...]:
+        """Take that back; with whom the run is shared from now on. None: with everybody no longer."""
+        body = _body(ShareRun, user=user)
+        return (await self._transport.post(_run(run, "unshare"), ShareList, body)).shares
+
+    @pending
+    async def shares(self) -> tuple[ShareView, ...]:
+        """What you share and what is shared with you, newest first; for admins all."""
+        return (await self._transport.get("/v1/shares", ShareList)).shares
+
+    @pending
     async def audit(self, *, user: str | None = None, limit: int = 100) -> tuple[AuditEntry, ...]:
         """Who changed what, newest first; for admins."""
         query = urlencode({"limit": limit} | ({} if user is None else {"user": user}))
@@ -127,6 +168,10 @@ def _body(model: type[BodyT], **fields: object) -> BodyT:
 
 def _user(name: str, action: str) -> str:
     return f"/v1/users/{quote(name, safe='')}/{action}"
+
+
+def _run(run: str, action: str) -> str:
+    return f"/v1/runs/{quote(run, safe='')}/{action}"
 
 
 def _key(key: str) -> str:

@@ -12,9 +12,12 @@ from warren_schemas.access import (
     KeyScope,
     KeyView,
     NewKey,
+    ShareView,
     UserAdded,
     UserView,
 )
+from warren_schemas.limits import UserDetails
+from warren_schemas.usage import UsageBy, UsageView
 
 T = TypeVar("T")
 
@@ -71,6 +74,32 @@ class Access:
     def revoke_key(self, key: str) -> KeyView:
         """Refuse the key with this id from now on; open streams of it end within seconds."""
         return self._call(self._access.revoke_key(key))
+
+    def user(self, name: str) -> UserDetails:
+        """A user with their limits: yourself, or for admins anybody."""
+        return self._call(self._access.user(name))
+
+    def set_limits(self, name: str, **limits: float | None) -> UserDetails:
+        """Set some of the `Limits` of a user; None is the gateway's default again. For admins."""
+        return self._call(self._access.set_limits(name, **limits))
+
+    def usage(
+        self, *, by: UsageBy = "user", user: str | None = None, since_s: float = 0.0
+    ) -> tuple[UsageView, ...]:
+        """What was used since the day of this Unix time: by you; for admins by all users, or by one."""
+        return self._call(self._access.usage(by=by, user=user, since_s=since_s))
+
+    def share(self, run: str, user: str | None = None) -> ShareView:
+        """Let a user read this run and use what it made; None: everybody with a key."""
+        return self._call(self._access.share(run, user))
+
+    def unshare(self, run: str, user: str | None = None) -> tuple[ShareView, ...]:
+        """Take that back; with whom the run is shared from now on. None: with everybody no longer."""
+        return self._call(self._access.unshare(run, user))
+
+    def shares(self) -> tuple[ShareView, ...]:
+        """What you share and what is shared with you, newest first; for admins all."""
+        return self._call(self._access.shares())
 
     def audit(self, *, user: str | None = None, limit: int = 100) -> tuple[AuditEntry, ...]:
         """Who changed what, newest first; for admins."""

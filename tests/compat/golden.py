@@ -17,7 +17,7 @@ import orjson
 from pydantic import BaseModel
 from tests.support.factories import EXAMPLES
 
-from warren_schemas import access, budgets, http
+from warren_schemas import access, budgets, http, limits, usage
 from warren_schemas.base import Frozen
 from warren_schemas.codec.wire import KINDS, encode
 from warren_schemas.config import TrainConfig
@@ -45,7 +45,7 @@ def http_file(body: type[BaseModel]) -> Path:
 
 def http_bodies() -> list[type[BaseModel]]:
     """The config and every body of the API's own routes and of the OpenAI-compatible ones."""
-    modules = [http, budgets, access, requests, answers, generate]
+    modules = [http, budgets, access, limits, usage, requests, answers, generate]
     return [TrainConfig, *(body for module in modules for body in _bodies_of(module))]
 
 

@@ -31,8 +31,11 @@ from warren_gateway.recordings.stored import Recordings
 from warren_gateway.registry import Registry
 from warren_gateway.remote.sessions import SESSION_LIMITS, RemoteSessions, SessionLimits
 from warren_gateway.runs.service import Runs
+from warren_gateway.runs.sharing import Sharing
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store
+from warren_gateway.usage.limits import OwnerLimits, UserLimits
+from warren_gateway.usage.service import UsageReports
 from warren_schemas.codec.wire import encode
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.envelope import Envelope
@@ -101,16 +104,19 @@ async def open_gateway(
         relay,
         runs_dir=runs_dir,
         followers=[follower],
-        active_runs_per_owner=options.active_runs_per_owner,
+        limits=OwnerLimits(options),
     )
     pool = Budgets(options)
     parts = Parts(
         broker=broker,
         registry=registry,
         runs=runs,
+        sharing=Sharing(store, callers),
         callers=callers,
         users=Users(store, callers),
         keys=keys,
+        user_limits=UserLimits(store, callers, OwnerLimits(options)),
+        usage=UsageReports(store),
         audit=Audit(store),
         recordings=Recordings(store),
         reports=Reports(store),

@@ -24,6 +24,8 @@ class Caller:
     scopes: frozenset[KeyScope]
     expires_s: float | None = None
     """When the key ends, in Unix time; None for never."""
+    requests_per_s: float | None = None
+    """What the user may send for long; None: what everybody may."""
 
     @property
     def is_admin(self) -> bool:
@@ -59,4 +61,5 @@ def caller_of(key: ApiKey, user: User, now_s: float) -> Caller:
     scopes = frozenset(map(KeyScope, key.scopes))
     if not user.is_admin:
         scopes -= {KeyScope.ADMIN}
-    return Caller(user.name, key.id, scopes, key.expires_s)
+    own_per_s = user.limits.get("requests_per_s")
+    return Caller(user.name, key.id, scopes, key.expires_s, own_per_s)

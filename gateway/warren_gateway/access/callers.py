@@ -3,7 +3,8 @@
 Invariants
 - A secret is compared in constant time, also when the id is unknown.
 - A key that was revoked or has expired, or whose user was disabled, is refused here at once, and by other
-  gateways within `CACHE_S`; what goes on for it (streams, sockets) ends within `LOOK_S`.
+  gateways within `CACHE_S`; what goes on for it (streams, sockets) ends within `LOOK_S`. So does what goes on
+  about a run that is no longer shared with its user.
 - A store that is away ends nothing that was begun.
 """
 
@@ -22,6 +23,7 @@ from sqlmodel import Session
 
 from warren_gateway.access.caller import Caller, NotIdentified, caller_of
 from warren_gateway.access.key import Key
+from warren_gateway.access.shared_runs import is_hidden
 from warren_gateway.store.store import Store, StoreUnavailable
 from warren_gateway.store.tables import ApiKey, User
 from warren_schemas.access import KeyScope
@@ -34,6 +36,9 @@ TOUCH_S = 60.0
 
 UNKNOWN = "This API key is not known here"
 _NO_HASH = "0" * 64
+
+_Watched = tuple[str, str | None]
+"""The id of a key, and the run that something goes on about."""
 
 log = logging.getLogger(__name__)
 
@@ -51,8 +56,8 @@ class Callers:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._cache: OrderedDict[str, _Known] = OrderedDict()
-        self._watched = Counter[str]()
-        self._lost: dict[str, asyncio.Event] = {}
+        self._watched = Counter[_Watched]()
+        self._lost: dict[_Watched, asyncio.Event] = {}
         self._changed = asyncio.Event()
 
     async def identify(self, text: str) -> Caller:
@@ -79,16 +84,17 @@ class Callers:
         self._changed.set()
 
     @contextmanager
-    def watch(self, caller: Caller) -> Generator[asyncio.Event]:
-        """An event that is set once this key is no longer good; `run` has to go on meanwhile."""
-        key = caller.key_id
-        self._watched[key] += 1
+    def watch(self, caller: Caller, run: str | None = None) -> Generator[asyncio.Event]:
+        """An event that is set once this key is no longer good, or may no longer read this run; `run` has
+        to go on meanwhile."""
+        watched = (caller.key_id, run)
+        self._watched[watched] += 1
         try:
-            yield self._lost.setdefault(key, asyncio.Event())
+            yield self._lost.setdefault(watched, asyncio.Event())
         finally:
-            self._watched[key] -= 1
-            if not self._watched[key]:
-                del self._watched[key], self._lost[key]
+            self._watched[watched] -= 1
+            if not self._watched[watched]:
+                del self._watched[watched], self._lost[watched]
 
     async def run(self) -> None:
         """Look after the keys for which something goes on: no store tells of what another gateway does."""
@@ -101,14 +107,14 @@ class Callers:
                 await self.look()
 
     async def look(self) -> None:
-        """Find out which watched keys are no longer good."""
+        """Find out for whom nothing may go on any more."""
         try:
             lost = await self._store.transact(partial(_no_longer_good, tuple(self._watched)))
         except StoreUnavailable as error:
             log.warning("whether keys are still good is not known: %s", error)
             return
-        for key in lost & self._lost.keys():
-            self._lost[key].set()
+        for watched in lost & self._lost.keys():
+            self._lost[watched].set()
 
     async def _rows(self, key: Key) -> tuple[ApiKey, User] | None:
         known = self._cache.get(key.id)
@@ -135,17 +141,17 @@ def _find(key: Key, session: Session) -> tuple[ApiKey, User] | None:
     return row, user
 
 
-def _no_longer_good(keys: tuple[str, ...], session: Session) -> set[str]:
-    return {key for key in keys if not _is_good(session, key)}
+def _no_longer_good(watched: tuple[_Watched, ...], session: Session) -> set[_Watched]:
+    return {(key, run) for key, run in watched if not _is_good(session, key, run)}
 
 
-def _is_good(session: Session, key: str) -> bool:
+def _is_good(session: Session, key: str, run: str | None) -> bool:
     row = session.get(ApiKey, key)
     user = session.get(User, row.owner) if row else None
     if row is None or user is None:
         return False
     try:
-        caller_of(row, user, time.time())
+        caller = caller_of(row, user, time.time())
     except NotIdentified:
         return False
-    return True
+    return run is None or not is_hidden(session, caller.viewer, run)

@@ -71,24 +71,24 @@ def _add(wanted: AddUser, key: Key, session: Session) -> tuple[UserView, ApiKey]
     row = first_key_row(user, key)
     session.add(row)
     session.flush()
-    return _view(session, user), row
+    return user_view(session, user), row
 
 
 def _listed(session: Session) -> tuple[UserView, ...]:
     query = select(User).where(col(User.removed_s).is_(None)).order_by(col(User.name))
-    return tuple(_view(session, user) for user in session.exec(query).all())
+    return tuple(user_view(session, user) for user in session.exec(query).all())
 
 
 def _disable(name: str, session: Session) -> UserView:
     user = _require_other(session, name, "disabled")
     user.disabled_s = user.disabled_s or time.time()
-    return _view(session, user)
+    return user_view(session, user)
 
 
 def _enable(name: str, session: Session) -> UserView:
     user = require_user(session, name)
     user.disabled_s = None
-    return _view(session, user)
+    return user_view(session, user)
 
 
 def _remove(name: str, session: Session) -> UserView:
@@ -100,7 +100,7 @@ def _remove(name: str, session: Session) -> UserView:
     for key in session.exec(select(ApiKey).where(col(ApiKey.owner) == name)):
         key.revoked_s = key.revoked_s or user.removed_s
     session.flush()
-    return _view(session, user)
+    return user_view(session, user)
 
 
 def _require_other(session: Session, name: str, done: str) -> User:
@@ -109,7 +109,7 @@ def _require_other(session: Session, name: str, done: str) -> User:
     return require_user(session, name)
 
 
-def _view(session: Session, user: User) -> UserView:
+def user_view(session: Session, user: User) -> UserView:
     return UserView(
         name=user.name,
         is_admin=user.is_admin,

@@ -36,7 +36,7 @@ async def admitted(route: Route, parts: Parts, request: web.Request) -> Caller:
     if route.scope != "any" and not caller.may(route.scope):
         raise _lacks(caller, route.scope)
     try:
-        parts.budgets.requests.count(caller.user)
+        parts.budgets.requests.count(caller.user, caller.requests_per_s)
     except TooManyRequests as error:
         raise _too_many(error) from error
     return caller
@@ -46,7 +46,7 @@ async def served(
     route: Route, parts: Parts, request: web.Request, caller: Caller
 ) -> web.StreamResponse:
     """Serve it; note what it was to change."""
-    with parts.callers.watch(caller) as lost:
+    with parts.callers.watch(caller, request.match_info.get("run")) as lost:
         if not route.is_audited:
             return await route.serve(request, parts, caller, lost)
         path = without_secrets(request.rel_url.raw_path)[:MAX_PATH]  # raw: no store takes a NUL

@@ -18,7 +18,10 @@ from warren_gateway.recordings.stored import Recordings
 from warren_gateway.registry import Registry
 from warren_gateway.remote.sessions import RemoteSessions
 from warren_gateway.runs.service import Runs
+from warren_gateway.runs.sharing import Sharing
 from warren_gateway.timings import StreamTimings
+from warren_gateway.usage.limits import UserLimits
+from warren_gateway.usage.service import UsageReports
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +29,12 @@ class Parts:
     broker: Broker
     registry: Registry
     runs: Runs
+    sharing: Sharing
     callers: Callers
     users: Users
     keys: ApiKeys
+    user_limits: UserLimits
+    usage: UsageReports
     audit: Audit
     recordings: Recordings
     reports: Reports

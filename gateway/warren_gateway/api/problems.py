@@ -17,9 +17,10 @@ from warren_gateway.access.problems import NoSuchKey, NoSuchUser, NotPermitted, 
 from warren_gateway.budgets.budget import OverBudget
 from warren_gateway.runs.checkpoints import UnusableCheckpoint
 from warren_gateway.runs.deleting import RunInUse
+from warren_gateway.runs.owned import NoSuchRun
 from warren_gateway.runs.service import KeyReused
 from warren_gateway.runs.sources import UnusableSource
-from warren_gateway.runs.verbs import NoSuchRun, RunHasEnded, WrongState
+from warren_gateway.runs.verbs import RunHasEnded, WrongState
 from warren_gateway.store.store import StoreUnavailable
 from warren_schemas.http import Problem
 from warren_schemas.ids import new_id

@@ -3,7 +3,7 @@
 `/openapi.json` lists them in this order.
 """
 
-from warren_gateway.api import access, dead_letters, env_workers, fleet, health
+from warren_gateway.api import access, dead_letters, env_workers, fleet, health, limits
 from warren_gateway.api.openai import routes as openai
 from warren_gateway.api.route import Route
 from warren_gateway.api.runs import (
@@ -12,6 +12,7 @@ from warren_gateway.api.runs import (
     events,
     files,
     metrics,
+    sharing,
     steering,
     submission,
     trajectories,
@@ -21,6 +22,7 @@ ROUTES: tuple[Route, ...] = (
     *submission.ROUTES,
     *steering.ROUTES,
     *checking.ROUTES,
+    *sharing.ROUTES,
     *checkpoints.ROUTES,
     *files.ROUTES,
     *events.ROUTES,
@@ -31,5 +33,6 @@ ROUTES: tuple[Route, ...] = (
     *env_workers.ROUTES,
     *dead_letters.ROUTES,
     *access.ROUTES,
+    *limits.ROUTES,
     *health.ROUTES,
 )

@@ -14,8 +14,14 @@ class BudgetOptions(Frozen):
     """Requests a second that one user may send for long."""
     request_burst_per_owner: _Count = 1000
     """Requests that one user may send at once."""
-    active_runs_per_owner: _Count = 2000
-    """Runs of one user that are not over."""
+    runs_queued_per_owner: _Count = 2000
+    """Runs of one user that wait for their start."""
+    runs_running_per_owner: _Count = 1000
+    """Runs of one user that are at work at once; others wait in the queue."""
+    episodes_in_flight_per_owner: _Count = 100_000
+    """Episodes of one user's runs that are played at once."""
+    stored_gib_per_owner: Annotated[float, Field(gt=0, le=1e9)] = 10_000.0
+    """GiB of checkpoints and policies of one user; whoever stores as much is refused a further run."""
     streams_per_owner: _Count = 128
     """Streams of events, followed metrics and trajectories that one user may have open."""
     streams: Annotated[int, Field(ge=1, le=900)] = 512

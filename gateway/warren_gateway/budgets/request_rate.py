@@ -33,13 +33,14 @@ class RequestRate:
         self._now_s = now_s
         self._due_s: dict[str, float] = {}
 
-    def count(self, owner: str) -> None:
-        """Let one request pass. Raises `TooManyRequests`."""
+    def count(self, owner: str, own_per_s: float | None = None) -> None:
+        """Let one request pass; `own_per_s` is the owner's own rate. Raises `TooManyRequests`."""
+        per_s = own_per_s or self._per_s
         now_s = self._now_s()
-        due_s = max(self._due_s.get(owner, now_s), now_s) + 1 / self._per_s
-        ahead_s = due_s - now_s - self._burst_s
+        due_s = max(self._due_s.get(owner, now_s), now_s) + 1 / per_s
+        ahead_s = due_s - now_s - max(self._burst_s, 1 / per_s)
         if ahead_s > 1e-9:
-            raise TooManyRequests(self._per_s, ahead_s)
+            raise TooManyRequests(per_s, ahead_s)
         self._due_s[owner] = due_s
         if len(self._due_s) > PRUNED_AT:
             self._due_s = {name: due for name, due in self._due_s.items() if due > now_s}

@@ -153,6 +153,7 @@ class RunActor:
 
     def _decide(self) -> None:
         self._state.observed.shares = self._shares.of(self._state.run)
+        self._state.observed.owner_share = self._shares.of_owner(self._state.run)
         self._state.observed.message_sizes = self._shares.message_sizes_of(self._state.run)
         decisions.decide(self._state, self._registry.alive)
 

@@ -21,6 +21,7 @@ from warren_gateway.position import Position
 from warren_gateway.runs.streams import recording
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import GroupRow, Model, OpRow, Run
+from warren_gateway.usage.counting import count
 from warren_gateway.wish import Wish
 from warren_schemas.codec.wire import decode
 from warren_schemas.config import RecordedSource, TrainConfig
@@ -103,7 +104,7 @@ def save(session: Session, state: CoordinatorState, change: Change) -> None:
         session, state.run, epoch=state.epoch, revision=change.revision
     ):
         return
-    change.apply(session, state.run, state.model)
+    _apply(session, state, change)
 
 
 def save_grant(session: Session, state: CoordinatorState, change: Change) -> None:
@@ -113,8 +114,13 @@ def save_grant(session: Session, state: CoordinatorState, change: Change) -> Non
     """
     if not fence(session, state.run, epoch=state.epoch, revision=change.revision):
         return
-    change.apply(session, state.run, state.model)
+    _apply(session, state, change)
     _send_after(session, state, state.learning.checkpoint_op)
+
+
+def _apply(session: Session, state: CoordinatorState, change: Change) -> None:
+    change.apply(session, state.run, state.model)
+    count(session, run=state.run, owner=state.owner, used=change.used, now_s=state.now_s)
 
 
 def send_unanswered(session: Session, state: CoordinatorState) -> None:

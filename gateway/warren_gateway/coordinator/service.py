@@ -27,6 +27,7 @@ from warren_gateway.defaults import LEASE_S
 from warren_gateway.registry import Registry
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
+from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
 from warren_schemas.control import RunChanged
 from warren_schemas.ids import RunId, new_id
 from warren_schemas.text.explain import explain
@@ -59,12 +60,14 @@ class Coordinators:
         relay: Relay,
         *,
         driving: Callable[[RunId], None],
+        limits: OwnerLimits = DEFAULT_LIMITS,
         advice: Advice = SEPARATE_WORKERS,
         lease_s: float = LEASE_S,
     ) -> None:
         """`driving` is told of every run that this gateway takes up, for `lease_s` at a time."""
         self._lease_s = lease_s
         self._advice = advice
+        self._limits = limits
         self._driving = driving
         self._store = store
         self._broker = broker
@@ -143,9 +146,9 @@ class Coordinators:
 
     async def _look_at_wants(self) -> None:
         """What the runs of all gateways want, for their shares."""
-        known = self._shares.wants
-        self._shares.wants = await self._store.transact(
-            lambda session: fair_shares.look(session, known)
+        known = self._shares.seen.wants
+        self._shares.seen = await self._store.transact(
+            lambda session: fair_shares.look(session, known, self._limits)
         )
 
     async def _claim(self, tasks: asyncio.TaskGroup, *, is_alone: bool) -> float | None:

@@ -1,6 +1,6 @@
 """Names of models -> whose weights, as far as the caller may see them.
 
-Invariant: a policy is seen by its run's owner and by admins; a base model by everybody.
+Invariant: a policy is seen by its run's owner, by those it is shared with and by admins; a base model by everybody.
 """
 
 from functools import partial
@@ -11,7 +11,7 @@ from warren_gateway.access.caller import Viewer
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
 from warren_gateway.registry import Registry
 from warren_gateway.runs.checkpoints import policies_of
-from warren_gateway.runs.owned import owned_run, seen_by
+from warren_gateway.runs.owned import read_by, readable_run
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Model, Run
 from warren_schemas.control import WorkerRole
@@ -114,7 +114,7 @@ def _starts_with_adapter(model: Model) -> bool:
 
 
 def _model(viewer: Viewer, name: str, session: Session) -> tuple[Run, Model] | None:
-    run = owned_run(session, viewer, name)
+    run = readable_run(session, viewer, name)
     if run is None:
         return None
     model = session.exec(select(Model).where(col(Model.run_id) == run.id)).first()
@@ -125,7 +125,7 @@ def _trained(viewer: Viewer, session: Session) -> list[tuple[Run, Model]]:
     query = (
         select(Run, Model)
         .join(Model, col(Model.run_id) == col(Run.id))
-        .where(seen_by(viewer), col(Model.policy_url).is_not(None))
+        .where(read_by(viewer), col(Model.policy_url).is_not(None))
         .order_by(col(Run.created_s).desc())
         .limit(_N_LISTED)
     )

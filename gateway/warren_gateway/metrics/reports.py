@@ -7,8 +7,7 @@ from sqlmodel import Session, and_, col, or_, select
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.runs.checkpoints import list_checkpoints
-from warren_gateway.runs.owned import owned_run
-from warren_gateway.runs.verbs import NoSuchRun
+from warren_gateway.runs.owned import NoSuchRun, readable_run
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import MetricsRow, Run
 from warren_schemas.events import Phase, RunState
@@ -56,7 +55,7 @@ def _page(session: Session, viewer: Viewer, run: str, after: int) -> Page:
 
 
 def _owned(session: Session, viewer: Viewer, run: str) -> Run:
-    row = owned_run(session, viewer, run)
+    row = readable_run(session, viewer, run)
     if row is None:
         raise NoSuchRun(run)
     return row

@@ -8,8 +8,7 @@ from sqlmodel import Session, col, select
 from warren_gateway.access.caller import Viewer
 from warren_gateway.recordings.fates import Fates, fates_of
 from warren_gateway.runs.newer_versions import readable_config
-from warren_gateway.runs.owned import owned_run
-from warren_gateway.runs.verbs import NoSuchRun
+from warren_gateway.runs.owned import NoSuchRun, readable_run
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Run
 from warren_schemas.config import TrainConfig
@@ -52,7 +51,7 @@ class Recordings:
 
 
 def _end(session: Session, viewer: Viewer, run: str) -> int:
-    row = owned_run(session, viewer, run)
+    row = readable_run(session, viewer, run)
     if row is None:
         raise NoSuchRun(run)
     return row.stream_offset

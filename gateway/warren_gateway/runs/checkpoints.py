@@ -3,7 +3,7 @@
 from sqlmodel import Session, col, select
 
 from warren_gateway.access.caller import Viewer
-from warren_gateway.runs.owned import owned_run, seen_by
+from warren_gateway.runs.owned import readable_run, seen_by
 from warren_gateway.store.tables import Checkpoint, Model, Run
 from warren_schemas.config import LiveSource, TrainConfig
 from warren_schemas.events import RunState
@@ -26,7 +26,7 @@ def require_checkpoint(session: Session, viewer: Viewer, config: TrainConfig) ->
     """
     if (resume := config.resume_from) is None:
         return None
-    run = owned_run(session, viewer, resume.run)
+    run = readable_run(session, viewer, resume.run)
     if run is None:
         raise UnusableCheckpoint(f"there is no run {resume.run} to resume from")
     model = session.exec(select(Model).where(col(Model.run_id) == run.id)).one()

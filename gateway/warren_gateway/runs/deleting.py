@@ -1,7 +1,7 @@
 """Deleting a run: its rows at once, its files by whoever has them.
 
 Invariants: a run goes in one transaction with the order to delete its model's files; nothing that
-another run still needs is deleted; what comes twice finds nothing.
+another run still needs is deleted, whoever's that is; what comes twice finds nothing.
 """
 
 from sqlmodel import Session, col, delete, select
@@ -17,6 +17,7 @@ from warren_gateway.store.tables import (
     Model,
     OpRow,
     Run,
+    ShareRow,
 )
 from warren_schemas.config import RecordedSource, TrainConfig
 from warren_schemas.envelope import Envelope
@@ -35,7 +36,7 @@ def delete_run(session: Session, run: Run) -> None:
     model = session.exec(select(Model).where(col(Model.run_id) == run.id)).one()
     for table in (Checkpoint, OpRow):
         session.exec(delete(table).where(col(table.model_id) == model.id))
-    for table in (GroupRow, HistoryRow, MetricsRow):
+    for table in (GroupRow, HistoryRow, MetricsRow, ShareRow):
         session.exec(delete(table).where(col(table.run_id) == run.id))
     session.delete(model)
     session.flush()
@@ -49,15 +50,18 @@ def _check_unused(session: Session, run: Run) -> None:
         raise RunInUse(f"{run.id} is {run.state}: cancel it first")
     if run.coordinator is not None:
         raise RunInUse(f"{run.id} is still being tidied up: try again in a moment")
-    query = select(Run).where(col(Run.owner) == run.owner, col(Run.id) != run.id)
+    final = [state.value for state in RunState if state.is_final]
+    query = select(Run).where(col(Run.state).not_in(final), col(Run.id) != run.id)
     for other in session.exec(query):
-        if RunState(other.state).is_final:
-            continue
-        config = readable_config(other)
+        config, name = readable_config(other), _told_to(run.owner, other)
         if config is None:
-            raise RunInUse(f"{other.id}, of a newer gateway, may need {run.id}: wait for its end")
+            raise RunInUse(f"{name}, of a newer gateway, may need {run.id}: wait for its end")
         if _needs(config, run.id):
-            raise RunInUse(f"{other.id} goes on from {run.id} or replays it: wait for its end")
+            raise RunInUse(f"{name} goes on from {run.id} or replays it: wait for its end")
+
+
+def _told_to(owner: str, run: Run) -> str:
+    return run.id if run.owner == owner else "a run of another user"
 
 
 def _needs(config: TrainConfig, run: str) -> bool:

@@ -1,4 +1,4 @@
-"""Whose run an id names.
+"""Whose run an id names, and who may read it.
 
 Invariants: what a viewer may not see does not exist; what can't be an id names no run, and is never asked
 of the database, for PostgreSQL takes no text that holds NUL.
@@ -8,14 +8,19 @@ from collections.abc import Collection
 from itertools import islice
 
 from sqlalchemy import ColumnElement
-from sqlmodel import Session, col, select, true
+from sqlmodel import Session, col, or_, select, true
 
 from warren_gateway.access.caller import Viewer
+from warren_gateway.access.shared_runs import may_read, shared_with
 from warren_gateway.store.tables import Run
 from warren_schemas.ids import can_be_id
 
 MOST_AT_ONCE = 1000
 """Parameters of one query; PostgreSQL takes 65,535, SQLite half of that."""
+
+
+class NoSuchRun(LookupError):
+    """There is no such run, or it belongs to somebody else."""
 
 
 def owned_run(
@@ -26,6 +31,12 @@ def owned_run(
         return None
     row = session.get(Run, run, with_for_update=for_update or None)
     return row if row is not None and viewer.owns(row.owner) else None
+
+
+def readable_run(session: Session, viewer: Viewer, run: str) -> Run | None:
+    """The run of this id, if this viewer may read it: their own, or one that is shared with them."""
+    row = session.get(Run, run) if can_be_id(run) else None
+    return row if row is not None and may_read(session, viewer, row) else None
 
 
 def owners_of(session: Session, runs: Collection[str]) -> dict[str, str]:
@@ -47,5 +58,10 @@ def owned_runs(session: Session, viewer: Viewer, runs: Collection[str]) -> set[s
 
 
 def seen_by(viewer: Viewer) -> ColumnElement[bool]:
-    """The condition of a query that joins `Run`: this viewer may see it."""
+    """The condition of a query that joins `Run`: it is this viewer's."""
     return true() if viewer.sees_all else col(Run.owner) == viewer.user
+
+
+def read_by(viewer: Viewer) -> ColumnElement[bool]:
+    """The condition of a query that joins `Run`: this viewer may read it."""
+    return or_(seen_by(viewer), shared_with(viewer.user))

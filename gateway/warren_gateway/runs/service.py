@@ -3,7 +3,8 @@
 Invariants
 - A run, its model and its first event become true in one transaction.
 - The same idempotency key of the same owner gives the same run, also when it comes twice at once.
-- Whoever is neither the owner nor an admin sees nothing: another owner's run does not exist.
+- Whoever is neither the owner nor an admin, nor has it shared with them, sees nothing: such a run does not
+  exist. Only the first two change it.
 - Streams are made after the commit: a gateway that dies in between leaves none that nobody knows.
 """
 
@@ -23,20 +24,27 @@ from warren_broker.errors import BrokerError
 from warren_broker.port import Broker
 from warren_broker.topology import Stream, run_events
 from warren_gateway.access.caller import Viewer
+from warren_gateway.access.shared_runs import shared_with
 from warren_gateway.probe import within
 from warren_gateway.runs import verbs
 from warren_gateway.runs.checkpoints import list_checkpoints, newest_size, require_checkpoint
 from warren_gateway.runs.deleting import RunInUse, delete_run
-from warren_gateway.runs.owned import owned_run, owned_runs, seen_by
+from warren_gateway.runs.owned import (
+    NoSuchRun,
+    owned_run,
+    owned_runs,
+    readable_run,
+    seen_by,
+)
 from warren_gateway.runs.retrying import retrial
 from warren_gateway.runs.sources import require_source
 from warren_gateway.runs.streams import recording
 from warren_gateway.runs.submitting import insert_run, new_row
-from warren_gateway.runs.verbs import NoSuchRun
 from warren_gateway.runs.views import run_view
 from warren_gateway.store.outbox import Relay, is_unsent
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import HistoryRow, Model, Run
+from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
 from warren_schemas.config import TrainConfig
 from warren_schemas.events import RunState
 from warren_schemas.http import CheckpointList, RunView, SubmitRun
@@ -78,14 +86,14 @@ class Runs:
         *,
         runs_dir: Path,
         followers: Sequence[Notified],
-        active_runs_per_owner: int = 2000,
+        limits: OwnerLimits = DEFAULT_LIMITS,
     ) -> None:
         self._store = store
         self._broker = broker
         self._relay = relay
         self._runs_dir = runs_dir
         self._followers = followers
-        self._active_runs_per_owner = active_runs_per_owner
+        self._limits = limits
 
     async def submit_run(self, viewer: Viewer, body: SubmitRun) -> tuple[RunView, bool]:
         """The run, and whether it is new.
@@ -114,9 +122,7 @@ class Runs:
         )
         run = new_row(owner, body, retry_of=retry_of)
         try:
-            await self._store.transact(
-                partial(insert_run, run, viewer, body.config, self._active_runs_per_owner)
-            )
+            await self._store.transact(partial(insert_run, run, viewer, body.config, self._limits))
         except IntegrityError:  # the same key, a moment earlier
             known = await self._known(owner, body)
             if known is None:
@@ -145,9 +151,14 @@ class Runs:
         """Whether an event of the run may not be in its stream yet. Raises `StoreUnavailable`."""
         return await self._store.transact(lambda session: is_unsent(session, run_events(run)))
 
-    async def newest(self, viewer: Viewer, state: RunState | None, limit: int) -> list[RunView]:
-        """The newest runs, newest first. Raises `StoreUnavailable`."""
-        rows = await self._store.transact(partial(_newest, viewer, state, limit))
+    async def newest(
+        self, viewer: Viewer, state: RunState | None, limit: int, *, shared: bool = False
+    ) -> list[RunView]:
+        """The newest runs of this viewer, or those that are shared with them, newest first.
+
+        Raises `StoreUnavailable`.
+        """
+        rows = await self._store.transact(partial(_newest, viewer, state, limit, shared))
         return [self._view(row) for row in rows]
 
     async def cancel(self, viewer: Viewer, run: str, *, save: bool = False) -> RunView:
@@ -186,10 +197,10 @@ class Runs:
 
         Raises `NoSuchRun`, `RunInUse`, `StoreUnavailable`.
         """
-        view = await self.show(viewer, run)
+        view = self._view(await self._store.transact(partial(_own, viewer, run)))
         if view.config is None:
             raise RunInUse(f"{run} is of a newer gateway; ask that one to delete it")
-        await self._store.transact(lambda session: delete_run(session, _get(viewer, run, session)))
+        await self._store.transact(lambda session: delete_run(session, _own(viewer, run, session)))
         self._relay.notify()
         folder = self._runs_dir / folder_name(view.name, view.id)
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
@@ -242,6 +253,13 @@ def _find(owner: str, key: str, session: Session) -> Run | None:
 
 
 def _get(viewer: Viewer, run: str, session: Session) -> Run:
+    row = readable_run(session, viewer, run)
+    if row is None:
+        raise NoSuchRun(run)
+    return row
+
+
+def _own(viewer: Viewer, run: str, session: Session) -> Run:
     row = owned_run(session, viewer, run)
     if row is None:
         raise NoSuchRun(run)
@@ -254,8 +272,10 @@ def _get_with_history(viewer: Viewer, run: str, session: Session) -> tuple[Run, 
     return row, list(session.exec(query))
 
 
-def _newest(viewer: Viewer, state: RunState | None, limit: int, session: Session) -> list[Run]:
-    query = select(Run).where(seen_by(viewer))
+def _newest(
+    viewer: Viewer, state: RunState | None, limit: int, shared: bool, session: Session
+) -> list[Run]:
+    query = select(Run).where(shared_with(viewer.user) if shared else seen_by(viewer))
     if state is not None:
         query = query.where(col(Run.state) == state)
     return list(session.exec(query.order_by(col(Run.id).desc()).limit(limit)))

@@ -3,7 +3,7 @@
 from sqlmodel import Session
 
 from warren_gateway.access.caller import Viewer
-from warren_gateway.runs.owned import owned_run
+from warren_gateway.runs.owned import readable_run
 from warren_schemas.config import RecordedSource, TrainConfig
 
 
@@ -16,7 +16,7 @@ def require_source(session: Session, viewer: Viewer, config: TrainConfig) -> Non
     if not isinstance(config.source, RecordedSource):
         return
     name = config.source.run
-    row = owned_run(session, viewer, name)
+    row = readable_run(session, viewer, name)
     if row is None:
         raise UnusableSource(f"there is no run {name} whose trajectories could be replayed")
     recorder = TrainConfig.model_validate(row.config)

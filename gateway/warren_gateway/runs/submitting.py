@@ -2,7 +2,7 @@
 
 import time
 
-from sqlmodel import Session, col, func, select
+from sqlmodel import Session
 
 from warren_broker.topology import run_events
 from warren_gateway.access.caller import Viewer
@@ -10,14 +10,14 @@ from warren_gateway.budgets.budget import OverBudget
 from warren_gateway.runs.checkpoints import require_checkpoint
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import HistoryRow, Model, Run, User
+from warren_gateway.usage.limits import OwnerLimits, n_queued
+from warren_gateway.usage.stored_bytes import GIB, stored_bytes
 from warren_schemas.config import TrainConfig
 from warren_schemas.envelope import Envelope
 from warren_schemas.events import RunEvent, RunState, StateChanged
 from warren_schemas.http import SubmitRun
 from warren_schemas.ids import RunId, new_model_id, new_run_id
 from warren_schemas.training import ModelSpec
-
-OVER = [state.value for state in RunState if state.is_final]
 
 
 def new_row(owner: str, body: SubmitRun, *, retry_of: str | None = None) -> Run:
@@ -35,10 +35,10 @@ def new_row(owner: str, body: SubmitRun, *, retry_of: str | None = None) -> Run:
 
 
 def insert_run(
-    run: Run, viewer: Viewer, config: TrainConfig, most_active: int, session: Session
+    run: Run, viewer: Viewer, config: TrainConfig, limits: OwnerLimits, session: Session
 ) -> None:
     """With its model and its first event. Raises `UnusableCheckpoint`, `OverBudget`."""
-    _require_place(session, run.owner, most_active)
+    _require_place(session, run.owner, limits)
     checkpoint_url = require_checkpoint(session, viewer, config)
     session.add(run)
     session.flush()
@@ -67,10 +67,15 @@ def model_row(run: Run, config: TrainConfig, checkpoint_url: str | None) -> Mode
     )
 
 
-def _require_place(session: Session, owner: str, most_active: int) -> None:
+def _require_place(session: Session, owner: str, limits: OwnerLimits) -> None:
     """The user's row is locked, so that of two submissions at once one sees the other's run."""
-    session.get(User, owner, with_for_update=True)
-    query = select(func.count()).select_from(Run).where(col(Run.owner) == owner)
-    n_active = session.exec(query.where(col(Run.state).not_in(OVER))).one()
-    if n_active >= most_active:
-        raise OverBudget(f"You have {n_active} runs that are not over, and may have {most_active}")
+    most = limits.of(session.get(User, owner, with_for_update=True))
+    n = n_queued(session, owner)
+    if n >= most.runs_queued:
+        raise OverBudget(f"You have {n} queued runs, and may have {most.runs_queued}")
+    stored_gib = stored_bytes(session, owner) / GIB
+    if stored_gib >= most.stored_gib:
+        raise OverBudget(
+            f"Your runs store {stored_gib:.3g} GiB of checkpoints and policies, and may store"
+            f" {most.stored_gib:g}; `warren usage --by run` shows which, `warren runs delete` deletes one"
+        )

@@ -9,7 +9,7 @@ from sqlmodel import Session
 
 from warren_broker.topology import RUN_CHANGES
 from warren_gateway.access.caller import Viewer
-from warren_gateway.runs.owned import owned_run
+from warren_gateway.runs.owned import NoSuchRun, owned_run
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import Run
 from warren_gateway.wish import Wish
@@ -17,10 +17,6 @@ from warren_schemas.control import RunChanged
 from warren_schemas.envelope import Envelope
 from warren_schemas.events import RunState
 from warren_schemas.ids import RunId
-
-
-class NoSuchRun(LookupError):
-    """There is no such run, or it belongs to somebody else."""
 
 
 class RunHasEnded(Exception):

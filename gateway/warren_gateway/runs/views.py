@@ -16,6 +16,7 @@ def run_view(row: Run, runs_dir: Path, history: Iterable[HistoryRow] = ()) -> Ru
     return RunView(
         id=RunId(row.id),
         name=row.name,
+        owner=row.owner,
         state=RunState(row.state),
         phase=Phase(row.phase) if row.phase else None,
         waiting_for=row.waiting_for,

@@ -24,6 +24,10 @@ class User(SQLModel, table=True):
     created_s: float
     disabled_s: float | None = None
     removed_s: float | None = None
+    limits: dict[str, Any] = Field(
+        default_factory=dict, sa_column=Column(JSON, nullable=False, server_default="{}")
+    )
+    """What an admin set for them; what is not here is as the gateway's options say."""
 
 
 class ApiKey(SQLModel, table=True):
@@ -118,6 +122,44 @@ class HistoryRow(SQLModel, table=True):
     reason: str | None = None
 
 
+class ShareRow(SQLModel, table=True):
+    """Somebody else may read a run."""
+
+    __tablename__: ClassVar[Any] = "share"
+
+    run_id: str = Field(primary_key=True, foreign_key="run.id")
+    user: str = Field(primary_key=True, index=True)
+    """Their name, or `*` for everybody."""
+    created_s: float
+
+
+class UsageRow(SQLModel, table=True):
+    """What a run has used on one day; it stays when the run is deleted."""
+
+    __tablename__: ClassVar[Any] = "usage"
+
+    run_id: str = Field(primary_key=True)
+    day: int = Field(primary_key=True)
+    """Days since 1970, UTC."""
+    owner: str = Field(index=True)
+    training_gpu_s: float = 0.0
+    sampling_gpu_s: float = 0.0
+    n_tokens_trained: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
+    n_tokens_sampled: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
+    n_episodes: int = 0
+
+
+class RecentUse(SQLModel, table=True):
+    """GPU-seconds of a user that halve with time: by these the scheduler gives turns."""
+
+    __tablename__: ClassVar[Any] = "recent_use"
+
+    owner: str = Field(primary_key=True)
+    gpu_s: float = 0.0
+    """As it was at `at_s`."""
+    at_s: float = 0.0
+
+
 class Model(SQLModel, table=True):
     """A model and its lease."""
 
@@ -145,6 +187,10 @@ class Model(SQLModel, table=True):
         default_factory=list, sa_column=Column(JSON, nullable=False)
     )
     """Step and version of the newest published policies, oldest first."""
+    policy_bytes: int = Field(
+        default=0, sa_column=Column(BigInteger, nullable=False, server_default="0")
+    )
+    """Of the newest published policy."""
     checkpoint_op: int = 0
     checkpoint_url: str | None = None
 

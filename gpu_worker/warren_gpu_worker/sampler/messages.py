@@ -93,14 +93,17 @@ class FinishedTurn:
     """Of the sampled tokens."""
     sampling_s: float = 0.0
     """Since the engine had the request."""
+    gpu_s: float = 0.0
+    """The turn's part of the engine's time."""
 
     def __reduce__(self) -> "tuple[Callable[..., FinishedTurn], tuple[object, ...]]":
         prompt, ids = self.prompt_ids_T.tobytes(), self.ids_T.tobytes()
         logprobs, versions = self.logprobs_T.tobytes(), self.versions_T.tobytes()
         mask = self.sampling_mask
         sets = None if mask is None else (mask.sizes_N.tobytes(), mask.ids_S.tobytes())
-        rest = (self.text, self.finish.value, self.tokenizer, sets, self.sampling_s)
-        return _finished_from_bytes, (self.id, prompt, ids, logprobs, versions, *rest)
+        rest = (self.text, self.finish.value, self.tokenizer, sets)
+        times = (self.sampling_s, self.gpu_s)
+        return _finished_from_bytes, (self.id, prompt, ids, logprobs, versions, *rest, *times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +188,7 @@ def _finished_from_bytes(
     tokenizer: str,
     sets: tuple[bytes, bytes] | None,
     sampling_s: float,
+    gpu_s: float,
 ) -> FinishedTurn:
     return FinishedTurn(
         id,
@@ -197,6 +201,7 @@ def _finished_from_bytes(
         tokenizer,
         None if sets is None else _mask_from_bytes(*sets),
         sampling_s,
+        gpu_s,
     )
 
 

@@ -64,6 +64,7 @@ COLUMNS = (
     Column("sampler_wait_s", "number", "Waiting for turns, less `sampling_s`. What was under way when it moved"
            " to another env worker is left out."),
     Column("sampling_s", "number", "In samplers' engines, by their clocks."),
+    Column("sampling_gpu_s", "number", "GPU-seconds of that; turns that an engine takes together share them."),
     Column("step_s", "number", "The environment's answers to actions, grading included."),
     Column("worker", "text", "Who ended it."),
     Column("spec", "text", "All that defines the episode, as JSON: sampling settings, environment config, limits."),

@@ -59,6 +59,9 @@ def build() -> App:
     app.command(_subcommands("dead-letters", "warren.cli.commands.dead_letters", _SYSTEM))
     app.command(_subcommands("users", "warren.cli.commands.users", _ACCESS))
     app.command(_subcommands("keys", "warren.cli.commands.keys", _ACCESS))
+    for name in ("share", "unshare", "shares"):
+        _add(app, name, f"warren.cli.commands.sharing:{name}", _ACCESS)
+    _add(app, "usage", "warren.cli.commands.usage:usage", _ACCESS)
     _add(app, "whoami", "warren.cli.commands.audit:whoami", _ACCESS)
     _add(app, "audit", "warren.cli.commands.audit:audit", _ACCESS)
     _add(app, "schema", "warren.cli.commands.schema:schema", _SYSTEM)
@@ -87,10 +90,10 @@ def run(tokens: Sequence[str]) -> object:
 
 
 def _subcommands(name: str, module: str, group: Group) -> App:
-    """The functions of a module's `__all__`; its docstring is the help of all together."""
+    """The functions of a module's `__all__`, `set_` as `set`; its docstring is the help of all together."""
     app = App(name=name, help=module_docstring(module), help_format="plaintext", group=group)
     for function in exported(module):
-        _add(app, function, f"{module}:{function}", group)
+        _add(app, function.rstrip("_"), f"{module}:{function}", group)
     return app
 
 

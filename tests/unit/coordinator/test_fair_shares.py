@@ -13,6 +13,7 @@ from tests.unit.coordinator.world import World, config
 from warren_broker.memory import open_hub
 from warren_gateway.coordinator.rollouts.fair_shares import (
     CAPACITY_IF_UNKNOWN,
+    Seen,
     Shares,
     even_share,
     look,
@@ -20,7 +21,8 @@ from warren_gateway.coordinator.rollouts.fair_shares import (
 )
 from warren_gateway.registry import Registry
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import OutboxRow, Run
+from warren_gateway.store.tables import OutboxRow, Run, User
+from warren_gateway.usage.limits import DEFAULT_LIMITS
 from warren_schemas.codec.wire import decode
 from warren_schemas.config import RecordedSource
 from warren_schemas.control import WorkerRole
@@ -44,14 +46,14 @@ async def test_a_greedy_run_leaves_a_modest_one_what_it_wants() -> None:
     async with open_hub() as hub:
         registry = Registry(hub.client("gateway"))
         shares = Shares(registry)
-        shares.wants = {MODEST: {"guess": 8}, GREEDY: {"guess": 100_000}}
+        shares.seen = Seen({MODEST: {"guess": 8}, GREEDY: {"guess": 100_000}})
         assert shares.of(GREEDY) == {"guess": CAPACITY_IF_UNKNOWN - 8}
         registry.hear(heartbeat("w1", WorkerRole.ENVIRONMENT, "guess", "other", capacity=64))
         registry.hear(heartbeat("w2", WorkerRole.ENVIRONMENT, "guess", capacity=32))
         registry.hear(heartbeat("w3", WorkerRole.SAMPLER, "guess", capacity=1000))
         assert shares.of(GREEDY) == {"guess": 64 - 8}
         assert shares.of(MODEST)["guess"] >= 8
-        shares.wants = {GREEDY: {"guess": 100_000}}
+        shares.seen = Seen({GREEDY: {"guess": 100_000}})
         assert shares.of(GREEDY) == {"guess": 64}
         assert shares.of(MODEST) == {}
 
@@ -61,10 +63,8 @@ async def test_an_owners_own_workers_have_places_for_his_runs_alone() -> None:
     async with open_hub() as hub:
         registry = Registry(hub.client("gateway"))
         shares = Shares(registry)
-        shares.wants = {
-            MODEST: wanted(config(**own), "ann"),
-            GREEDY: wanted(config(), "bob"),
-        }
+        wants = {MODEST: wanted(config(**own), "ann"), GREEDY: wanted(config(), "bob")}
+        shares.seen = Seen(wants)
         registry.hear(heartbeat("w1", WorkerRole.ENVIRONMENT, "guess", capacity=5, owner="ann"))
         registry.hear(heartbeat("w1", WorkerRole.ENVIRONMENT, "guess", capacity=7))
         assert shares.of(MODEST) == {"owned.ann.guess": 5}
@@ -100,10 +100,11 @@ async def test_runs_that_wait_or_have_ended_want_nothing(tmp_path: Path) -> None
             )
 
     await store.transact(add)
-    wants = await store.transact(lambda session: look(session, {}))
-    assert set(wants) == {"going"}
+    seen = await store.transact(lambda session: look(session, {}, DEFAULT_LIMITS))
+    assert set(seen.wants) == {"going"} and set(seen.limits) == {"me"}
     known = {RunId("going"): {"guess": 7}}
-    assert await store.transact(lambda session: look(session, known)) == known
+    again = await store.transact(lambda session: look(session, known, DEFAULT_LIMITS))
+    assert again.wants == known
     await store.close()
 
 
@@ -120,11 +121,36 @@ def test_a_run_admits_no_more_than_its_share() -> None:
     assert sum(group.n_missing for group in world.state.rollouts.groups.values()) == 12
 
 
+async def test_what_an_owner_may_have_in_flight_is_shared_among_their_runs() -> None:
+    ann = DEFAULT_LIMITS.of(User(name="ann", created_s=0.0, limits={"episodes_in_flight": 100}))
+    async with open_hub() as hub:
+        shares = Shares(Registry(hub.client("gateway")))
+        assert shares.of_owner(MODEST) is None
+        runs = {MODEST: "ann", GREEDY: "ann", RunId("bobs"): "bob"}
+        wants = {run: {"guess": 1000, "other": 1000} for run in runs} | {MODEST: {"guess": 8}}
+        shares.seen = Seen(wants, runs, {"ann": ann, "bob": DEFAULT_LIMITS.of(None)})
+        assert shares.of_owner(GREEDY) == 92
+        assert (shares.of_owner(MODEST) or 0) >= 8
+        assert (shares.of_owner(RunId("bobs")) or 0) >= 2000
+
+
+def test_a_run_admits_no_more_than_its_share_of_its_owners() -> None:
+    algorithm = {"group_size": 4, "groups_per_step": 1000, "max_staleness": 1}
+    world = World(
+        config(algorithm=algorithm, limits={"steps": 2, "in_flight": 100_000}), random.Random(3)
+    )
+    world.state.observed.owner_share = 10
+    while not world.episodes:
+        world.decide()
+        world.read_mail()
+    assert sum(group.n_missing for group in world.state.rollouts.groups.values()) == 8
+
+
 async def test_a_message_of_new_episodes_fills_a_fraction_of_the_smallest_worker() -> None:
     async with open_hub() as hub:
         registry = Registry(hub.client("gateway"))
         shares = Shares(registry)
-        shares.wants = {MODEST: {"guess": 100}}
+        shares.seen = Seen({MODEST: {"guess": 100}})
         registry.hear(heartbeat("w1", WorkerRole.ENVIRONMENT, "guess", capacity=1024))
         registry.hear(heartbeat("w2", WorkerRole.ENVIRONMENT, "guess", "other", capacity=32))
         assert shares.message_sizes_of(MODEST) == {"guess": 16 // 8}
@@ -137,7 +163,7 @@ async def test_a_message_of_new_episodes_leaves_some_for_every_worker() -> None:
     async with open_hub() as hub:
         registry = Registry(hub.client("gateway"))
         shares = Shares(registry)
-        shares.wants = {MODEST: {"guess": 200}, GREEDY: {"guess": 100_000}}
+        shares.seen = Seen({MODEST: {"guess": 200}, GREEDY: {"guess": 100_000}})
         for worker in ("w1", "w2", "w3"):
             registry.hear(heartbeat(worker, WorkerRole.ENVIRONMENT, "guess", capacity=1024))
         assert shares.message_sizes_of(MODEST) == {"guess": 200 // 3 // 2}

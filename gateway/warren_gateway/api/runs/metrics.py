@@ -19,7 +19,7 @@ from warren_broker.errors import BrokerError
 from warren_broker.inbox import Inbox, follow
 from warren_broker.topology import run_events
 from warren_gateway.api.route import Call, Route
-from warren_gateway.runs.verbs import NoSuchRun
+from warren_gateway.runs.owned import NoSuchRun
 from warren_gateway.store.store import StoreUnavailable
 from warren_gateway.until_first import until_first
 from warren_schemas.access import KeyScope

@@ -16,6 +16,8 @@ from warren_schemas.ids import RunId
 class ListRuns(Frozen):
     state: RunState | None = None
     """Only runs in this state."""
+    shared: bool = False
+    """Those of others that are shared with you, not yours."""
     limit: Annotated[int, Field(ge=1, le=500)] = 50
     """Most runs to list."""
 
@@ -26,7 +28,8 @@ async def submit_run(call: Call[SubmitRun]) -> web.StreamResponse:
 
 
 async def list_runs(call: Call[ListRuns]) -> web.StreamResponse:
-    runs = await call.parts.runs.newest(call.viewer, call.takes.state, call.takes.limit)
+    takes = call.takes
+    runs = await call.parts.runs.newest(call.viewer, takes.state, takes.limit, shared=takes.shared)
     return reply(RunList(runs=tuple(runs)))
 
 

@@ -16,6 +16,9 @@ from warren_gateway.coordinator.state.learning import LearningState
 from warren_schemas.envelope import Envelope
 from warren_schemas.training import Op, OpBody, OpDone, OpFailed, OpResult
 
+N_TOKENS = "tokens:sum"
+"""What a trainer calls the tokens that it computed a loss over."""
+
 log = logging.getLogger(__name__)
 
 
@@ -87,6 +90,7 @@ def _record(state: CoordinatorState, result: OpResult) -> None:
         return
     state.change.answers[result.number] = {"status": "done", "metrics": outcome.metrics}
     state.change.model["version"] = outcome.version
+    _count_use(state, result.number, outcome)
     _record_policy(state, outcome)
     if outcome.checkpoint_url is not None:
         state.learning.checkpoint_op, state.learning.checkpoint_url = (
@@ -102,8 +106,21 @@ def _record(state: CoordinatorState, result: OpResult) -> None:
             del state.learning.op_ids[number]
 
 
+def _count_use(state: CoordinatorState, number: int, outcome: OpDone) -> None:
+    """Once for each op, however often trainers that followed each other had to apply it."""
+    if number <= state.learning.counted_op:
+        return
+    state.learning.counted_op = number
+    state.change.used.training_gpu_s += outcome.gpu_s
+    state.change.used.n_tokens_trained += round(outcome.metrics.get(N_TOKENS, 0.0))
+
+
 def _record_policy(state: CoordinatorState, outcome: OpDone) -> None:
     policy = outcome.policy
     if policy is not None and policy.version >= state.learning.policy_version:
         state.learning.policy_version, state.learning.policy_url = policy.version, policy.url
-        state.change.model |= {"policy_version": policy.version, "policy_url": policy.url}
+        state.change.model |= {
+            "policy_version": policy.version,
+            "policy_url": policy.url,
+            "policy_bytes": policy.size_bytes,
+        }

@@ -20,6 +20,7 @@ from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group, timed_out
 from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_gateway.position import Position
+from warren_gateway.usage.counting import Used
 from warren_schemas.codec.wire import MAX_ITEMS
 from warren_schemas.config import EnvironmentConfig, TrainConfig
 from warren_schemas.control import EpisodeCancelled
@@ -64,6 +65,7 @@ def _has_capacity(state: CoordinatorState, environment: int, n_members: int) -> 
     own, in_flight = state.config.environments[environment], state.rollouts.groups.in_flight
     pairs = [
         (in_flight.total(), state.config.limits.in_flight),
+        (in_flight.total(), state.observed.owner_share),
         (in_flight[environment], own.max_in_flight),
     ]
     return _has_place(state, in_flight, own) and all(
@@ -110,6 +112,7 @@ def absorb(state: CoordinatorState, item: EpisodeEnded, position: Position) -> G
     group = state.rollouts.groups.get(item.spec.group)
     if group is None or not group.expects(item):
         return None
+    _note_use(group, item)
     item = as_trainable(item)
     if isinstance(item.outcome, Failed):
         if group.excuses(item.outcome):
@@ -229,6 +232,7 @@ def close(state: CoordinatorState, group: Group, fate: str) -> None:
     """The group needs nothing more; `fate` says what it was good for."""
     del state.rollouts.groups[group.id]
     _count(state.rollouts, group)
+    _count_use(state.change.used, group)
     if not state.is_over:  # the end of a run is told of as a whole
         _cancel(state, group)
     state.change.closed.append((group, outcomes(state, group, fate)))
@@ -267,6 +271,19 @@ def _start(state: CoordinatorState, group: Group, members: "range | list[int]") 
     state.change.message_sizes[queue] = state.observed.message_sizes.get(
         capacity_key(environment.name, owner), MAX_ITEMS
     )
+
+
+def _note_use(group: Group, item: EpisodeEnded) -> None:
+    group.sampling_gpu_s += item.transcript.times.sampling_gpu_s
+    if group.purpose is not EpisodePurpose.DEMONSTRATE:
+        group.n_sampled += item.transcript.tokens.n_sampled
+
+
+def _count_use(used: Used, group: Group) -> None:
+    """With the group's closing, which is committed once: endings of open groups are read again."""
+    used.sampling_gpu_s += group.sampling_gpu_s
+    used.n_tokens_sampled += group.n_sampled
+    used.n_episodes += len(group.completed)
 
 
 def _count(rollouts: RolloutState, group: Group) -> None:

@@ -1,9 +1,10 @@
-"""Fair shares: how many episodes of an environment a run may have in flight.
+"""Fair shares: how many episodes of an environment, and of all together, a run may have in flight.
 
 The live env workers have a capacity for an environment (an owner's own ones have theirs, for his runs
 alone), and each run that plays it wants at most as many episodes in flight as its config allows. The
 capacity is shared evenly; what a run doesn't want goes to the others (max-min fairness, Bertsekas and
-Gallager, Data Networks, section 6.5.2). A run alone has all of it.
+Gallager, Data Networks, section 6.5.2). A run alone has all of it. What the owner may have
+in flight is shared among their runs in the same way.
 
 Invariant: no run sends more episodes than its share, plus one group; so nobody's episodes wait
 behind thousands of another run's, however many that one asked for. And no message fills more than a
@@ -13,6 +14,7 @@ does it hold more than a fraction of what each worker would have of the run, or 
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from sqlmodel import Session, col, select
 
@@ -21,6 +23,7 @@ from warren_gateway.coordinator.run_leases import FINAL
 from warren_gateway.registry import Registry
 from warren_gateway.runs.newer_versions import readable_config
 from warren_gateway.store.tables import Run
+from warren_gateway.usage.limits import InForce, OwnerLimits
 from warren_schemas.config import LiveSource, TrainConfig
 from warren_schemas.control import WorkerRole
 from warren_schemas.ids import RunId
@@ -38,21 +41,41 @@ Wants = Mapping[str, int]
 """Most episodes in flight, by `ownership.capacity_key`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen in the store."""
+
+    wants: Mapping[RunId, Wants] = field(default_factory=dict[RunId, Wants])
+    owners: Mapping[RunId, str] = field(default_factory=dict[RunId, str])
+    limits: Mapping[str, InForce] = field(default_factory=dict[str, InForce])
+    """By owner."""
+
+
 class Shares:
     """What the runs of all gateways want, and what the workers have."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self.wants: Mapping[RunId, Wants] = {}
+        self.seen = Seen()
 
     def of(self, run: RunId) -> dict[str, int]:
         """Episodes that this run may have in flight, by `ownership.capacity_key`."""
-        return {name: self._share(name) for name in self.wants.get(run, ())}
+        return {name: self._share(name) for name in self.seen.wants.get(run, ())}
+
+    def of_owner(self, run: RunId) -> int | None:
+        """Episodes that this run may have in flight of those that its owner may; None for one that is not
+        known here yet."""
+        seen = self.seen
+        if (owner := seen.owners.get(run)) is None:
+            return None
+        wants = [sum(want.values()) for r, want in seen.wants.items() if seen.owners[r] == owner]
+        return even_share(seen.limits[owner].episodes_in_flight, wants)
 
     def message_sizes_of(self, run: RunId) -> dict[str, int]:
         """Most new episodes in one message of this run, by `ownership.capacity_key`."""
         return {
-            name: self._message_size(name, want) for name, want in self.wants.get(run, {}).items()
+            name: self._message_size(name, want)
+            for name, want in self.seen.wants.get(run, {}).items()
         }
 
     def _message_size(self, at: str, want: int) -> int:
@@ -61,7 +84,7 @@ class Shares:
         return max(1, min(min(capacities) // MESSAGES_TO_FILL, of_each // MESSAGES_TO_EACH))
 
     def _share(self, at: str) -> int:
-        wants = [own[at] for own in self.wants.values() if at in own]
+        wants = [own[at] for own in self.seen.wants.values() if at in own]
         return even_share(sum(self._capacities(at)), wants)
 
     def _capacities(self, at: str) -> list[int]:
@@ -85,16 +108,18 @@ def even_share(capacity: int, wants: Iterable[int]) -> int:
     return capacity
 
 
-def look(session: Session, known: Mapping[RunId, Wants]) -> dict[RunId, Wants]:
+def look(session: Session, known: Mapping[RunId, Wants], limits: OwnerLimits) -> Seen:
     """What the runs want that go on and don't wait for a worker; configs never change.
 
     Of a run that only a newer gateway can read we can't tell.
     """
     is_moving = col(Run.state).not_in(FINAL), col(Run.waiting_for).is_(None)
-    ids = [RunId(run) for run in session.exec(select(Run.id).where(*is_moving))]
-    new = select(Run).where(col(Run.id).in_([run for run in ids if run not in known]))
+    moving = session.exec(select(Run.id, Run.owner).where(*is_moving)).all()
+    owners = {RunId(run): owner for run, owner in moving}
+    new = select(Run).where(col(Run.id).in_([run for run in owners if run not in known]))
     read = {RunId(run.id): _wanted_by(run) for run in session.exec(new)}
-    return {run: known[run] if run in known else read[run] for run in ids}
+    wants = {run: known[run] if run in known else read[run] for run in owners}
+    return Seen(wants, owners, limits.of_all(session, set(owners.values())))
 
 
 def _wanted_by(run: Run) -> Wants:

@@ -22,6 +22,7 @@ from warren_gateway.store.tables import (
     OpRow,
     Run,
 )
+from warren_gateway.usage.counting import Used
 from warren_schemas.codec.wire import MAX_ITEMS, encode
 from warren_schemas.envelope import Item
 from warren_schemas.http import MetricsView
@@ -53,6 +54,8 @@ class Change:
     """Outcomes of ops by number."""
     history: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """Rows of states that the run entered."""
+    used: Used = field(default_factory=Used)
+    """What is counted as used by the run's owner."""
     reports: list[MetricsView] = field(default_factory=list[MetricsView])
     """Metrics of steps and evaluations."""
     saved: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -77,7 +80,7 @@ class Change:
         return not (
             self.run or self.model or self.admitted or self.restarted or self.closed
             or self.replayed or self.ops or self.answers or self.history or self.reports or self.saved
-            or self.deleted or self.prune_ops_to or self.posts
+            or self.deleted or self.prune_ops_to or self.posts or self.used
         )  # fmt: skip
 
     def apply(self, session: Session, run_id: str, model_id: str) -> None:

@@ -40,6 +40,10 @@ class Group:
     """Since when nobody can play it."""
     first_offset: int | None = None
     """Offset of the first stream message that holds one of its endings."""
+    sampling_gpu_s: float = 0.0
+    """Of all attempts whose endings were read."""
+    n_sampled: int = 0
+    """Tokens, of these."""
     _oldest_version: int | None = None
 
     @property

@@ -80,6 +80,8 @@ class LearningState(BaseModel):
     n_published_steps: int = 0
     """Batches of this stage whose update, if any, is published."""
     pending: list[PendingStep] = Field(default_factory=list[PendingStep])
+    counted_op: int = 0
+    """The newest op whose use is counted; those that are applied again after a failover are not."""
     version_issued: int = 0
     """Optimizer steps in the op log."""
     n_updates: int = 0

@@ -29,6 +29,8 @@ class Observed:
     """Messages that wait in the run's queues, as metrics."""
     shares: Mapping[str, int] = field(default_factory=dict[str, int])
     """Most episodes in flight that are this run's share, by `ownership.capacity_key`; see `fair_shares`."""
+    owner_share: int | None = None
+    """Most episodes in flight that are this run's share of what its owner may have; None: any number."""
     message_sizes: Mapping[str, int] = field(default_factory=dict[str, int])
     """Most new episodes in one message, by `ownership.capacity_key`."""
     trained_runs: Mapping[ModelId, TrainedRun] = field(default_factory=dict[ModelId, TrainedRun])

@@ -13,6 +13,7 @@ Invariants:
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from warren_gpu_worker.sampler.child.engine_time import EngineTime
 from warren_gpu_worker.sampler.engines.port import PolicyKey, Refusal, Request
 from warren_gpu_worker.sampler.messages import FinishedTurn, PolicySource, TurnRequest
 
@@ -31,12 +32,15 @@ class AcceptedTurn:
     """Whether it waits for its policy."""
     submitted_s: float = 0.0
     """When the engine got the request; monotonic."""
+    engine_s_before: float = 0.0
+    """What `engine_time` said then."""
 
 
 class AcceptedTurns:
     def __init__(self) -> None:
         self._open: dict[int, AcceptedTurn] = {}
         self._answers: list[Answer] = []
+        self.engine_time = EngineTime()
 
     def __len__(self) -> int:
         """Those that are neither answered nor cancelled."""

@@ -130,6 +130,7 @@ class PolicyLoader:
         assert turn.request, "a turn comes here with its prompt"
         turn.is_waiting = False
         turn.submitted_s = time.monotonic()
+        turn.engine_s_before = self._turns.engine_time.per_turn_s
         for refusal in self._engine.add_requests([turn.request]):
             self._turns.answer(refusal)
 

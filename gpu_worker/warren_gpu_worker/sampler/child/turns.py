@@ -76,13 +76,20 @@ class Turns:
 
     def step(self) -> list[Answer]:
         """One more token for everybody; the turns that are now finished."""
-        for answer in self._engine.step() if self._engine.has_work else ():
+        for answer in self._stepped() if self._engine.has_work else ():
             if isinstance(answer, Refusal):
                 self._accepted.answer(answer)
             elif turn := self._accepted.get(answer.id):
                 self._accepted.answer(self._finished(turn, answer))
         self._policy_loader.settle()
         return self._accepted.take_answers()
+
+    def _stepped(self) -> list[Request | Refusal]:
+        before, begun_s = self._engine.statistics(), time.monotonic()
+        answers = self._engine.step()
+        step_s = time.monotonic() - begun_s
+        self._accepted.engine_time.add(step_s, before.n_running + before.n_waiting)
+        return answers
 
     def _begin(self, accepted: AcceptedTurn, turn: TurnRequest, seen: Seen = NOTHING_SEEN) -> None:
         n_least = turn.ids_T.size + self._renderer.least_tokens(turn.messages)
@@ -140,6 +147,7 @@ class Turns:
             tokenizer=self._renderer.vocabulary,
             sampling_mask=done.sampling_mask,
             sampling_s=time.monotonic() - turn.submitted_s,
+            gpu_s=self._accepted.engine_time.per_turn_s - turn.engine_s_before,
         )
 
 

@@ -38,7 +38,7 @@ def extended(transcript: Transcript, turn: FinishedTurn) -> Transcript:
             "n_rendered": len(messages),
             "tokens": _appended(transcript.tokens, turn),
             "tokenizer": turn.tokenizer,
-            "times": transcript.times.plus(sampling_s=turn.sampling_s),
+            "times": transcript.times.plus(sampling_s=turn.sampling_s, sampling_gpu_s=turn.gpu_s),
         }
     )
 

@@ -118,7 +118,8 @@ class TrainerChild:
                     word = TooLarge(order.model, number, reason_of(error))
                     self._channel.send(pack(word))
                 raise
-            self._say(Answer(order.model, order.epoch, number, _timed(outcome, begun_s)))
+            timed = self._timed(outcome, begun_s)
+            self._say(Answer(order.model, order.epoch, number, timed))
 
     def _fail(self, order: Apply, reason: str) -> None:
         for number, body in order.ops:
@@ -131,10 +132,29 @@ class TrainerChild:
             for apply in order.applies
             for number, body in apply.ops
         ]
+        n_tokens = sum(op.batch.ids_N.size for _, _, op in ops)
         begun_s = time.monotonic()
         outcomes = self._engine.apply_batched(ops)
-        for apply, (_, number, _), outcome in zip(order.applies, ops, outcomes, strict=True):
-            self._say(Answer(apply.model, apply.epoch, number, _timed(outcome, begun_s)))
+        end_s = time.monotonic()
+        for apply, (_, number, op), outcome in zip(order.applies, ops, outcomes, strict=True):
+            share = op.batch.ids_N.size / n_tokens
+            timed = self._timed(outcome, begun_s, end_s, share=share)
+            self._say(Answer(apply.model, apply.epoch, number, timed))
+
+    def _timed(
+        self,
+        outcome: OpOutcome,
+        begun_s: float,
+        end_s: float | None = None,
+        *,
+        share: float = 1.0,
+    ) -> OpOutcome:
+        """With what it took since then; `share` is the op's part of it."""
+        if not isinstance(outcome, OpDone):
+            return outcome
+        duration_s = (time.monotonic() if end_s is None else end_s) - begun_s
+        gpu_s = duration_s * share * self._ranks.size
+        return outcome.model_copy(update={"duration_s": duration_s, "gpu_s": gpu_s})
 
     def _pulse(self, size_bytes: int = 0, /) -> None:
         if size_bytes or time.monotonic() - self._said_s >= PULSE_S:
@@ -148,13 +168,6 @@ class TrainerChild:
         self._said_s = time.monotonic()
         if self._ranks.is_first:
             self._channel.send(pack(report))
-
-
-def _timed(outcome: OpOutcome, begun_s: float) -> OpOutcome:
-    """With what it took since then."""
-    if not isinstance(outcome, OpDone):
-        return outcome
-    return outcome.model_copy(update={"duration_s": time.monotonic() - begun_s})
 
 
 def main(engine_type: type[Engine] = Engine) -> None:

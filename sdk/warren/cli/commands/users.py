@@ -1,12 +1,13 @@
-"""Add, list, disable and remove users of the gateway (for admins).
+"""Add, list, limit, disable and remove users of the gateway (for admins).
 
 For example:
     warren users add ann
+    warren users set ann --runs-running 4 --gpu-weight 2
     warren users ls
 """
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -15,10 +16,14 @@ from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
 from warren.client import Client, connect
 from warren.display.output import make_output, print_json
 from warren.display.words import ago, count
+from warren.errors import ConfigurationError
 from warren_schemas.access import UserAdded, UserList, UserView
+from warren_schemas.limits import UserDetails
 
-__all__ = ["add", "disable", "enable", "ls", "rm"]
+__all__ = ["add", "disable", "enable", "ls", "rm", "set_", "show"]
 
+Count = int | Literal["default"] | None
+Number = float | Literal["default"] | None
 User = Annotated[str, Parameter(name="USER", help="Name, as shown by `warren users ls`.")]
 
 
@@ -75,6 +80,53 @@ def rm(user: User, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -
     return asyncio.run(_change("remove", user, gateway, as_json=json))
 
 
+def show(user: User, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
+    """Show the limits of a user and what of them is in use; your own, or for admins anybody's.
+
+    For example:
+        warren users show ann
+    """
+    return asyncio.run(_show(user, gateway, as_json=json))
+
+
+def set_(
+    user: User,
+    /,
+    *,
+    runs_queued: Annotated[Count, Parameter(help="Runs that wait for their start.")] = None,
+    runs_running: Annotated[Count, Parameter(help="Runs at work at once.")] = None,
+    episodes_in_flight: Annotated[Count, Parameter(help="Episodes played at once.")] = None,
+    gpu_weight: Annotated[
+        Number, Parameter(help="Share of the GPUs: 2 is twice that of 1.")
+    ] = None,
+    stored_gib: Annotated[Number, Parameter(help="GiB of checkpoints and policies.")] = None,
+    requests_per_s: Annotated[Number, Parameter(help="Requests a second for long.")] = None,
+    json: AsJson = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Set limits of a user; those that are left out stay, and `default` is the gateway's again.
+
+    For example:
+        warren users set ann --runs-queued 50 --runs-running 4 --episodes-in-flight 500
+        warren users set ann --gpu-weight 2 --stored-gib 100 --requests-per-s 20
+        warren users set ann --gpu-weight default
+    """
+    given: dict[str, float | str | None] = {
+        "runs_queued": runs_queued,
+        "runs_running": runs_running,
+        "episodes_in_flight": episodes_in_flight,
+        "gpu_weight": gpu_weight,
+        "stored_gib": stored_gib,
+        "requests_per_s": requests_per_s,
+    }
+    limits = {name: _limit(value) for name, value in given.items() if value is not None}
+    return asyncio.run(_set(user, limits, gateway, as_json=json))
+
+
+def _limit(value: float | str) -> float | None:
+    return None if isinstance(value, str) else value
+
+
 async def _add(user: str, gateway: Gateway, *, is_admin: bool, as_json: bool) -> int:
     async with _client(gateway) as client:
         added = await client.access.add_user(user, is_admin=is_admin)
@@ -119,6 +171,43 @@ async def _change(action: str, user: str, gateway: Gateway, *, as_json: bool) ->
     else:
         make_output().line(f"{view.name} is {action}d")
     return codes.OK
+
+
+async def _show(user: str, gateway: Gateway, *, as_json: bool) -> int:
+    async with _client(gateway) as client:
+        details = await client.access.user(user)
+    _print_details(details, as_json=as_json)
+    return codes.OK
+
+
+async def _set(
+    user: str, limits: dict[str, float | None], gateway: Gateway, *, as_json: bool
+) -> int:
+    if not limits:
+        raise ConfigurationError(
+            "Say which limit to set", hint="`warren users set --help` lists them."
+        )
+    async with _client(gateway) as client:
+        details = await client.access.set_limits(user, **limits)
+    _print_details(details, as_json=as_json)
+    return codes.OK
+
+
+def _print_details(details: UserDetails, *, as_json: bool) -> None:
+    if as_json:
+        return print_json(details)
+    output = make_output()
+    output.line(f"{details.user.name}{' (admin)' if details.user.is_admin else ''}", "bold")
+    rows = [
+        (
+            limit.name.replace("_", "-"),
+            "" if limit.used is None else f"{limit.used:,.4g}",
+            f"{limit.limit:,.10g}",
+            "default" if limit.is_default else "set",
+        )
+        for limit in details.limits
+    ]
+    return output.table(["limit", "in use", "may have", "by"], rows, right=["in use", "may have"])
 
 
 def _row(user: UserView) -> tuple[str, ...]:

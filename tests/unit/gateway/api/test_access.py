@@ -95,13 +95,13 @@ async def test_a_stream_ends_when_its_key_is_revoked(
     watching.cancel()
 
 
-@pytest.mark.parametrize("budgets", [BudgetOptions(active_runs_per_owner=2)])
-async def test_a_user_has_no_more_active_runs_than_may_be(gateway: Gateway) -> None:
+@pytest.mark.parametrize("budgets", [BudgetOptions(runs_queued_per_owner=2)])
+async def test_a_user_has_no_more_queued_runs_than_may_be(gateway: Gateway) -> None:
     first, _ = await gateway.submit(), await gateway.submit()
     body = {"config": CONFIG}
     async with gateway.ann.post("/v1/runs", json=body) as response:
         assert response.status == 429
-        assert "2 runs that are not over" in (await response.json())["message"]
+        assert "2 queued runs" in (await response.json())["message"]
     async with gateway.bob.post("/v1/runs", json=body) as response:
         assert response.status == 201
     await gateway.store.transact(lambda session: _end(session, first))

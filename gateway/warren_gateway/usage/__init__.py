@@ -1,0 +1,1 @@
+"""What runs and their owners use: counted once, stored, told."""

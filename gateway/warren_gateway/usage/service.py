@@ -1,0 +1,113 @@
+"""Usage as users see it: their own; admins that of all."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, cast
+
+from sqlmodel import Session, col, func, select
+
+from warren_gateway.access.caller import Caller
+from warren_gateway.access.problems import NotPermitted
+from warren_gateway.store.store import Store
+from warren_gateway.store.tables import Run, UsageRow
+from warren_gateway.usage.counting import DAY_S
+from warren_gateway.usage.stored_bytes import stored_by_run
+from warren_schemas.ids import RunId
+from warren_schemas.usage import UsageBy, UsageView
+
+MOST_LISTED = 1000
+
+_SUMS = tuple(
+    func.sum(column)
+    for column in (
+        col(UsageRow.training_gpu_s), col(UsageRow.sampling_gpu_s), col(UsageRow.n_tokens_trained),
+        col(UsageRow.n_tokens_sampled), col(UsageRow.n_episodes),
+    )
+)  # fmt: skip
+
+
+class UsageReports:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def listed(
+        self, caller: Caller, *, by: UsageBy, user: str | None, since_s: float
+    ) -> tuple[UsageView, ...]:
+        """From the day of `since_s` on. Raises `NotPermitted`, `StoreUnavailable`."""
+        if user not in (None, caller.user) and not caller.is_admin:
+            raise NotPermitted("Only an admin sees the usage of others")
+        whose = user or (None if caller.is_admin else caller.user)
+        list_them = {"run": _by_run, "user": _by_user, "day": _by_day}[by]
+        return await self._store.transact(partial(list_them, whose, int(since_s // DAY_S)))
+
+
+def _by_run(owner: str | None, since_day: int, session: Session) -> tuple[UsageView, ...]:
+    rows = _sums(session, owner, since_day, col(UsageRow.run_id).desc(), col(UsageRow.owner))
+    stored = stored_by_run(session, owner)
+    named = select(Run.id, Run.name).where(col(Run.id).in_([run for run, *_ in rows]))
+    names = dict(session.exec(named).all())
+    return tuple(
+        _view(sums, run=RunId(run), user=user, name=names.get(run), stored=stored.get(run, 0))
+        for run, user, *sums in rows
+    )
+
+
+def _by_user(owner: str | None, since_day: int, session: Session) -> tuple[UsageView, ...]:
+    rows = _sums(session, owner, since_day, col(UsageRow.owner).asc())
+    stored = _stored_by_user(session, owner)
+    return tuple(_view(sums, user=user, stored=stored.get(user, 0)) for user, *sums in rows)
+
+
+def _by_day(owner: str | None, since_day: int, session: Session) -> tuple[UsageView, ...]:
+    rows = _sums(session, owner, since_day, col(UsageRow.day).desc())
+    return tuple(_view(sums, user=owner, day=_date(day)) for day, *sums in rows)
+
+
+def _sums(
+    session: Session, owner: str | None, since_day: int, order: Any, *keys: Any
+) -> list[tuple[Any, ...]]:
+    """For each value of the keys, the first of which orders the rows: these, then `_SUMS`."""
+    query: Any = cast("Any", select)(order.element, *keys, *_SUMS)
+    query = query.where(col(UsageRow.day) >= since_day)
+    if owner is not None:
+        query = query.where(col(UsageRow.owner) == owner)
+    query = query.group_by(order.element, *keys).order_by(order).limit(MOST_LISTED)
+    return cast("list[tuple[Any, ...]]", session.exec(query).all())
+
+
+def _stored_by_user(session: Session, owner: str | None) -> dict[str, int]:
+    stored = stored_by_run(session, owner)
+    owners = dict(session.exec(select(Run.id, Run.owner).where(col(Run.id).in_(stored))).all())
+    found = dict[str, int]()
+    for run, n_bytes in stored.items():
+        found[owners[run]] = found.get(owners[run], 0) + n_bytes
+    return found
+
+
+def _view(
+    sums: Sequence[Any],
+    *,
+    run: RunId | None = None,
+    user: str | None = None,
+    name: str | None = None,
+    day: str | None = None,
+    stored: int | None = None,
+) -> UsageView:
+    training_s, sampling_s, n_trained, n_sampled, n_episodes = sums
+    return UsageView(
+        user=user,
+        run=run,
+        name=name,
+        day=day,
+        training_gpu_s=training_s,
+        sampling_gpu_s=sampling_s,
+        n_tokens_trained=int(n_trained),
+        n_tokens_sampled=int(n_sampled),
+        n_episodes=int(n_episodes),
+        stored_bytes=stored,
+    )
+
+
+def _date(day: int) -> str:
+    return datetime.fromtimestamp(day * DAY_S, UTC).date().isoformat()

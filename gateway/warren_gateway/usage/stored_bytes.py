@@ -1,0 +1,37 @@
+"""What runs keep on the checkpoint store: their checkpoints, and the policies that samplers can load."""
+
+from sqlmodel import Session, col, func, select
+
+from warren_gateway.store.tables import Checkpoint, Model, Run
+
+GIB = 1024**3
+
+
+def stored_bytes(session: Session, owner: str) -> int:
+    """Of all runs of this owner."""
+    return sum(stored_by_run(session, owner).values())
+
+
+def stored_by_run(session: Session, owner: str | None = None) -> dict[str, int]:
+    """Of the runs of this owner, or of all, that store something.
+
+    Policies of one model are as large as its newest one.
+    """
+    size = func.coalesce(func.sum(col(Checkpoint.size_bytes)), 0)
+    checkpoints = (
+        select(Model.run_id, size)
+        .join(Checkpoint, col(Checkpoint.model_id) == col(Model.id))
+        .join(Run, col(Run.id) == col(Model.run_id))
+        .group_by(col(Model.run_id))
+    )
+    policies = (
+        select(Model.run_id, Model.policy_bytes * func.json_array_length(Model.policies))
+        .join(Run, col(Run.id) == col(Model.run_id))
+        .where(col(Model.policy_bytes) > 0)
+    )
+    found = dict[str, int]()
+    for query in (checkpoints, policies):
+        of_owner = query if owner is None else query.where(col(Run.owner) == owner)
+        for run, n_bytes in session.exec(of_owner):
+            found[run] = found.get(run, 0) + int(n_bytes)
+    return found

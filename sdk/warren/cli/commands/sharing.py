@@ -1,0 +1,112 @@
+"""Share runs with other users."""
+
+import asyncio
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from warren.cli import codes
+from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
+from warren.client import Client, connect
+from warren.display.output import make_output, print_json
+from warren.display.words import ago
+from warren.errors import ConfigurationError
+from warren_schemas.access import ShareList, ShareView
+
+Run = Annotated[str, Parameter(name="RUN", help="Id, as shown by `warren runs ls`.")]
+User = Annotated[str | None, Parameter(name="USER", help="With whom.")]
+Everybody = Annotated[bool, Parameter(help="With everybody who has a key.")]
+
+
+def share(
+    run: Run,
+    user: User = None,
+    /,
+    *,
+    everybody: Everybody = False,
+    json: AsJson = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Let a user, or everybody, read a run and use what it made: nobody else changes it.
+
+    For example:
+        warren share run_01k2 bob
+        warren share run_01k2 --everybody
+    """
+    _require_one(user, is_everybody=everybody)
+    return asyncio.run(_share(run, user, gateway, as_json=json))
+
+
+def unshare(
+    run: Run,
+    user: User = None,
+    /,
+    *,
+    everybody: Everybody = False,
+    json: AsJson = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Share a run with a user, or with everybody, no longer. What they read of it ends within seconds.
+
+    For example:
+        warren unshare run_01k2 bob
+    """
+    _require_one(user, is_everybody=everybody)
+    return asyncio.run(_unshare(run, user, gateway, as_json=json))
+
+
+def shares(*, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
+    """List the runs that you share and those that are shared with you, newest first.
+
+    For example:
+        warren shares
+    """
+    return asyncio.run(_shares(gateway, as_json=json))
+
+
+def _require_one(user: str | None, *, is_everybody: bool) -> None:
+    if (user is None) is not is_everybody:
+        raise ConfigurationError(
+            "Say with whom: either the name of a user or --everybody",
+            hint="`warren shares` lists what is shared.",
+        )
+
+
+async def _share(run: str, user: str | None, gateway: Gateway, *, as_json: bool) -> int:
+    async with _client(gateway) as client:
+        view = await client.access.share(run, user)
+    if as_json:
+        print_json(view)
+    else:
+        make_output().line(f"{view.run} ({view.name}) is shared with {_whom(view)}")
+    return codes.OK
+
+
+async def _unshare(run: str, user: str | None, gateway: Gateway, *, as_json: bool) -> int:
+    async with _client(gateway) as client:
+        left = await client.access.unshare(run, user)
+    if as_json:
+        print_json(ShareList(shares=left))
+    else:
+        whom = ", ".join(map(_whom, left)) or "nobody"
+        make_output().line(f"{run} is shared with {whom} now")
+    return codes.OK
+
+
+async def _shares(gateway: Gateway, *, as_json: bool) -> int:
+    async with _client(gateway) as client:
+        shares = await client.access.shares()
+    if as_json:
+        print_json(ShareList(shares=shares))
+        return codes.OK
+    rows = [(s.run, s.name, s.owner, _whom(s), ago(s.created_s)) for s in shares]
+    make_output().table(["run", "name", "of", "shared with", "since"], rows)
+    return codes.OK
+
+
+def _whom(view: ShareView) -> str:
+    return "everybody" if view.user is None else view.user
+
+
+def _client(gateway: Gateway) -> Client:
+    return connect(gateway.url, gateway.api_key, retry_s=RETRY_S)
