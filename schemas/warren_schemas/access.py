@@ -27,7 +27,7 @@ class KeyScope(StrEnum):
     ADMIN = "admin"
     """Everything, of every user; only admins' keys may have it."""
     SUBMIT = "submit"
-    """Submit, cancel and delete runs; make and revoke keys; settle dead letters."""
+    """Submit, cancel, delete and share runs; make and revoke keys; settle dead letters."""
     READ = "read"
     """See runs with all that they produce, workers, queues and budgets."""
     ENV_WORKER = "env-worker"

@@ -26,7 +26,6 @@ from warren_gateway.access.key import Key
 from warren_gateway.access.shared_runs import is_hidden
 from warren_gateway.store.store import Store, StoreUnavailable
 from warren_gateway.store.tables import ApiKey, User
-from warren_schemas.access import KeyScope
 
 CACHE_S = 5.0
 CACHE_SIZE = 1024
@@ -70,13 +69,6 @@ class Callers:
         if not rows or not is_right:
             raise NotIdentified(UNKNOWN)
         return caller_of(*rows, time.time())
-
-    async def is_good(self, text: str, scope: KeyScope) -> bool:
-        """Whether this key may still be used for that. Raises `StoreUnavailable`."""
-        try:
-            return (await self.identify(text)).may(scope)
-        except NotIdentified:
-            return False
 
     def forget(self) -> None:
         """Ask the store again: keys or users have changed."""

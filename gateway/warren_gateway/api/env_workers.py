@@ -17,7 +17,6 @@ from warren_broker.remote.frames import (
 )
 from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Nothing, Route
-from warren_gateway.bearer import bearer_key
 from warren_gateway.remote.session import Misconduct
 from warren_gateway.until_first import until_first
 from warren_schemas.access import KeyScope
@@ -47,13 +46,9 @@ async def _converse(
     call: Call[Nothing], socket: web.WebSocketResponse, worker: str | None
 ) -> tuple[int, str]:
     """Until it ends; the code and the reason of our close."""
-    parts, key = call.parts, bearer_key(call.request) or ""
-
-    async def is_still_good() -> bool:
-        return await parts.callers.is_good(key, KeyScope.ENV_WORKER)
-
+    parts = call.parts
     try:
-        serving = parts.remote_sessions.serve(socket, call.owner, worker, is_still_good)
+        serving = parts.remote_sessions.serve(socket, call.owner, worker, call.lost)
         await until_first(serving, parts.closing.wait())
     except Misconduct as misconduct:
         log.warning("a remote worker of %s is sent away: %s", call.owner, misconduct)

@@ -1,14 +1,13 @@
 """All sessions of this gateway: who comes in, who is still inside, and when somebody has to go.
 
 Invariants: a worker is in one session at most (a second conversation ends the first, which may be
-half-open, and begins when that has handed everything back); a revoked key ends its conversations
-within `key_check_s`. How many there may be, of whom, is a budget that is held before the socket is accepted
+half-open, and begins when that has handed everything back); a key that is no longer good ends its
+conversations as soon as this gateway knows (`access.callers`). How many there may be, of whom, is a budget that is held before the socket is accepted
 (`places`).
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -40,19 +39,14 @@ from warren_gateway.remote.session import (
 )
 from warren_gateway.remote.worker_places import WorkerPlaces
 from warren_gateway.runs.service import Runs
-from warren_gateway.store.store import StoreUnavailable
 
 log = logging.getLogger(__name__)
-
-IsStillGood = Callable[[], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLimits:
     hello_s: float = 10.0
     """How long a worker may take to say who it is."""
-    key_check_s: float = 10.0
-    """How often a key is looked at again."""
     eviction_s: float = 10.0
     """How long the session that a new one replaces may take to end."""
 
@@ -87,23 +81,24 @@ class RemoteSessions:
         socket: web.WebSocketResponse,
         owner: str,
         worker: str | None,
-        is_still_good: IsStillGood,
+        lost: asyncio.Event,
     ) -> None:
-        """One conversation, from its hello to its end; `worker` is who it is the place of.
+        """One conversation, from its hello to its end; `worker` is who it is the place of. `lost` is set once
+        the key is no longer good.
 
         Raises `Misconduct`.
         """
         hello = await _hello(socket, self._limits.hello_s)
         if worker not in (None, hello.worker):
             raise Misconduct(OUT_OF_ORDER, f"{hello.worker} has connected as {worker}")
-        await self._serve(socket, owner, hello.worker, is_still_good)
+        await self._serve(socket, owner, hello.worker, lost)
 
     async def _serve(
-        self, socket: web.WebSocketResponse, owner: str, worker: str, is_still_good: IsStillGood
+        self, socket: web.WebSocketResponse, owner: str, worker: str, lost: asyncio.Event
     ) -> None:
         guest = await self._take_place((owner, worker), socket)
         queues = self._queues.of_session(owner)
-        watching = asyncio.create_task(self._watch_key(socket, is_still_good), name="watch a key")
+        watching = asyncio.create_task(_end_with_key(socket, lost), name="watch a key")
         log.info("env worker %s of %s is connected", worker, owner)
         try:
             welcome = Welcome(owner=owner, max_calls=MAX_CALLS, max_bytes=MAX_BYTES)
@@ -128,16 +123,10 @@ class RemoteSessions:
         guest = self._guests[name] = _Guest(socket)
         return guest
 
-    async def _watch_key(self, socket: web.WebSocketResponse, is_still_good: IsStillGood) -> None:
-        while True:
-            await asyncio.sleep(self._limits.key_check_s)
-            try:
-                if await is_still_good():
-                    continue
-            except StoreUnavailable:
-                continue  # it was good, and nobody can tell now
-            await socket.close(code=REVOKED, message=b"this API key was revoked")
-            return
+
+async def _end_with_key(socket: web.WebSocketResponse, lost: asyncio.Event) -> None:
+    await lost.wait()
+    await socket.close(code=REVOKED, message=b"this API key is no longer good")
 
 
 async def _hello(socket: web.WebSocketResponse, hello_s: float) -> Hello:

@@ -77,5 +77,5 @@ def _require_place(session: Session, owner: str, limits: OwnerLimits) -> None:
     if stored_gib >= most.stored_gib:
         raise OverBudget(
             f"Your runs store {stored_gib:.3g} GiB of checkpoints and policies, and may store"
-            f" {most.stored_gib:g}; `warren usage --by run` shows which, `warren runs delete` deletes one"
+            f" {most.stored_gib:g}; `warren usage --by run` shows which, `warren runs delete RUN` deletes one"
         )

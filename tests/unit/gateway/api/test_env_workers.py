@@ -228,8 +228,8 @@ async def test_who_connects_anew_turns_his_old_conversation_out(gateway: Gateway
 async def test_a_revoked_key_ends_the_conversation_for_good(
     store: Store, broker: Broker, tmp_path: Path
 ) -> None:
-    limits = SessionLimits(key_check_s=0.05)
-    async with open_gateway(store, broker, tmp_path, sessions=limits) as gateway:
+    async with open_gateway(store, broker, tmp_path) as gateway:
+        watching = asyncio.create_task(gateway.parts.callers.run())
         key = await key_of(gateway, "ann")
         async with open_remote(gateway.url, api_key=str(key), worker="env_1") as worker:
             async with worker.consume(interact("letters", "ann"), prefetch=1) as consumer:
@@ -238,6 +238,7 @@ async def test_a_revoked_key_ends_the_conversation_for_good(
                     await take(consumer)
             with pytest.raises(NotAllowed):
                 await worker.declare(RUNS)
+        watching.cancel()
 
 
 async def test_an_address_of_others_is_refused_and_the_conversation_goes_on(
