@@ -73,7 +73,7 @@ def _sums(
     if owner is not None:
         query = query.where(col(UsageRow.owner) == owner)
     query = query.group_by(order.element, *keys).order_by(order).limit(MOST_LISTED)
-    return cast("list[tuple[Any, ...]]", session.exec(query).all())
+    return cast("list[tuple[Any, ...]]", cast("Any", session).exec(query).all())
 
 
 def _stored_by_user(session: Session, owner: str | None) -> dict[str, int]:
