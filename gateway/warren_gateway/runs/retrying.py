@@ -7,8 +7,8 @@ that end. Invariant: a run is retried once, whoever asks how often; its successo
 from sqlmodel import Session, col, select
 
 from warren_gateway.access.caller import Viewer
-from warren_gateway.runs.owned import owned_run
-from warren_gateway.runs.verbs import NoSuchRun, RunHasEnded, WrongState
+from warren_gateway.runs.owned import NoSuchRun, owned_run
+from warren_gateway.runs.verbs import RunHasEnded, WrongState
 from warren_gateway.store.tables import Checkpoint, Model, Run
 from warren_schemas.config import TrainConfig
 from warren_schemas.events import RunState
