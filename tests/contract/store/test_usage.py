@@ -9,9 +9,11 @@ from tests.support.access import ADMIN, user
 from tests.support.gateway import CONFIG
 
 from warren_gateway.access.problems import NotPermitted
+from warren_gateway.scheduling.owner_shares import owner_shares
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Checkpoint, Model, Run
 from warren_gateway.usage.counting import DAY_S, HALF_LIFE_S, Used, count, recent_use
+from warren_gateway.usage.limits import DEFAULT_LIMITS
 from warren_gateway.usage.service import UsageReports
 
 TODAY_S = 20_000.0 * DAY_S
@@ -107,4 +109,8 @@ async def test_recent_use_halves_with_time_and_what_is_rolled_back_counts_for_no
     now_s = TODAY_S + 2 * HALF_LIFE_S
     found = await store.transact(lambda session: recent_use(session, ["ann", "bob"], now_s))
     assert found == {"ann": pytest.approx(75.0)}
+    owners = {"ann", "bob"}
+    shares = await store.transact(lambda s: owner_shares(s, owners, DEFAULT_LIMITS, now_s))
+    assert shares["ann"].used_gpu_s == pytest.approx(75.0) and shares["bob"].used_gpu_s == 0
+    assert {share.most_held for share in shares.values()} == {1000}
     await store.close()
