@@ -9,7 +9,9 @@ step           sampler      -> home.<worker>.<environment>  the episode's env wo
                                falls back to interact.<environment> when it is gone
                (an owner's own: owned.<owner>.home.<worker>.<environment>, likewise)
 episode_ended  any          -> trajectories.<run>           stream; the run's coordinator
-open_model     gateway      -> trainer.<worker>             one trainer
+job            gateway      -> jobs.<kind>.<base model>     a trainer that has room (kind: lora or full)
+job_taken      trainer      -> results.<model>              the run's coordinator
+open_model     gateway      -> trainer.<worker>             the trainer that took the job
 close_model    gateway      -> trainer.<worker>             the trainer with the lease
 delete_model   gateway      -> file-cleanup               any trainer
 op             gateway      -> train.<model>.<epoch>        the trainer with the lease
@@ -153,6 +155,11 @@ def trajectories(
 
 def run_events(run: str) -> Stream:
     return Stream(f"events.{run}")
+
+
+def jobs(base_model: str, *, is_full: bool) -> WorkQueue:
+    """Models that want a trainer: adapters beside others, or one that takes a whole worker."""
+    return WorkQueue(f"jobs.{'full' if is_full else 'lora'}.{base_model}")
 
 
 def trainer(worker: str) -> WorkQueue:

@@ -41,6 +41,7 @@ from warren_gateway.registry import Registry
 from warren_gateway.remote.sessions import RemoteSessions
 from warren_gateway.runs.service import Notified, Runs
 from warren_gateway.runs.sharing import Sharing
+from warren_gateway.scheduling.service import Scheduler
 from warren_gateway.settings import GatewaySettings
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store
@@ -104,17 +105,21 @@ async def _serve(
     recordings = Recordings(store)
     archive = Archive(recordings, broker, settings.archive_url)
 
-    limits = OwnerLimits(settings)
+    limits, due = OwnerLimits(settings), asyncio.Event()
     coordinators = _coordinators(
-        store, broker, registry, relay, settings, advice, limits, (metrics, archive)
+        store, broker, registry, relay, settings, advice, limits, due, (metrics, archive)
+    )
+    scheduler = Scheduler(
+        store, registry, relay, due=due, admitted=coordinators.notify, advice=advice
     )
     runs = Runs(
         store,
         broker,
         relay,
         runs_dir=settings.runs_dir,
-        followers=(coordinators, metrics, archive),
+        followers=(scheduler, coordinators, metrics, archive),
         limits=limits,
+        places=scheduler.place,
     )
     questions, budgets = Questions(broker), Budgets(settings)
     parts = Parts(
@@ -144,6 +149,7 @@ async def _serve(
         "relay": relay.run,
         "coordinators": coordinators.run,
         "changes of runs": coordinators.hear,
+        "scheduler": scheduler.run,
         "metrics": metrics.run,
         "archive": archive.run,
         "questions": questions.run,
@@ -161,6 +167,7 @@ def _coordinators(
     settings: GatewaySettings,
     advice: Advice,
     limits: OwnerLimits,
+    due: asyncio.Event,
     recorders: Sequence[Notified],
 ) -> Coordinators:
     """A run of a gateway that is gone is driven, and recorded, here from now on."""
@@ -176,6 +183,7 @@ def _coordinators(
         relay,
         driving=take_up,
         limits=limits,
+        reschedule=due.set,
         advice=advice,
         lease_s=settings.run_lease_s,
     )

@@ -91,6 +91,18 @@ class CancelRun(Frozen):
     """Save a checkpoint first."""
 
 
+class QueuePlace(Frozen):
+    """Where a run's job stands among those that wait for a trainer."""
+
+    number: Annotated[int, Field(ge=1)]
+    """1 is next. Those that could not start now, whoever made room, come after all others."""
+    n_ahead_own: NonNegativeInt
+    """Of those before it, the same owner's."""
+    n_ahead_others: NonNegativeInt
+    reason: str
+    """Why it waits, a sentence without its full stop."""
+
+
 class RunView(Frozen):
     id: RunId
     name: str
@@ -100,6 +112,8 @@ class RunView(Frozen):
     phase: Phase | None = None
     waiting_for: str | None = None
     """Why nothing moves, when nothing moves."""
+    queue: QueuePlace | None = None
+    """Of a run that waits for a trainer, as the scheduler decided last."""
     step: NonNegativeInt = 0
     """Steps of reinforcement learning, those before a resumption among them."""
     n_steps: NonNegativeInt

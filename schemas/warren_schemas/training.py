@@ -24,7 +24,7 @@ from warren_schemas.config import (
 )
 from warren_schemas.envelope import Item
 from warren_schemas.fields.arrays import Logprobs
-from warren_schemas.ids import MessageId, ModelId
+from warren_schemas.ids import MessageId, ModelId, WorkerId
 from warren_schemas.token_batch import TokenBatch
 
 
@@ -232,8 +232,39 @@ class OpResult(Item):
     outcome: OpOutcome
 
 
+class Job(Item):
+    """A model wants a trainer -> jobs.<lora or full>.<base model>.
+
+    A worker takes it while it has room, keeps that room, and says so with `JobTaken`; the grant follows.
+    """
+
+    kind: ClassVar[str] = "job"
+    schema_version: ClassVar[int] = 1
+    model: ModelId
+    epoch: Annotated[int, Field(ge=1)]
+    """Of the lease that whoever takes the job is granted."""
+    spec: ModelSpec
+    owner: str = ""
+    n_gpus: Annotated[int, Field(ge=1)] = 1
+    memory_bytes: NonNegativeInt | None = None
+    """An estimate of what the model needs; None where there is none."""
+
+
+class JobTaken(Item):
+    """A worker keeps room for a job -> results.<model>; the answer is `OpenModel`, or `CloseModel` if somebody
+    else was first."""
+
+    kind: ClassVar[str] = "job_taken"
+    schema_version: ClassVar[int] = 1
+    model: ModelId
+    epoch: Annotated[int, Field(ge=1)]
+    worker: WorkerId
+    late_after: Annotated[int, Field(ge=1)] | None = None
+    """The worker has had this epoch of the model already, so it keeps no room."""
+
+
 class OpenModel(Item):
-    """The gateway grants a worker the lease of a model -> trainer.<worker>.
+    """The gateway grants the lease of a model to the worker that took its job -> trainer.<worker>.
 
     The worker loads `checkpoint_url` (or makes the model from its spec), answers number 0, and then
     applies the ops of `train.<model>.<epoch>` from `next_op` on.

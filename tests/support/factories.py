@@ -52,6 +52,8 @@ from warren_schemas.training import (
     CloseModel,
     DeleteModel,
     ForwardBackward,
+    Job,
+    JobTaken,
     ModelSpec,
     Op,
     OpDone,
@@ -238,6 +240,29 @@ def make_open_model(**changes: Any) -> OpenModel:
     )
 
 
+def make_job(**changes: Any) -> Job:
+    return _make(
+        Job,
+        changes,
+        envelope=make_envelope(episode=None),
+        model=MODEL,
+        epoch=1,
+        spec=ModelSpec(base_model=BASE_MODEL, update=LoraUpdate()),
+        owner="me",
+    )
+
+
+def make_job_taken(**changes: Any) -> JobTaken:
+    return _make(
+        JobTaken,
+        changes,
+        envelope=make_envelope(episode=None),
+        model=MODEL,
+        epoch=1,
+        worker=WorkerId("trainer_1"),
+    )
+
+
 def make_delete_model(**changes: Any) -> DeleteModel:
     return _make(DeleteModel, changes, envelope=make_envelope(episode=None), model=MODEL)
 
@@ -319,6 +344,8 @@ EXAMPLES: dict[type[Item], list[Item]] = {
         make_op_result(outcome=OpFailed(reason="the loss is not finite")),
     ],
     OpenModel: [make_open_model(), make_open_model(checkpoint_url="file:///c4", next_op=5)],
+    Job: [make_job(), make_job(n_gpus=2, memory_bytes=1 << 30)],
+    JobTaken: [make_job_taken(), make_job_taken(late_after=3)],
     CloseModel: [make_close_model()],
     DeleteModel: [make_delete_model()],
     Heartbeat: [

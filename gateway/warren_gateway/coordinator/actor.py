@@ -19,8 +19,8 @@ from sqlmodel import Session
 from warren_broker.errors import BrokerUnavailable
 from warren_broker.inbox import follow, receive
 from warren_broker.port import Broker
-from warren_broker.topology import Address, WorkQueue, results, run_events, train
-from warren_gateway.coordinator import busy, decisions, ending, records, trainer_lease
+from warren_broker.topology import Address, WorkQueue, jobs, results, run_events, train
+from warren_gateway.coordinator import busy, decisions, ending, job, records, trainer_lease
 from warren_gateway.coordinator.mailbox import Mail, Mailbox, hand_over
 from warren_gateway.coordinator.queue_depths import watch_queues
 from warren_gateway.coordinator.rollouts import episodes
@@ -36,8 +36,8 @@ from warren_gateway.store.store import Store, StoreUnavailable
 from warren_schemas.control import WorkerRole
 from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import RunState
-from warren_schemas.ids import ModelId
-from warren_schemas.training import OpResult
+from warren_schemas.ids import ModelId, WorkerId
+from warren_schemas.training import JobTaken, OpResult, is_full
 
 RETRY_S = 1.0
 LONGEST_NAP_S = 10.0
@@ -64,10 +64,13 @@ class RunActor:
         relay: Relay,
         shares: Shares,
         *,
+        reschedule: Callable[[], None] = lambda: None,
         mailbox: Mailbox | None = None,
         retry_s: float = RETRY_S,
     ) -> None:
-        """A store or broker that is away is tried again every `retry_s`."""
+        """A store or broker that is away is tried again every `retry_s`; `reschedule` is called when the
+        run's job has changed."""
+        self._reschedule = reschedule
         self._state = state
         self._store = store
         self._broker = broker
@@ -82,9 +85,13 @@ class RunActor:
         self._mailbox.wake(is_control_changed=True)
 
     def notice_wishes(self, renewed: Renewed) -> None:
-        """What the owner wants, as every renewal of the lease tells it."""
+        """What the owner wants and the scheduler says, as every renewal of the lease tells it."""
         seen = self._state.observed
-        if (renewed.is_cancel_requested, renewed.wish) != (seen.is_cancel_requested, seen.wish):
+        has_wish = (renewed.is_cancel_requested, renewed.wish) != (
+            seen.is_cancel_requested,
+            seen.wish,
+        )
+        if has_wish or (renewed.is_admitted and not self._state.lease.is_admitted):
             self.notify()
 
     async def run(self) -> None:
@@ -106,7 +113,9 @@ class RunActor:
                 EpisodeEnded,
                 start=state.rollouts.stream_offset,
             ),
-            receive(self._broker, results(state.model), OpResult, prefetch=RESULTS_PREFETCH),
+            receive(
+                self._broker, results(state.model), (OpResult, JobTaken), prefetch=RESULTS_PREFETCH
+            ),
         )
         async with streams[0] as endings, streams[1] as answers, asyncio.TaskGroup() as tasks:
             reading = {
@@ -126,7 +135,8 @@ class RunActor:
 
     async def _prepare(self) -> None:
         state = self._state
-        epoch = state.lease.epoch + (state.lease.holder is None)
+        has_epoch = state.lease.holder is not None or state.lease.is_job_sent
+        epoch = state.lease.epoch + (not has_epoch)
         addresses: list[Address] = [
             recording(state.run, state.config),
             run_events(state.run),
@@ -144,8 +154,10 @@ class RunActor:
     async def _drive(self) -> None:
         while not self._state.is_over:
             self._state.now_s = time.time()
-            if decisions.wants_trainer(self._state, self._registry.alive):
+            is_wanted = decisions.wants_trainer(self._state, self._registry.alive)
+            if is_wanted:
                 await self._seek_trainer()
+            job.note_wanted(self._state, is_wanted)
             self._decide()
             await self._commit()
             if not self._state.is_over:
@@ -186,7 +198,10 @@ class RunActor:
                 decisions.absorb_ending(state, ended.item, position)
             episodes.note_read(state.rollouts, position.offset)
         for answer in mail.answers:
-            decisions.absorb_answer(state, answer.item)
+            if isinstance(item := answer.item, JobTaken):
+                job.absorb_taken(state, item)
+            else:
+                decisions.absorb_answer(state, item)
         if mail.recorded:
             items = [claim.item for claim in mail.recorded]
             decisions.absorb_recorded(state, items, mail.recorded[0].offset or 0, mail.counted)
@@ -206,19 +221,31 @@ class RunActor:
 
     async def _look_for_wishes(self) -> None:
         state = self._state
-        state.observed.is_cancel_requested, state.observed.wish = await self._patiently(
-            lambda session: records.wishes_of(session, state.run)
-        )
+        wishes = await self._patiently(lambda session: records.wishes_of(session, state.run))
+        state.observed.is_cancel_requested = wishes.is_cancel_requested
+        state.observed.wish = wishes.wish
+        job.note_admission(state, wishes.is_admitted)
 
     async def _seek_trainer(self) -> None:
         state = self._state
         if trainer_lease.is_hopeless(state.lease, state.learning.answered_op):
             return
-        trainers = self._registry.alive(WorkerRole.TRAINER)
-        worker = trainer_lease.choose(state, trainers)
-        if worker is None:
-            return await self._look_who_trains(busy.holding(state, trainers))
-        await self._declare(train(state.model, state.lease.epoch + 1))
+        if (worker := state.lease.taken_by) is not None:
+            return await self._grant(worker)
+        if state.lease.is_job_sent or state.is_over or state.observed.is_cancel_requested:
+            return
+        if not state.lease.is_admitted:
+            trainers = self._registry.alive(WorkerRole.TRAINER)
+            return await self._look_who_trains(busy.holding(state.spec.base_model, trainers))
+        await self._declare(
+            train(state.model, state.lease.epoch + 1),
+            jobs(state.spec.base_model, is_full=is_full(state.spec)),
+        )
+        job.send(state)
+        await self._commit()
+
+    async def _grant(self, worker: WorkerId) -> None:
+        state = self._state
         trainer_lease.grant(state, worker)
         change = state.take_change()
         await self._patiently(lambda session: records.save_grant(session, state, change))
@@ -237,6 +264,8 @@ class RunActor:
         await self._patiently(lambda session: records.save(session, self._state, change))
         if change.posts:
             self._relay.notify()
+        if change.job:
+            self._reschedule()
 
     async def _patiently(self, work: Callable[[Session], T]) -> T:
         """The transaction, tried again until the store is there."""

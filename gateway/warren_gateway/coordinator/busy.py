@@ -3,34 +3,38 @@
 Invariant: a run of another owner is not named.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.advice import Advice
 from warren_gateway.coordinator.state.observed import TrainedRun
 from warren_schemas.control import Heartbeat
 from warren_schemas.ids import ModelId
-from warren_schemas.training import is_full
 
 MOST_NAMED = 3
 
 
-def holding(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> frozenset[ModelId]:
-    """The models that trainers hold which could train this run's."""
-    base = state.spec.base_model
+def holding(base: str, trainers: Sequence[Heartbeat]) -> frozenset[ModelId]:
+    """The models that trainers hold which could train another one of this base model."""
     return frozenset(held.model for t in trainers if base in t.offers for held in t.models)
 
 
-def reason(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> str:
+def reason(
+    base: str,
+    trainers: Sequence[Heartbeat],
+    known: Mapping[ModelId, TrainedRun],
+    *,
+    owner: str,
+    is_full: bool,
+    advice: Advice,
+) -> str:
     """A sentence without its full stop."""
-    base = state.spec.base_model
-    known = state.observed.trained_runs
-    holders = [known[model] for model in sorted(holding(state, trainers)) if model in known]
-    own = [run for run in holders if run.owner == state.owner]
+    holders = [known[model] for model in sorted(holding(base, trainers)) if model in known]
+    own = [run for run in holders if run.owner == owner]
     told = _told(own, len(holders) - len(own))
     choices = ["wait until one of them ends" if len(holders) > 1 else "wait until it ends"]
     if own:
         choices.append(f"cancel it with: warren runs cancel {own[0].id}")
-    if more := state.observed.advice.more_capacity(base, is_full=is_full(state.spec)):
+    if more := advice.more_capacity(base, is_full=is_full):
         choices.append(more)
     return f"every trainer that offers {base} is busy{told}; {', or '.join(choices)}"
 

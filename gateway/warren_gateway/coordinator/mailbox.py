@@ -13,7 +13,7 @@ from warren_broker.inbox import Claim, Inbox
 from warren_gateway.position import Position
 from warren_schemas.envelope import Item
 from warren_schemas.episode import EpisodeEnded
-from warren_schemas.training import OpResult
+from warren_schemas.training import JobTaken, OpResult
 
 MOST_ITEMS = 4096
 
@@ -26,7 +26,9 @@ class Mail:
         default_factory=list[tuple[Position, Claim[EpisodeEnded]]]
     )
     """With the place of each in the run's stream."""
-    answers: list[Claim[OpResult]] = field(default_factory=list[Claim[OpResult]])
+    answers: list[Claim[OpResult | JobTaken]] = field(
+        default_factory=list[Claim[OpResult | JobTaken]]
+    )
     recorded: Sequence[Claim[EpisodeEnded]] = ()
     """One message of a recording."""
     counted: Mapping[int, bool] = field(default_factory=dict[int, bool])
@@ -57,7 +59,7 @@ class Mailbox:
         )
         self._notify()
 
-    async def put_answers(self, claims: "list[Claim[OpResult]]") -> None:
+    async def put_answers(self, claims: "list[Claim[OpResult | JobTaken]]") -> None:
         await self._not_full.wait()
         self._mail.answers.extend(claims)
         self._notify()

@@ -1,13 +1,14 @@
 """What a coordinator reads from and writes to the store, besides its changes."""
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import cast
 
 from sqlmodel import Session, col, select
 
 from warren_broker.port import FromTime
 from warren_broker.topology import train, trainer
-from warren_gateway.coordinator import trainer_lease
+from warren_gateway.coordinator import job, trainer_lease
 from warren_gateway.coordinator.learning import op_log
 from warren_gateway.coordinator.restoring import restore
 from warren_gateway.coordinator.rollouts.recording import Recording, Terms
@@ -20,7 +21,7 @@ from warren_gateway.coordinator.state.source import Source
 from warren_gateway.position import Position
 from warren_gateway.runs.streams import recording
 from warren_gateway.store.outbox import post
-from warren_gateway.store.tables import GroupRow, Model, OpRow, Run
+from warren_gateway.store.tables import GroupRow, JobRow, Model, OpRow, Run
 from warren_gateway.usage.counting import count
 from warren_gateway.wish import Wish
 from warren_schemas.codec.wire import decode
@@ -30,13 +31,28 @@ from warren_schemas.ids import GroupId, ModelId, RunId
 from warren_schemas.training import Op
 
 
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    is_cancel_requested: bool
+    wish: Wish | None
+    is_admitted: bool
+    """Its job may go to a trainer."""
+
+
 def load(session: Session, run_id: RunId, now_s: float) -> CoordinatorState:
     """The state of a run, for the coordinator that holds its lease."""
     run = session.get_one(Run, run_id)
     model = session.exec(select(Model).where(col(Model.run_id) == run_id)).one()
     is_open = (col(GroupRow.run_id) == run_id) & col(GroupRow.is_open)
     groups = session.exec(select(GroupRow).where(is_open).order_by(col(GroupRow.number)))
-    state = restore(run, model, groups, _source(session, run, now_s), now_s)
+    state = restore(
+        run,
+        model,
+        groups,
+        _source(session, run, now_s),
+        now_s,
+        is_admitted=_is_admitted(session, run_id),
+    )
     ids = select(OpRow.number, OpRow.item_id).where(col(OpRow.model_id) == model.id)
     newer = ids.where(col(OpRow.number) > model.checkpoint_op)
     op_log.restore_ids(state.learning, session.exec(newer).all())
@@ -79,10 +95,19 @@ def _consumed(session: Session, run_id: str) -> set[GroupId]:
     return {recorded_id(id_) for id_ in ids}
 
 
-def wishes_of(session: Session, run_id: RunId) -> tuple[bool, Wish | None]:
-    """Whether its owner wants the run to be cancelled at once, and what else."""
+def wishes_of(session: Session, run_id: RunId) -> Wishes:
+    """What others than the coordinator have written of the run."""
     run = session.get_one(Run, run_id)
-    return run.is_cancel_requested, Wish(run.wish) if run.wish else None
+    return Wishes(
+        is_cancel_requested=run.is_cancel_requested,
+        wish=Wish(run.wish) if run.wish else None,
+        is_admitted=_is_admitted(session, run_id),
+    )
+
+
+def _is_admitted(session: Session, run_id: RunId) -> bool:
+    query = select(JobRow.state).where(col(JobRow.run_id) == run_id)
+    return session.exec(query).one_or_none() == "admitted"
 
 
 def runs_of(session: Session, models: Collection[ModelId]) -> dict[ModelId, TrainedRun]:
@@ -129,7 +154,11 @@ def send_unanswered(session: Session, state: CoordinatorState) -> None:
     A store that lost its newest changes may have lost the answers, which nobody gives by themselves
     twice; a trainer that has opened the model, or applied the op, answers again.
     """
-    if state.lease.holder is None or state.is_over:
+    if state.is_over:
+        return
+    if state.lease.holder is None:
+        if state.lease.is_job_sent:
+            post(session, *job.message(state))
         return
     if not state.lease.is_opened:
         post(session, trainer(state.lease.holder), trainer_lease.opening(state))

@@ -26,6 +26,8 @@ def restore(
     groups: Iterable[GroupRow],
     source: Source[CoordinatorState],
     now_s: float,
+    *,
+    is_admitted: bool = False,
 ) -> CoordinatorState:
     """The state of a coordinator that takes the run up."""
     progress = Progress.model_validate(run.progress or {})
@@ -38,7 +40,7 @@ def restore(
         source=source,
         rollouts=_rollouts(progress.rollouts, run, groups),
         learning=_learning(progress.learning, model),
-        lease=_lease(progress.lease, model, now_s),
+        lease=_lease(progress.lease, model, now_s, is_admitted=is_admitted),
         alarms=progress.alarms,
         waiting=WaitingState(reason=run.waiting_for),
         observed=Observed(
@@ -71,11 +73,12 @@ def _learning(stored: LearningState, model: Model) -> LearningState:
     return stored
 
 
-def _lease(stored: TrainerLease, model: Model, now_s: float) -> TrainerLease:
+def _lease(stored: TrainerLease, model: Model, now_s: float, *, is_admitted: bool) -> TrainerLease:
     stored.epoch = model.epoch
     stored.holder = WorkerId(model.holder) if model.holder else None
     stored.is_opened = model.is_opened
     stored.seen_s = now_s
+    stored.is_admitted = is_admitted
     return stored
 
 

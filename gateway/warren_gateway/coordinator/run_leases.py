@@ -8,6 +8,7 @@ Invariants
   recognised when it comes again.
 - Leases run by the store's clock alone; the clocks of the gateways don't matter.
 - What a gateway had posted and not sent when it died is sent by who takes over its runs, at once.
+- A run whose job waits for its first trainer has no coordinator, unless it is to be cancelled.
 - A run that has ended is held until its queues are gone, so that they are even if its gateway dies.
 
 A SQLite store belongs to one gateway, so the one that starts takes over at once what its forerunner
@@ -18,12 +19,12 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import text, update
+from sqlalchemy import ColumnElement, and_, exists, text, update
 from sqlmodel import Session, col, or_, select
 
 from warren_gateway.defaults import LEASE_S
 from warren_gateway.store.frozen import end_frozen
-from warren_gateway.store.tables import OutboxRow, Run
+from warren_gateway.store.tables import JobRow, OutboxRow, Run
 from warren_schemas.events import RunState
 from warren_schemas.ids import RunId
 
@@ -49,6 +50,8 @@ class Renewed:
     epoch: int
     is_cancel_requested: bool
     wish: str | None
+    is_admitted: bool
+    """Its job may go to a trainer."""
 
 
 def claim(
@@ -67,7 +70,7 @@ def claim(
     """
     end_frozen(session, silent_s=lease_s * SILENT_SHARE)
     now_s = store_time_s(session)
-    unheld = or_(col(Run.state).not_in(FINAL), col(Run.coordinator).is_not(None))
+    unheld = or_(_is_at_work(), col(Run.coordinator).is_not(None))
     query = (
         select(Run)
         .where(unheld, col(Run.id).not_in(but))
@@ -87,6 +90,19 @@ def claim(
     if before:
         _adopt_posts(session, gateway, before, now_s)
     return claimed
+
+
+def _is_at_work() -> ColumnElement[bool]:
+    """The run is not over, and was admitted once; or it is to be cancelled."""
+    never_admitted = (
+        select(JobRow.number)
+        .where(col(JobRow.run_id) == col(Run.id))
+        .where(col(JobRow.state) == "queued", col(JobRow.is_interrupted).is_(False))
+    )
+    return and_(
+        col(Run.state).not_in(FINAL),
+        or_(col(Run.is_cancel_requested), col(Run.wish).is_not(None), ~exists(never_admitted)),
+    )
 
 
 def _adopt_posts(session: Session, gateway: str, before: Collection[str], now_s: float) -> None:
@@ -118,7 +134,12 @@ def renew(
     session.exec(update(Run).where(*ours).values(leased_until_s=until_s))
     columns = select(Run.id, Run.epoch, Run.is_cancel_requested, Run.wish)
     rows = session.exec(columns.where(*ours))
-    return {RunId(run): Renewed(epoch, is_over, wish) for run, epoch, is_over, wish in rows}
+    may_go = col(JobRow.run_id).in_(list(held)), col(JobRow.state) == "admitted"
+    admitted = set(session.exec(select(JobRow.run_id).where(*may_go)))
+    return {
+        RunId(run): Renewed(epoch, is_over, wish, run in admitted)
+        for run, epoch, is_over, wish in rows
+    }
 
 
 def let_go(session: Session, gateway: str) -> None:

@@ -61,10 +61,13 @@ class Coordinators:
         *,
         driving: Callable[[RunId], None],
         limits: OwnerLimits = DEFAULT_LIMITS,
+        reschedule: Callable[[], None] = lambda: None,
         advice: Advice = SEPARATE_WORKERS,
         lease_s: float = LEASE_S,
     ) -> None:
-        """`driving` is told of every run that this gateway takes up, for `lease_s` at a time."""
+        """`driving` is told of every run that this gateway takes up, for `lease_s` at a time; `reschedule`
+        is called when a job has changed."""
+        self._reschedule = reschedule
         self._lease_s = lease_s
         self._advice = advice
         self._limits = limits
@@ -197,7 +200,13 @@ class Coordinators:
                 raise LeaseLost(f"{run}: epoch {holding.epoch} is over")
             state.observed.advice = self._advice
             actor = RunActor(
-                state, self._store, self._broker, self._registry, self._relay, self._shares
+                state,
+                self._store,
+                self._broker,
+                self._registry,
+                self._relay,
+                self._shares,
+                reschedule=self._reschedule,
             )
             holding.actor = actor
             log.info("%s drives %s (epoch %d)", self._gateway, run, holding.epoch)

@@ -34,8 +34,9 @@ GRANTS_IN_VAIN = 5
 LOSSES_IN_VAIN = 20
 """The same of workers that vanished with it: machines are taken away, and that says little about a model."""
 TAKING_S = 60.0
-"""A live trainer has this long to take a grant: it lists the lease then, long before the model is
-open. One that does not has never seen the grant."""
+"""Trainers have this long to take a job that was admitted because one has room; a live trainer has as long
+to take its grant, for it lists the lease then, long before the model is open. One that does not has never
+seen the grant."""
 
 
 def watch(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> bool:
@@ -44,8 +45,12 @@ def watch(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> bool:
     if (newest := _newest_epoch(state, trainers)) > lease.epoch:
         log.warning("%s: a trainer has epoch %d, the store %d", state.run, newest, lease.epoch)
         lease.epoch = newest
-        return revoke(state)
+        revoke(state)
+    _close_old_ones(state, trainers)
     if lease.holder is None:
+        if lease.is_job_sent and state.now_s - lease.seen_s > TAKING_S:
+            log.warning("%s: nobody took the job of epoch %d", state.run, lease.epoch)
+            revoke(state)
         return True
     beat = next((t for t in trainers if t.worker == lease.holder), None)
     held = HeldModel(model=state.model, epoch=max(1, lease.epoch))
@@ -56,11 +61,22 @@ def watch(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> bool:
         return revoke(state)
     if state.now_s - lease.seen_s <= (TAKING_S if beat is not None else SILENCE_S):
         return False
-    state.lease.deaf_trainer = lease.holder if beat is not None else None
+    lease.n_grants_in_vain -= 1
     if beat is None:
-        state.lease.n_grants_in_vain -= 1
-        state.lease.n_losses_in_vain += 1
+        lease.n_losses_in_vain += 1
     return revoke(state)
+
+
+def _close_old_ones(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> None:
+    """A trainer that lost the lease without hearing of it lets go of the model: its room is wanted."""
+    lease = state.lease
+    for beat in trainers:
+        for held in beat.models:
+            is_old = held.epoch < lease.epoch or beat.worker != lease.holder
+            told = (beat.worker, held.epoch)
+            if held.model == state.model and is_old and told not in lease.closed:
+                lease.closed.add(told)
+                close_at(state, *told)
 
 
 def _newest_epoch(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> int:
@@ -98,33 +114,34 @@ def ahead_reason(who: str, version: int, version_issued: int) -> str:
 
 
 def revoke(state: CoordinatorState) -> bool:
+    """Nobody has the model: its job is queued again, before those that never had a trainer."""
+    lease = state.lease
     if state.run_state is RunState.STARTING:
-        reason = f"{state.lease.holder} no longer has the model"
+        reason = f"{lease.holder} no longer has the model"
         state.enter(RunState.QUEUED, reason)
         state.emit(StateChanged(state=RunState.QUEUED, phase=state.stage.phase, reason=reason))
-    state.lease.holder, state.lease.is_opened = None, False
+    lease.holder, lease.is_opened = None, False
+    lease.is_job_sent, lease.is_admitted, lease.is_held_back = False, False, False
+    lease.taken_by = None
     state.change.model |= {"holder": None, "is_opened": False}
+    state.change.job |= {
+        "state": "queued",
+        "worker": None,
+        "is_interrupted": True,
+        "is_held_back": False,
+    }
     return True
 
 
-def choose(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> WorkerId | None:
-    """The trainer with most free capacity that offers the base model; a full model needs an empty one.
-
-    One that lives and did not take the last grant comes last: its orders may not reach it.
-    """
-    offering = [t for t in trainers if state.spec.base_model in t.offers]
+def has_room(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> bool:
+    """Whether one that offers the base model could take it; a full model needs an empty one."""
     alone = is_full(state.spec)
-    able = [t for t in offering if t.in_flight < (1 if alone else t.capacity)]
-
-    def burden(trainer: Heartbeat) -> tuple[bool, float, str]:
-        is_deaf = trainer.worker == state.lease.deaf_trainer
-        return is_deaf, trainer.in_flight / trainer.capacity, trainer.worker
-
-    return min(able, key=burden).worker if able else None
+    offering = [t for t in trainers if state.spec.base_model in t.offers]
+    return any(t.in_flight < (1 if alone else t.capacity) for t in offering)
 
 
 def grant(state: CoordinatorState, worker: WorkerId) -> None:
-    """Give the lease of the next epoch to this worker.
+    """Give the lease to the worker that took the job.
 
     The ops after the checkpoint are sent again by the actor, which reads them from the store.
     """
@@ -133,20 +150,22 @@ def grant(state: CoordinatorState, worker: WorkerId) -> None:
     if learning.answered_op > lease.op_at_grant:
         lease.n_grants_in_vain, lease.op_at_grant = 1, learning.answered_op
         lease.n_losses_in_vain = 0
-    lease.epoch, lease.holder, lease.seen_s = lease.epoch + 1, worker, state.now_s
+    lease.holder, lease.seen_s = worker, state.now_s
     lease.is_opened = lease.was_listed = lease.is_released = False
+    lease.is_job_sent = lease.is_admitted = lease.is_held_back = False
+    lease.taken_by = None
     op_log.rewind(learning)
     if state.run_state is RunState.QUEUED:
         reason = f"{worker} loads {state.spec.base_model}"
         state.enter(RunState.STARTING, reason)
         state.emit(StateChanged(state=RunState.STARTING, phase=state.stage.phase, reason=reason))
     state.change.model |= {
-        "epoch": lease.epoch,
         "holder": worker,
         "granted_s": state.now_s,
         "is_opened": False,
         "done_op": learning.done_op,
     }
+    state.change.job |= {"state": "taken", "worker": worker, "taken_s": state.now_s}
     state.change.send(trainer(worker), opening(state))
 
 
@@ -172,6 +191,7 @@ def release(state: CoordinatorState) -> None:
     state.lease.is_released = True
     state.lease.n_grants_in_vain -= 1
     revoke(state)
+    state.lease.is_held_back = state.change.job["is_held_back"] = True
 
 
 def declined(state: CoordinatorState) -> None:
@@ -214,19 +234,23 @@ def opened(state: CoordinatorState) -> None:
 def give_up(state: CoordinatorState) -> None:
     """The run is over: the holder may let go of the model."""
     state.change.model["is_closed"] = True
+    state.change.job |= {"state": "over", "over_s": state.now_s}
     _close(state)
 
 
 def _close(state: CoordinatorState) -> None:
-    if state.lease.holder is not None:
-        item = CloseModel(
-            envelope=Envelope(run=state.run), model=state.model, epoch=state.lease.epoch
-        )
-        state.change.send(trainer(state.lease.holder), item)
+    if (worker := state.lease.holder or state.lease.taken_by) is not None:
+        close_at(state, worker, state.lease.epoch)
+
+
+def close_at(state: CoordinatorState, worker: WorkerId, epoch: int) -> None:
+    """This worker may let go of the model, if it has it in this epoch or an older one."""
+    item = CloseModel(envelope=Envelope(run=state.run), model=state.model, epoch=epoch)
+    state.change.send(trainer(worker), item)
 
 
 def next_check_s(lease: TrainerLease, now_s: float) -> float:
     """When to look again whether the holder has fallen silent."""
     if lease.holder is None:
-        return math.inf
+        return lease.seen_s + TAKING_S + LOOK_S if lease.is_job_sent else math.inf
     return max(lease.seen_s + SILENCE_S, now_s + LOOK_S)

@@ -13,6 +13,7 @@ from warren_schemas.config import EnvironmentConfig
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.events import WaitingEnded, WaitingStarted
 from warren_schemas.text.explain import nearest
+from warren_schemas.training import is_full
 
 PATIENCE_S = 3.0
 """Workers may come up a moment after the run; only what is missing for longer is reported."""
@@ -94,11 +95,15 @@ def missing(state: CoordinatorState, alive: Alive) -> str | None:
             return nobody_offers(state.observed.advice, role, base, workers)
     if state.plays_episodes and (reason := _missing_environment(state, alive)):
         return reason + (_RELEASED if state.lease.is_released else "")
-    if (
-        state.lease.holder is None
-        and trainer_lease.choose(state, alive(WorkerRole.TRAINER)) is None
-    ):
-        return busy.reason(state, alive(WorkerRole.TRAINER))
+    if state.lease.holder is None and not trainer_lease.has_room(state, alive(WorkerRole.TRAINER)):
+        return busy.reason(
+            base,
+            alive(WorkerRole.TRAINER),
+            state.observed.trained_runs,
+            owner=state.owner,
+            is_full=is_full(state.spec),
+            advice=state.observed.advice,
+        )
     return state.source.missing(state)
 
 

@@ -13,6 +13,7 @@ from warren_gateway.store.tables import (
     Checkpoint,
     GroupRow,
     HistoryRow,
+    JobRow,
     MetricsRow,
     Model,
     OpRow,
@@ -36,7 +37,7 @@ def delete_run(session: Session, run: Run) -> None:
     model = session.exec(select(Model).where(col(Model.run_id) == run.id)).one()
     for table in (Checkpoint, OpRow):
         session.exec(delete(table).where(col(table.model_id) == model.id))
-    for table in (GroupRow, HistoryRow, MetricsRow, ShareRow):
+    for table in (GroupRow, HistoryRow, JobRow, MetricsRow, ShareRow):
         session.exec(delete(table).where(col(table.run_id) == run.id))
     session.delete(model)
     session.flush()

@@ -47,7 +47,7 @@ from warren_gateway.store.tables import HistoryRow, Model, Run
 from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
 from warren_schemas.config import TrainConfig
 from warren_schemas.events import RunState
-from warren_schemas.http import CheckpointList, RunView, SubmitRun
+from warren_schemas.http import CheckpointList, QueuePlace, RunView, SubmitRun
 from warren_schemas.ids import RunId
 from warren_schemas.tensorboard.about import folder_name
 
@@ -87,7 +87,10 @@ class Runs:
         runs_dir: Path,
         followers: Sequence[Notified],
         limits: OwnerLimits = DEFAULT_LIMITS,
+        places: Callable[[str], QueuePlace | None] = lambda _: None,
     ) -> None:
+        """`places`: where a run stands in the queue for trainers."""
+        self._places = places
         self._store = store
         self._broker = broker
         self._relay = relay
@@ -145,7 +148,7 @@ class Runs:
     async def show(self, viewer: Viewer, run: str) -> RunView:
         """Raises `NoSuchRun`, `StoreUnavailable`."""
         row, history = await self._store.transact(partial(_get_with_history, viewer, run))
-        return run_view(row, self._runs_dir, history)
+        return run_view(row, self._runs_dir, history, self._places(row.id))
 
     async def has_unsent_events(self, run: str) -> bool:
         """Whether an event of the run may not be in its stream yet. Raises `StoreUnavailable`."""
@@ -244,7 +247,7 @@ class Runs:
             follower.notify(run)
 
     def _view(self, row: Run) -> RunView:
-        return run_view(row, self._runs_dir)
+        return run_view(row, self._runs_dir, place=self._places(row.id))
 
 
 def _find(owner: str, key: str, session: Session) -> Run | None:

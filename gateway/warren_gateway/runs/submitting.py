@@ -9,10 +9,10 @@ from warren_gateway.access.caller import Viewer
 from warren_gateway.budgets.budget import OverBudget
 from warren_gateway.runs.checkpoints import require_checkpoint
 from warren_gateway.store.outbox import post
-from warren_gateway.store.tables import HistoryRow, Model, Run, User
+from warren_gateway.store.tables import HistoryRow, JobRow, Model, Run, User
 from warren_gateway.usage.limits import OwnerLimits, n_queued
 from warren_gateway.usage.stored_bytes import GIB, stored_bytes
-from warren_schemas.config import TrainConfig
+from warren_schemas.config import FullUpdate, LiveSource, TrainConfig
 from warren_schemas.envelope import Envelope
 from warren_schemas.events import RunEvent, RunState, StateChanged
 from warren_schemas.http import SubmitRun
@@ -42,7 +42,10 @@ def insert_run(
     checkpoint_url = require_checkpoint(session, viewer, config)
     session.add(run)
     session.flush()
-    session.add(model_row(run, config, checkpoint_url))
+    model = model_row(run, config, checkpoint_url)
+    session.add(model)
+    session.flush()
+    session.add(job_row(run, config, model))
     reason = f"goes on for {run.retry_of}" if run.retry_of else None
     session.add(HistoryRow(run_id=run.id, state=run.state, at_s=run.created_s, reason=reason))
     queued = StateChanged(state=RunState.QUEUED, reason=reason)
@@ -64,6 +67,22 @@ def model_row(run: Run, config: TrainConfig, checkpoint_url: str | None) -> Mode
         base_model=spec.base_model,
         spec=spec.model_dump(mode="json"),
         checkpoint_url=checkpoint_url,
+    )
+
+
+def job_row(run: Run, config: TrainConfig, model: Model) -> JobRow:
+    plays = isinstance(config.source, LiveSource) or config.evaluation is not None
+    return JobRow(
+        run_id=run.id,
+        model_id=model.id,
+        owner=run.owner,
+        base_model=model.base_model,
+        is_full=isinstance(config.model.update, FullUpdate),
+        plays_at_once=plays and config.sft is None,
+        environments=[
+            (e.name, run.owner if e.workers == "own" else "") for e in config.environments
+        ],
+        queued_s=run.created_s,
     )
 
 

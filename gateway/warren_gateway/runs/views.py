@@ -7,12 +7,17 @@ from warren_gateway.registry import Seen
 from warren_gateway.runs.newer_versions import readable_config, readable_result
 from warren_gateway.store.tables import HistoryRow, Run
 from warren_schemas.events import Phase, RunState
-from warren_schemas.http import RunResult, RunView, StateView, WorkerView
+from warren_schemas.http import QueuePlace, RunResult, RunView, StateView, WorkerView
 from warren_schemas.ids import RunId
 from warren_schemas.tensorboard.about import folder_name
 
 
-def run_view(row: Run, runs_dir: Path, history: Iterable[HistoryRow] = ()) -> RunView:
+def run_view(
+    row: Run,
+    runs_dir: Path,
+    history: Iterable[HistoryRow] = (),
+    place: QueuePlace | None = None,
+) -> RunView:
     return RunView(
         id=RunId(row.id),
         name=row.name,
@@ -20,6 +25,7 @@ def run_view(row: Run, runs_dir: Path, history: Iterable[HistoryRow] = ()) -> Ru
         state=RunState(row.state),
         phase=Phase(row.phase) if row.phase else None,
         waiting_for=row.waiting_for,
+        queue=None if RunState(row.state).is_final else place,
         step=row.step,
         n_steps=row.n_steps,
         sft_step=row.sft_step,

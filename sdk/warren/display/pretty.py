@@ -9,6 +9,7 @@ from rich.text import Text
 
 STATE_STYLES = {
     "queued": "yellow",
+    "starting": "yellow",
     "running": "bold cyan",
     "completed": "green",
     "nothing learned": "bold yellow",

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from warren.display.output import Output
 from warren.display.summary import result_rows
-from warren.display.words import ago, count, decimal, duration, ending
+from warren.display.words import ago, count, decimal, duration, ending, queued
 from warren_schemas.config import TrainConfig
 from warren_schemas.events import Phase, RunOutcome
 from warren_schemas.http import QueueView, RunView, WorkerView
@@ -25,6 +25,8 @@ def print_runs(views: Sequence[RunView], output: Output) -> None:
 def print_run(view: RunView, output: Output) -> None:
     """One run, with everything that it tells."""
     rows = [("name", view.name), ("state", _state(view)), ("step", _step(view))]
+    if view.queue:
+        rows.append(("queue", queued(view.queue)))
     if view.waiting_for:
         rows.append(("waiting for", view.waiting_for))
     if view.error:
@@ -83,6 +85,8 @@ def _run_row(view: RunView) -> tuple[str, ...]:
     if view.started_s is not None and view.ended_s is not None:
         took = duration(view.ended_s - view.started_s)
     state, reward = ending(view.state, _outcome(view)), decimal(view.reward)
+    if view.queue:
+        state = f"{state} (number {view.queue.number})"
     return (view.id, view.name, state, _step(view), reward, ago(view.created_s), took)
 
 

@@ -7,6 +7,7 @@ from statistics import fmean
 
 from warren_schemas.config import TrainConfig
 from warren_schemas.events import Phase, RunOutcome, RunState
+from warren_schemas.http import QueuePlace
 
 _OUTCOMES = {
     RunOutcome.NOTHING_LEARNED: "nothing learned",
@@ -46,6 +47,14 @@ def count(number: float) -> str:
 
 def decimal(number: float | None, digits: int = 3) -> str:
     return "-" if number is None else f"{number:.{digits}f}"
+
+
+def queued(place: QueuePlace) -> str:
+    """Where a run stands among those that wait for a trainer."""
+    ahead = [f"{place.n_ahead_own} of yours"] if place.n_ahead_own else []
+    ahead += [f"{place.n_ahead_others} of others"] if place.n_ahead_others else []
+    told = f" ({' and '.join(ahead)} before it)" if ahead else ""
+    return f"number {place.number}{told}: {place.reason}"
 
 
 def ending(state: RunState, outcome: RunOutcome | None) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from tests.unit.coordinator.world import config
 
-from warren_gateway.coordinator import decisions, trainer_lease
+from warren_gateway.coordinator import decisions, job, trainer_lease
 from warren_gateway.coordinator.restoring import restore
 from warren_gateway.coordinator.rollouts.source import Live
 from warren_gateway.coordinator.state.coordinator import CoordinatorState, Progress
@@ -26,6 +26,7 @@ def test_a_run_from_its_first_decision_to_its_first_groups() -> None:
     assert state.stage.phase is Phase.OPENING
 
     assert decisions.wants_trainer(state, _nobody)
+    job.send(state)
     trainer_lease.grant(state, WorkerId("trainer"))
     decisions.absorb_answer(state, _opened(state))
     decisions.decide(state, _an_env_worker)
@@ -92,6 +93,7 @@ def _new() -> CoordinatorState:
 
 def _running() -> CoordinatorState:
     state = _new()
+    job.send(state)
     trainer_lease.grant(state, WorkerId("trainer"))
     decisions.absorb_answer(state, _opened(state))
     decisions.decide(state, _an_env_worker)

@@ -20,7 +20,7 @@ from warren_gateway.coordinator.state.plan import plan
 from warren_schemas.control import Heartbeat, HeldModel, WorkerRole
 from warren_schemas.episode import EpisodePurpose, StartEpisode
 from warren_schemas.events import Phase
-from warren_schemas.ids import ModelId, RunId, WorkerId
+from warren_schemas.ids import ModelId, RunId
 from warren_schemas.transcript import Tokens
 from warren_up.advice import StartAgain
 
@@ -99,22 +99,6 @@ def test_a_trainer_that_no_longer_names_the_lease_loses_it_at_once() -> None:
 
     assert lost
     assert world.state.lease.holder is None
-
-
-def test_a_live_trainer_that_takes_no_grant_is_asked_again_only_if_nobody_else_is_there() -> None:
-    world = World(config(), random.Random(0))
-    world.decide()
-    world.decide()
-    deaf = world.alive(WorkerRole.TRAINER)[0].model_copy(update={"models": ()})
-    other = deaf.model_copy(update={"worker": WorkerId("trainer-9"), "in_flight": 3, "capacity": 4})
-    trainer_lease.grant(world.state, deaf.worker)
-
-    assert not trainer_lease.watch(world.state, [deaf, other])
-    world.state.now_s += trainer_lease.TAKING_S + 1
-
-    assert trainer_lease.watch(world.state, [deaf, other])
-    assert trainer_lease.choose(world.state, [deaf, other]) == other.worker
-    assert trainer_lease.choose(world.state, [deaf]) == deaf.worker
 
 
 @pytest.mark.parametrize("is_broker_away", [False, True])

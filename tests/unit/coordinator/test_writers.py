@@ -12,7 +12,7 @@ from warren_gateway import coordinator
 WRITERS = {
     "rollouts": ("rollouts/",),
     "learning": ("learning/",),
-    "lease": ("trainer_lease.py",),
+    "lease": ("trainer_lease.py", "job.py"),
     "waiting": ("waiting.py", "notices/"),
     "alarms": ("alarms.py",),
     "observed": ("actor.py", "queue_depths.py", "service.py"),

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from sqlalchemy import Engine
 from sqlmodel import Session, SQLModel, create_engine, select
 
-from warren_gateway.coordinator import decisions, records, trainer_lease
+from warren_gateway.coordinator import decisions, job, records, trainer_lease
 from warren_gateway.coordinator.rollouts.counted import counted_places
 from warren_gateway.coordinator.rollouts.source import Recorded
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
@@ -45,6 +45,7 @@ from warren_schemas.training import (
     KEEP_POLICIES,
     CloseModel,
     ForwardBackward,
+    Job,
     ModelSpec,
     Op,
     OpDone,
@@ -194,10 +195,11 @@ class World:
     def _grant(self) -> None:
         if trainer_lease.is_hopeless(self.state.lease, self.state.learning.answered_op):
             return
-        worker = trainer_lease.choose(self.state, self.alive(WorkerRole.TRAINER))
-        if worker is None:
+        if not trainer_lease.has_room(self.state, self.alive(WorkerRole.TRAINER)):
             return
-        trainer_lease.grant(self.state, worker)
+        (trainer,) = self.alive(WorkerRole.TRAINER)
+        job.send(self.state)
+        trainer_lease.grant(self.state, trainer.worker)
         change = self.state.take_change()
         with Session(self.engine) as session, session.begin():
             records.save_grant(session, self.state, change)
@@ -216,6 +218,8 @@ class World:
         match item:
             case StartEpisode():
                 self.episodes.append(item)
+            case Job():
+                pass  # whoever takes it is in `_grant`
             case OpenModel() if self.trainer and self.trainer.epoch == item.epoch:
                 done = OpDone(version=0, tokenizer=self.trainers_tokenizer)
                 self._answer(0, done)  # it is open, and the same order came again
@@ -241,9 +245,8 @@ class World:
                 self.cancelled.append(item)
             case RunEnded() | CloseModel():
                 self.endings.append(item)
-                if isinstance(item, CloseModel) and not self.state.is_over:
-                    self.trainer = None
-                    self.n_generations += 1
+                if isinstance(item, CloseModel) and not self.state.is_over and self.trainer:
+                    self.trainer = None if self.trainer.epoch <= item.epoch else self.trainer
             case _:
                 raise AssertionError(f"unexpected {item.kind}")
 

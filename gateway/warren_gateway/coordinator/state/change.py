@@ -17,6 +17,7 @@ from warren_gateway.store.tables import (
     Checkpoint,
     GroupRow,
     HistoryRow,
+    JobRow,
     MetricsRow,
     Model,
     OpRow,
@@ -37,6 +38,8 @@ class Change:
     """Columns of the run's row that change."""
     model: dict[str, Any] = field(default_factory=dict[str, Any])
     """Columns of the model's row that change."""
+    job: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Columns of the job's row that change."""
     admitted: list[Group] = field(default_factory=list[Group])
     restarted: dict[str, Group] = field(default_factory=dict[str, Group])
     """Groups whose attempts or deadline changed."""
@@ -78,7 +81,7 @@ class Change:
     @property
     def is_empty(self) -> bool:
         return not (
-            self.run or self.model or self.admitted or self.restarted or self.closed
+            self.run or self.model or self.job or self.admitted or self.restarted or self.closed
             or self.replayed or self.ops or self.answers or self.history or self.reports or self.saved
             or self.deleted or self.prune_ops_to or self.posts or self.used
         )  # fmt: skip
@@ -88,6 +91,8 @@ class Change:
             session.exec(update(Run).where(col(Run.id) == run_id).values(**self.run))
         if self.model:
             session.exec(update(Model).where(col(Model.id) == model_id).values(**self.model))
+        if self.job:
+            session.exec(update(JobRow).where(col(JobRow.run_id) == run_id).values(**self.job))
         self._apply_groups(session, run_id)
         self._apply_ops(session, model_id)
         self._apply_checkpoints(session, model_id)

@@ -1,4 +1,4 @@
-"""The lease of the run's model, as the coordinator sees it. Written by `trainer_lease` alone.
+"""The lease of the run's model, as the coordinator sees it. Written by `trainer_lease` and `job` alone.
 
 What is excluded stands in the model's row, or is learned anew by who takes the run over.
 """
@@ -20,9 +20,20 @@ class TrainerLease(BaseModel):
     """When the holder was last known to hold the lease (or was granted it)."""
     was_listed: bool = Field(default=False, exclude=True)
     """The holder's heartbeat has named this lease."""
-    deaf_trainer: WorkerId | None = Field(default=None, exclude=True)
-    """It is alive and has not taken the last grant."""
+    is_admitted: bool = Field(default=False, exclude=True)
+    """The scheduler lets the run's job go to a trainer."""
+    taken_by: WorkerId | None = Field(default=None, exclude=True)
+    """The first trainer that keeps room for the job; the grant comes next."""
 
+    closed: set[tuple[WorkerId, int]] = Field(
+        default_factory=set[tuple[WorkerId, int]], exclude=True
+    )
+    """Old holders that were told to let go, with their epochs."""
+
+    is_job_sent: bool = False
+    """The job of `epoch` is on its way to whichever trainer takes it."""
+    is_held_back: bool = False
+    """The scheduler was told that the model has nothing to do for a trainer."""
     is_released: bool = False
     """It was given back because the run waits for an environment."""
     n_grants_in_vain: int = 0

@@ -3,6 +3,8 @@
 Invariants:
 - The heartbeat lists exactly the leases that are held, and says so at once when that changes; it
   offers base models only while there is a queue for grants, or the first one would find nobody.
+- Jobs are taken from queues, and only while there is room (see `job_queues`); what was taken is opened once
+  its lease is granted.
 - One lease per model: a newer epoch ends the older one; an epoch that was held here or closed never
   comes back, however late its messages arrive.
 - A full-parameter model has the worker to itself: while one is held no other is, and the other way
@@ -30,6 +32,7 @@ from warren_gpu_worker.time_share import TimeShare
 from warren_gpu_worker.trainer.messages import Answer
 from warren_gpu_worker.trainer.supervisor.child_process import ProcessListener, TrainerProcess
 from warren_gpu_worker.trainer.supervisor.file_cleanup import clean_up_files
+from warren_gpu_worker.trainer.supervisor.job_queues import JobQueues
 from warren_gpu_worker.trainer.supervisor.model_lease import OP_GAP_S, Lease
 from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses, SpawnRanks
 from warren_schemas.control import Heartbeat, WorkerRole
@@ -107,6 +110,7 @@ class _Trainer:
         self._changed = asyncio.Event()
         self._without_disk_space: set[ModelId] = set()
         """Models whose files don't fit on the disk."""
+        self._jobs = JobQueues(broker, self._batch_publisher, worker, self)
         self._takes_orders = False
         self._n_done = 0
         self._is_leaving = False
@@ -120,6 +124,7 @@ class _Trainer:
             tasks.create_task(
                 clean_up_files(self._broker, self._settings.checkpoint_url), name="file cleanup"
             )
+            tasks.create_task(self._jobs.take(self._settings.base_models), name="jobs")
             try:
                 while True:
                     await self._take_orders()
@@ -136,8 +141,15 @@ class _Trainer:
         except (BrokerError, TimeoutError) as error:
             log.warning("%s left without a word: %s", self._worker, error)
 
-    def on_ready(self) -> None:
+    def _note_change(self) -> None:
         self._changed.set()
+        self._jobs.room_changed()
+
+    def on_reserved(self) -> None:
+        self._note_change()
+
+    def on_ready(self) -> None:
+        self._note_change()
 
     def on_answer(self, answer: Answer) -> None:
         holding = self._holdings.get(answer.model)
@@ -145,20 +157,20 @@ class _Trainer:
             self._n_done += 1
             if answer.model in self._without_disk_space:
                 self._without_disk_space.discard(answer.model)
-                self._changed.set()
+                self._note_change()
             holding.lease.on_answer(answer)
 
     def on_disk_full(self, model: ModelId) -> None:
         if model not in self._without_disk_space:
             self._without_disk_space.add(model)
-            self._changed.set()
+            self._note_change()
 
     def on_death(self) -> None:
         for holding in self._holdings.values():
             holding.task.cancel()
         self._holdings.clear()
         self._without_disk_space.clear()
-        self._changed.set()
+        self._note_change()
 
     def _heartbeat(self) -> Heartbeat:
         return Heartbeat(
@@ -168,7 +180,7 @@ class _Trainer:
             offers=tuple(self._settings.base_models) if self._is_open else (),
             interval_s=INTERVAL_S,
             capacity=self._capacity,
-            in_flight=len(self._holdings),
+            in_flight=len(self._holdings) + len(self._jobs.reserved()),
             n_done=self._n_done,
             without_disk_space=tuple(sorted(self._without_disk_space)),
             models=tuple(holding.lease.held for holding in self._holdings.values()),
@@ -185,11 +197,27 @@ class _Trainer:
     def _capacity(self) -> int:
         """How many models of the kind that is held fit."""
         is_taken = any(holding.lease.is_full for holding in self._holdings.values())
+        is_taken = is_taken or any(self._jobs.reserved())
         return 1 if is_taken or self._settings.devices > 1 else self._settings.max_models
 
-    def _has_capacity(self, order: OpenModel) -> bool:
-        n_held = len(self._holdings)
-        return n_held == 0 if is_full(order.spec) else n_held < self._capacity
+    def has_room(self, model: ModelId | None, *, is_full: bool) -> bool:
+        """Of jobs, none while grants could not reach us."""
+        return self._is_open and self._has_capacity(model, is_full=is_full)
+
+    def _has_capacity(self, model: ModelId | None, *, is_full: bool) -> bool:
+        """For a model of this kind, beside all others that are held or kept room for."""
+        others = [held.lease.is_full for name, held in self._holdings.items() if name != model]
+        others += self._jobs.reserved(but=model)
+        if is_full or any(others) or self._settings.devices > 1:
+            return not others
+        return len(others) < self._settings.max_models
+
+    def held_epoch(self, model: ModelId) -> int | None:
+        holding = self._holdings.get(model)
+        return None if holding is None else holding.epoch
+
+    def newest_epoch(self, model: ModelId) -> int:
+        return self._fences.get(model, 0)
 
     async def _take_orders(self) -> None:
         """Until the queue is deleted, which makes a new one."""
@@ -198,12 +226,13 @@ class _Trainer:
                 self._broker, trainer(self._worker), (OpenModel, CloseModel), prefetch=_PREFETCH
             ) as inbox:
                 self._takes_orders = True
-                self._changed.set()
+                self._note_change()
                 async for claims in inbox:
                     for claim in claims:
                         await self._follow(claim)
         finally:
             self._takes_orders = False
+            self._jobs.room_changed()
 
     async def _follow(self, claim: Claim[OpenModel | CloseModel]) -> None:
         order = claim.item
@@ -219,7 +248,7 @@ class _Trainer:
             await self._decline(claim, order, f"{self._worker} had epoch {fence} of the model")
         else:
             await self._release(order.model, holding)
-            if self._has_capacity(order):
+            if self._has_capacity(order.model, is_full=is_full(order.spec)):
                 self._grant(claim, order)
             else:
                 log.info("no capacity for %s, epoch %d", order.model, order.epoch)
@@ -228,6 +257,7 @@ class _Trainer:
     async def _close(self, order: CloseModel, holding: _Holding | None) -> None:
         if holding is not None and holding.epoch <= order.epoch:
             await self._release(order.model, holding)
+        self._jobs.release(order.model, order.epoch)
         self._fences[order.model] = max(order.epoch, self._fences.get(order.model, 0))
 
     def _grant(self, claim: Claim[OpenModel | CloseModel], order: OpenModel) -> None:
@@ -242,8 +272,9 @@ class _Trainer:
         )
         task = self._tasks.create_task(self._hold(lease), name=f"lease of {order.model}")
         self._holdings[order.model] = _Holding(lease, task)
+        self._jobs.release(order.model, order.epoch)
         task.add_done_callback(lambda _: self._ended(lease))
-        self._changed.set()
+        self._note_change()
         log.info("holding %s, epoch %d", order.model, order.epoch)
 
     async def _decline(
@@ -280,7 +311,7 @@ class _Trainer:
         holding = self._holdings.get(lease.held.model)
         if holding is not None and holding.lease is lease:
             del self._holdings[lease.held.model]
-            self._changed.set()
+            self._note_change()
         if not self._is_leaving:  # then the inbox has handed its claims back already
             lease.end()
 

@@ -1,0 +1,56 @@
+"""What a job misses besides a trainer, so that it could not move with one."""
+
+from collections.abc import Sequence
+
+from warren_gateway.advice import Advice
+from warren_gateway.coordinator.waiting import missing_environment, nobody_offers
+from warren_gateway.store.tables import JobRow
+from warren_schemas.config import EnvironmentConfig
+from warren_schemas.control import Heartbeat, WorkerRole
+
+HELD_BACK = "its run has nothing to train before its environments are there again"
+
+
+class Blockers:
+    """Reasons by what is needed: a thousand jobs need a handful of things."""
+
+    def __init__(self, workers: Sequence[Heartbeat], advice: Advice) -> None:
+        self._advice = advice
+        self._of_role = {role: [w for w in workers if w.role is role] for role in WorkerRole}
+        self._known: dict[tuple[str, ...], str | None] = {}
+
+    def reason(self, job: JobRow) -> str | None:
+        """A sentence without its full stop; None for a job that can move."""
+        if job.is_held_back:
+            return HELD_BACK
+        if not job.plays_at_once or job.is_interrupted:
+            return None
+        reasons = (self._no_sampler(job.base_model), *self._no_environments(job))
+        return next((reason for reason in reasons if reason is not None), None)
+
+    def missing(self, job: JobRow) -> str | None:
+        """Also when it is a trainer."""
+        return self._nobody(WorkerRole.TRAINER, job.base_model) or self.reason(job)
+
+    def _no_sampler(self, base_model: str) -> str | None:
+        return self._nobody(WorkerRole.SAMPLER, base_model)
+
+    def _nobody(self, role: WorkerRole, offer: str) -> str | None:
+        key = (role, offer)
+        if key not in self._known:
+            workers = self._of_role[role]
+            is_there = any(offer in worker.offers for worker in workers)
+            reason = None if is_there else nobody_offers(self._advice, role, offer, workers)
+            self._known[key] = reason
+        return self._known[key]
+
+    def _no_environments(self, job: JobRow) -> list[str | None]:
+        return [self._no_environment(job.owner, *needed) for needed in job.environments]
+
+    def _no_environment(self, run_owner: str, name: str, played_by: str) -> str | None:
+        key = ("environment", run_owner, name, played_by)
+        if key not in self._known:
+            workers = self._of_role[WorkerRole.ENVIRONMENT]
+            needed = EnvironmentConfig(name=name, workers="own" if played_by else "shared")
+            self._known[key] = missing_environment(self._advice, needed, run_owner, workers)
+        return self._known[key]

@@ -1,0 +1,31 @@
+"""What trainers announce, as the policy reads it."""
+
+from collections.abc import Mapping, Sequence
+
+from warren_gateway.scheduling.policy import HeldJob, TrainerRoom
+from warren_schemas.control import Heartbeat
+from warren_schemas.ids import ModelId
+
+
+def rooms(
+    trainers: Sequence[Heartbeat], held: Sequence[HeldJob], reserved: Mapping[str, str]
+) -> list[TrainerRoom]:
+    """Of those that take jobs: one that offers nothing is not ready yet."""
+    full = {job.model for job in held if job.is_full}
+    return [_room(beat, full, reserved.get(beat.worker)) for beat in trainers if beat.offers]
+
+
+def _room(beat: Heartbeat, full: set[ModelId], reserved: str | None) -> TrainerRoom:
+    models = tuple(one.model for one in beat.models)
+    return TrainerRoom(
+        worker=beat.worker,
+        base_models=frozenset(beat.offers),
+        may_load=False,
+        n_gpus=1,
+        max_models=beat.capacity,
+        held=models,
+        is_full_held=any(model in full for model in models),
+        is_draining=False,
+        free_memory_bytes=None,
+        reserved_for=ModelId(reserved) if reserved else None,
+    )

@@ -1,0 +1,149 @@
+"""The scheduler's decisions in the store: order, room, and which runs have a coordinator."""
+
+import time
+from collections.abc import AsyncGenerator, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+from sqlmodel import Session, col, select
+from tests.support.factories import make_heartbeat
+
+from warren_gateway.advice import SEPARATE_WORKERS
+from warren_gateway.coordinator import run_leases
+from warren_gateway.scheduling.passes import Outcome, run_pass
+from warren_gateway.store.store import Store
+from warren_gateway.store.tables import JobRow, Run
+from warren_schemas.control import Heartbeat, HeldModel, WorkerRole
+from warren_schemas.ids import ModelId, RunId, WorkerId
+
+BASE = "warren/tiny"
+PLAYERS = (
+    make_heartbeat(role=WorkerRole.SAMPLER, offers=(BASE,), worker=WorkerId("sampler")),
+    make_heartbeat(role=WorkerRole.ENVIRONMENT, offers=("guess",), worker=WorkerId("env")),
+)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.server)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "postgresql":
+        yield request.getfixturevalue("private_postgres")
+    else:
+        yield f"sqlite:///{tmp_path / 'warren.db'}"
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncGenerator[Store]:
+    store = await Store.open(url)
+    yield store
+    await store.close()
+
+
+async def submit(store: Store, *numbers: int, is_full: bool = False) -> None:
+    """Runs of one owner, in this order, long enough ago to be told why they wait."""
+
+    def work(session: Session) -> None:
+        for n in numbers:
+            session.add(
+                Run(
+                    id=f"run_{n}", owner="ann", name="r", config={}, state="queued",
+                    n_steps=1, created_s=1.0,
+                )
+            )  # fmt: skip
+            session.flush()
+            session.add(
+                JobRow(
+                    run_id=f"run_{n}", model_id=f"model_{n}", owner="ann", base_model=BASE,
+                    is_full=is_full, plays_at_once=True, environments=[("guess", "")], queued_s=1.0,
+                )
+            )  # fmt: skip
+            session.flush()
+
+    await store.transact(work)
+
+
+def trainer(name: str, *held: int, capacity: int = 2) -> Heartbeat:
+    models = tuple(HeldModel(model=ModelId(f"model_{n}"), epoch=1) for n in held)
+    return make_heartbeat(
+        role=WorkerRole.TRAINER,
+        worker=WorkerId(name),
+        offers=(BASE,),
+        capacity=capacity,
+        in_flight=len(held),
+        models=models,
+    )
+
+
+async def decide(store: Store, *workers: Heartbeat) -> Outcome:
+    work = partial(run_pass, workers=workers, advice=SEPARATE_WORKERS, now_s=time.time())
+    return await store.transact(work)
+
+
+async def write(store: Store, run: str, **values: object) -> None:
+    def work(session: Session) -> None:
+        session.exec(update(JobRow).where(col(JobRow.run_id) == run).values(**values))
+
+    await store.transact(work)
+
+
+async def test_no_more_jobs_are_admitted_than_there_is_room_and_in_the_order_of_submission(
+    store: Store,
+) -> None:
+    await submit(store, 3, 1, 2, 4, 5)
+    first = await decide(store, trainer("t"), *PLAYERS)
+    assert set(first.admitted) == {"run_3", "run_1"}
+    assert [first.places[RunId(f"run_{n}")].number for n in (2, 4, 5)] == [1, 2, 3]
+    assert (await decide(store, trainer("t"), *PLAYERS)).admitted == ()
+    await write(store, "run_3", state="taken", worker="t")
+    assert (await decide(store, trainer("t", 3), *PLAYERS)).admitted == ()
+    await write(store, "run_3", state="over")
+    assert (await decide(store, trainer("t"), *PLAYERS)).admitted == ("run_2",)
+
+
+async def test_a_job_that_lost_its_trainer_goes_before_those_that_never_had_one(
+    store: Store,
+) -> None:
+    await submit(store, 1, 2, 3)
+    await write(store, "run_3", is_interrupted=True)
+    outcome = await decide(store, trainer("t", capacity=1), *PLAYERS)
+    assert outcome.admitted == ("run_3",)
+
+
+async def test_what_could_not_move_delays_nobody_and_its_owner_is_told(store: Store) -> None:
+    await submit(store, 1, 2)
+    await write(store, "run_1", environments=[("chess", "")])
+    outcome = await decide(store, trainer("t", capacity=1), *PLAYERS)
+    assert outcome.admitted == ("run_2",)
+    assert outcome.told.has_told
+    assert outcome.places[RunId("run_1")].reason.startswith("no env worker offers chess")
+    query = select(Run.waiting_for).where(col(Run.id) == "run_1")
+    told = await store.transact(lambda session: session.exec(query).one())
+    assert (told or "").startswith("no env worker offers chess")
+    assert not (await decide(store, trainer("t", capacity=1), *PLAYERS)).told.has_told
+
+
+async def test_a_run_that_was_never_admitted_has_no_coordinator_unless_it_is_cancelled(
+    store: Store,
+) -> None:
+    await submit(store, 1, 2, 3, 4)
+    await write(store, "run_1", state="admitted")
+    await write(store, "run_2", is_interrupted=True)
+
+    def cancel(session: Session) -> None:
+        session.exec(update(Run).where(col(Run.id) == "run_3").values(is_cancel_requested=True))
+
+    await store.transact(cancel)
+    claimed = await store.transact(lambda session: run_leases.claim(session, "gateway"))
+    assert sorted(claimed) == ["run_1", "run_2", "run_3"]
+
+
+async def test_an_admission_outlives_the_gateway_that_made_it(store: Store) -> None:
+    """It died before the run's coordinator sent the job: whoever takes the run up sends it."""
+    await submit(store, 1)
+    assert (await decide(store, trainer("t"), *PLAYERS)).admitted == ("run_1",)
+    assert await store.transact(lambda session: run_leases.claim(session, "other")) == {"run_1": 1}
+    renewed = await store.transact(
+        lambda session: run_leases.renew(session, "other", [RunId("run_1")])
+    )
+    assert renewed[RunId("run_1")].is_admitted
