@@ -12,6 +12,7 @@ episode_ended  any          -> trajectories.<run>           stream; the run's co
 job            gateway      -> jobs.<kind>.<base model>     a trainer that has room (kind: lora or full)
 job_taken      trainer      -> results.<model>              the run's coordinator
 open_model     gateway      -> trainer.<worker>             the trainer that took the job
+keep_for_job   gateway      -> trainer.<worker>             a trainer that is kept for a job
 close_model    gateway      -> trainer.<worker>             the trainer with the lease
 delete_model   gateway      -> file-cleanup               any trainer
 op             gateway      -> train.<model>.<epoch>        the trainer with the lease

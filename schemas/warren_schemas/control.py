@@ -59,6 +59,8 @@ class Heartbeat(Item):
     """Leases that a trainer holds."""
     without_disk_space: tuple[ModelId, ...] = ()
     """Of these the models whose files don't fit where checkpoints are kept; it tries again."""
+    kept_for: ModelId | None = None
+    """Beside this job a trainer takes none that share it with others."""
     owner: str | None = None
     """Who connected this env worker through the gateway; None for a worker of the deployment."""
     shapes: tuple[EnvironmentShape, ...] = ()

@@ -289,6 +289,18 @@ class DeleteModel(Item):
     model: ModelId
 
 
+class KeepForJob(Item):
+    """The scheduler keeps a worker for a job that needs a whole one -> trainer.<worker>.
+
+    Until the next such order the worker takes no small jobs but this one, and drains.
+    """
+
+    kind: ClassVar[str] = "keep_for_job"
+    schema_version: ClassVar[int] = 1
+    model: ModelId | None = None
+    """None: it is kept for nobody any more."""
+
+
 class CloseModel(Item):
     """The gateway takes the lease back -> trainer.<worker>."""
 

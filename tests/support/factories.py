@@ -54,6 +54,7 @@ from warren_schemas.training import (
     ForwardBackward,
     Job,
     JobTaken,
+    KeepForJob,
     ModelSpec,
     Op,
     OpDone,
@@ -267,6 +268,10 @@ def make_delete_model(**changes: Any) -> DeleteModel:
     return _make(DeleteModel, changes, envelope=make_envelope(episode=None), model=MODEL)
 
 
+def make_keep_for_job(**changes: Any) -> KeepForJob:
+    return _make(KeepForJob, changes, envelope=make_envelope(episode=None), model=MODEL)
+
+
 def make_close_model(**changes: Any) -> CloseModel:
     return _make(CloseModel, changes, envelope=make_envelope(episode=None), model=MODEL, epoch=1)
 
@@ -347,6 +352,7 @@ EXAMPLES: dict[type[Item], list[Item]] = {
     Job: [make_job(), make_job(n_gpus=2, memory_bytes=1 << 30)],
     JobTaken: [make_job_taken(), make_job_taken(late_after=3)],
     CloseModel: [make_close_model()],
+    KeepForJob: [make_keep_for_job()],
     DeleteModel: [make_delete_model()],
     Heartbeat: [
         make_heartbeat(),

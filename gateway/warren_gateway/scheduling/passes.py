@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import update
 from sqlmodel import Session, col, select
 
+from warren_broker.topology import trainer
 from warren_gateway.advice import Advice
 from warren_gateway.scheduling import notices
 from warren_gateway.scheduling.blocked import Blockers
@@ -18,9 +19,12 @@ from warren_gateway.scheduling.policy import (
     decide,
 )
 from warren_gateway.scheduling.rooms import rooms
+from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import JobRow, SchedulerRow
 from warren_schemas.control import Heartbeat, WorkerRole
+from warren_schemas.envelope import Envelope
 from warren_schemas.ids import ModelId, RunId, WorkerId
+from warren_schemas.training import KeepForJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,8 @@ class Outcome:
     admitted: tuple[RunId, ...]
     places: Mapping[RunId, Place]
     told: notices.Told
+    has_orders: bool
+    """Orders to trainers wait in the outbox."""
 
 
 def run_pass(
@@ -54,13 +60,23 @@ def run_pass(
     reserved = {str(worker): str(model) for worker, model in decision.reserved.items()}
     if row.reserved != reserved:
         row.reserved = reserved
+    has_orders = _keep(session, trainers, decision)
     admitted = _admit(session, decision, now_s)
     left = [job for job in waiting if ModelId(job.model_id) in decision.places]
     run_of = {job.model_id: RunId(job.run_id) for job in waiting}
     places = {run_of[model]: place for model, place in decision.places.items()}
     left.sort(key=lambda job: places[RunId(job.run_id)].number)
     told = notices.tell(session, left, trainers, blockers.missing, advice, now_s=now_s)
-    return Outcome(admitted, places, told)
+    return Outcome(admitted, places, told, has_orders)
+
+
+def _keep(session: Session, trainers: Sequence[Heartbeat], decision: Decision) -> bool:
+    """Tell trainers what they are kept for, as long as their heartbeats say otherwise."""
+    late = [beat for beat in trainers if beat.kept_for != decision.reserved.get(beat.worker)]
+    for beat in late:
+        order = KeepForJob(envelope=Envelope(), model=decision.reserved.get(beat.worker))
+        post(session, trainer(beat.worker), order)
+    return bool(late)
 
 
 def _admit(session: Session, decision: Decision, now_s: float) -> tuple[RunId, ...]:

@@ -91,7 +91,7 @@ class Scheduler:
 
     def _tell(self, outcome: Outcome) -> None:
         self._places = outcome.places
-        if outcome.told.has_told:
+        if outcome.told.has_told or outcome.has_orders:
             self._relay.notify()
         for run in outcome.admitted:
             self._admitted(run)

@@ -14,9 +14,11 @@ from warren_gateway.advice import SEPARATE_WORKERS
 from warren_gateway.coordinator import run_leases
 from warren_gateway.scheduling.passes import Outcome, run_pass
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import JobRow, Run
+from warren_gateway.store.tables import JobRow, OutboxRow, Run
+from warren_schemas.codec.wire import decode
 from warren_schemas.control import Heartbeat, HeldModel, WorkerRole
 from warren_schemas.ids import ModelId, RunId, WorkerId
+from warren_schemas.training import KeepForJob
 
 BASE = "warren/tiny"
 PLAYERS = (
@@ -147,3 +149,38 @@ async def test_an_admission_outlives_the_gateway_that_made_it(store: Store) -> N
         lambda session: run_leases.renew(session, "other", [RunId("run_1")])
     )
     assert renewed[RunId("run_1")].is_admitted
+
+
+async def orders(store: Store) -> list[KeepForJob]:
+    """Those that are to leave, and are taken out of the outbox here."""
+
+    def work(session: Session) -> list[bytes]:
+        rows = session.exec(select(OutboxRow).where(col(OutboxRow.address) == "trainer.t")).all()
+        bodies = [row.body for row in rows]
+        for row in rows:
+            session.delete(row)
+        return bodies
+
+    items = [item for body in await store.transact(work) for item in decode(body).items]
+    return [item for item in items if isinstance(item, KeepForJob)]
+
+
+async def test_a_trainer_is_told_what_it_is_kept_for_until_its_heartbeat_says_so(
+    store: Store,
+) -> None:
+    await submit(store, 1)
+    await decide(store, trainer("t"), *PLAYERS)
+    await write(store, "run_1", state="taken", worker="t")
+    await submit(store, 2, is_full=True)
+    await submit(store, 3)
+    beat = trainer("t", 1)
+    assert (await decide(store, beat, *PLAYERS)).admitted == ()
+    assert [order.model for order in await orders(store)] == ["model_2"]
+    told = beat.model_copy(update={"kept_for": ModelId("model_2")})
+    assert (await decide(store, told, *PLAYERS)).has_orders is False
+    await write(store, "run_1", state="over")
+    empty = trainer("t").model_copy(update={"kept_for": ModelId("model_2")})
+    assert (await decide(store, empty, *PLAYERS)).admitted == ("run_2",)
+    await write(store, "run_2", state="over")
+    assert (await decide(store, empty, *PLAYERS)).admitted == ("run_3",)
+    assert [order.model for order in await orders(store)] == [None]

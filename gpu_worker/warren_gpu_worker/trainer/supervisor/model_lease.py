@@ -24,6 +24,7 @@ from warren_schemas.control import HeldModel, PolicyPublished
 from warren_schemas.envelope import Envelope
 from warren_schemas.training import (
     CloseModel,
+    KeepForJob,
     Op,
     OpDone,
     OpenModel,
@@ -40,7 +41,7 @@ OP_GAP_S = 120.0
 
 log = logging.getLogger(__name__)
 
-AnyClaim = Claim[Op] | Claim[OpenModel | CloseModel]
+AnyClaim = Claim[Op] | Claim[OpenModel | CloseModel | KeepForJob]
 _Reply = tuple[OpResult, list[AnyClaim]]
 """An answer, and what to settle once it is confirmed."""
 
@@ -60,7 +61,7 @@ class OpLost(Exception):
 class Lease:
     def __init__(
         self,
-        opening: Claim[OpenModel | CloseModel],
+        opening: Claim[OpenModel | CloseModel | KeepForJob],
         order: OpenModel,
         broker: Broker,
         batch_publisher: BatchPublisher,
@@ -91,7 +92,7 @@ class Lease:
         """The child has answered the opening (0) or an op of this lease."""
         self._answers.put_nowait(answer)
 
-    async def open_again(self, claim: Claim[OpenModel | CloseModel]) -> None:
+    async def open_again(self, claim: Claim[OpenModel | CloseModel | KeepForJob]) -> None:
         """The same grant came twice."""
         if self._opened is None:
             self._openings.append(claim)

@@ -38,8 +38,9 @@ from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses, S
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.envelope import Envelope
 from warren_schemas.ids import ModelId, WorkerId, new_worker_id
-from warren_schemas.training import CloseModel, OpenModel, OpFailed, OpResult, is_full
+from warren_schemas.training import CloseModel, KeepForJob, OpenModel, OpFailed, OpResult, is_full
 
+_ORDERS = (OpenModel, CloseModel, KeepForJob)
 _PREFETCH = 16
 _LEAVING_S = 2.0
 _DECLINE_AGAIN_S = 1.0
@@ -111,6 +112,7 @@ class _Trainer:
         self._without_disk_space: set[ModelId] = set()
         """Models whose files don't fit on the disk."""
         self._jobs = JobQueues(broker, self._batch_publisher, worker, self)
+        self._kept_for: ModelId | None = None
         self._takes_orders = False
         self._n_done = 0
         self._is_leaving = False
@@ -183,6 +185,7 @@ class _Trainer:
             in_flight=len(self._holdings) + len(self._jobs.reserved()),
             n_done=self._n_done,
             without_disk_space=tuple(sorted(self._without_disk_space)),
+            kept_for=self._kept_for,
             models=tuple(holding.lease.held for holding in self._holdings.values()),
             host=socket.gethostname(),
             pid=os.getpid(),
@@ -201,8 +204,9 @@ class _Trainer:
         return 1 if is_taken or self._settings.devices > 1 else self._settings.max_models
 
     def has_room(self, model: ModelId | None, *, is_full: bool) -> bool:
-        """Of jobs, none while grants could not reach us."""
-        return self._is_open and self._has_capacity(model, is_full=is_full)
+        """Of jobs, none while grants could not reach us, and no small ones while we are kept for another."""
+        is_kept = self._kept_for is not None and self._kept_for != model and not is_full
+        return self._is_open and not is_kept and self._has_capacity(model, is_full=is_full)
 
     def _has_capacity(self, model: ModelId | None, *, is_full: bool) -> bool:
         """For a model of this kind, beside all others that are held or kept room for."""
@@ -223,7 +227,7 @@ class _Trainer:
         """Until the queue is deleted, which makes a new one."""
         try:
             async with receive(
-                self._broker, trainer(self._worker), (OpenModel, CloseModel), prefetch=_PREFETCH
+                self._broker, trainer(self._worker), _ORDERS, prefetch=_PREFETCH
             ) as inbox:
                 self._takes_orders = True
                 self._note_change()
@@ -234,8 +238,12 @@ class _Trainer:
             self._takes_orders = False
             self._jobs.room_changed()
 
-    async def _follow(self, claim: Claim[OpenModel | CloseModel]) -> None:
+    async def _follow(self, claim: Claim[OpenModel | CloseModel | KeepForJob]) -> None:
         order = claim.item
+        if isinstance(order, KeepForJob):
+            self._kept_for = order.model
+            self._note_change()
+            return claim.done()
         holding = self._holdings.get(order.model)
         fence = self._fences.get(order.model, 0)
         if isinstance(order, CloseModel):
@@ -260,7 +268,7 @@ class _Trainer:
         self._jobs.release(order.model, order.epoch)
         self._fences[order.model] = max(order.epoch, self._fences.get(order.model, 0))
 
-    def _grant(self, claim: Claim[OpenModel | CloseModel], order: OpenModel) -> None:
+    def _grant(self, claim: Claim[OpenModel | CloseModel | KeepForJob], order: OpenModel) -> None:
         self._fences[order.model] = order.epoch
         lease = Lease(
             claim,
@@ -278,7 +286,7 @@ class _Trainer:
         log.info("holding %s, epoch %d", order.model, order.epoch)
 
     async def _decline(
-        self, claim: Claim[OpenModel | CloseModel], order: OpenModel, reason: str
+        self, claim: Claim[OpenModel | CloseModel | KeepForJob], order: OpenModel, reason: str
     ) -> None:
         """Two owners had the same worker in mind, and the other one was first; or the grant is an old
         one, come late (then nobody heeds the answer) or made by who has lost the newer ones."""
