@@ -56,12 +56,8 @@ if TYPE_CHECKING:
     from warren.run import (
         Run,
     )
-    from warren_schemas import access as _access
     from warren_schemas import config as _config
     from warren_schemas import http as _http
-    from warren_schemas import limits as _limits
-    from warren_schemas import usage as _usage
-    from warren_schemas.access import *
     from warren_schemas.check import (
         RunCheck,
         RunEstimate,
@@ -83,8 +79,12 @@ if TYPE_CHECKING:
         FolderView,
     )
     from warren_schemas.http import *
-    from warren_schemas.limits import *
-    from warren_schemas.usage import *
+    from warren_schemas.users import access as _access
+    from warren_schemas.users import limits as _limits
+    from warren_schemas.users import usage as _usage
+    from warren_schemas.users.access import *
+    from warren_schemas.users.limits import *
+    from warren_schemas.users.usage import *
 
     __version__: str
 
@@ -153,8 +153,8 @@ _HOMES = {
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _WHOLE = (
-    "warren_schemas.access", "warren_schemas.config", "warren_schemas.http", "warren_schemas.limits",
-    "warren_schemas.usage",
+    "warren_schemas.users.access", "warren_schemas.config", "warren_schemas.http", "warren_schemas.users.limits",
+    "warren_schemas.users.usage",
 )  # fmt: skip
 """Modules whose `__all__` is exported here as it is; they are asked for what `_HOMES` lacks."""
 

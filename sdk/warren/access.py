@@ -13,7 +13,8 @@ from pydantic import BaseModel, ValidationError
 from warren.connection.transport import Transport
 from warren.errors import ConfigurationError
 from warren.pending import pending
-from warren_schemas.access import (
+from warren_schemas.text.explain import explain
+from warren_schemas.users.access import (
     USER_SCOPES,
     AddUser,
     AuditEntry,
@@ -32,9 +33,8 @@ from warren_schemas.access import (
     UserList,
     UserView,
 )
-from warren_schemas.limits import Limits, UserDetails
-from warren_schemas.text.explain import explain
-from warren_schemas.usage import UsageBy, UsageList, UsageView
+from warren_schemas.users.limits import Limits, UserDetails
+from warren_schemas.users.usage import UsageBy, UsageList, UsageView
 
 BodyT = TypeVar("BodyT", bound=BaseModel)
 NAMES = "Names of users are small letters, digits, `.`, `-` and `_`, up to 32; those of keys plain text."

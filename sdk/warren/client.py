@@ -18,7 +18,6 @@ from warren.pending import pending
 from warren.recording import Beginning, recorded_source
 from warren.run import Run
 from warren.settings import Settings, find_settings
-from warren_schemas.budgets import BudgetList, BudgetView
 from warren_schemas.check import RunCheck
 from warren_schemas.http import (
     DeadLetterDetails,
@@ -34,6 +33,7 @@ from warren_schemas.http import (
     WorkerView,
 )
 from warren_schemas.ids import RunId
+from warren_schemas.users.budgets import BudgetList, BudgetView
 
 
 class Client:

@@ -29,7 +29,6 @@ from warren.run import RECONNECT_S
 from warren.run import Run as AsyncRun
 from warren.settings import Settings
 from warren.sync_access import Access
-from warren_schemas.budgets import BudgetView
 from warren_schemas.check import RunCheck
 from warren_schemas.events import RunState
 from warren_schemas.files import FolderView
@@ -46,6 +45,7 @@ from warren_schemas.http import (
     WorkerView,
 )
 from warren_schemas.ids import RunId
+from warren_schemas.users.budgets import BudgetView
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

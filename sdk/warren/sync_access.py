@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from warren import access as asynchronous
 from warren.connection.loop_thread import LoopThread
-from warren_schemas.access import (
+from warren_schemas.users.access import (
     USER_SCOPES,
     AuditEntry,
     Identity,
@@ -16,8 +16,8 @@ from warren_schemas.access import (
     UserAdded,
     UserView,
 )
-from warren_schemas.limits import UserDetails
-from warren_schemas.usage import UsageBy, UsageView
+from warren_schemas.users.limits import UserDetails
+from warren_schemas.users.usage import UsageBy, UsageView
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ import orjson
 from pydantic import BaseModel
 from tests.support.factories import EXAMPLES
 
-from warren_schemas import access, budgets, http, limits, usage
+from warren_schemas import http
 from warren_schemas.base import Frozen
 from warren_schemas.codec.wire import KINDS, encode
 from warren_schemas.config import TrainConfig
@@ -26,6 +26,7 @@ from warren_schemas.envelope import Item
 from warren_schemas.exports.page import exports_page
 from warren_schemas.metrics.page import metrics_page
 from warren_schemas.openai import answers, generate, requests
+from warren_schemas.users import access, budgets, limits, usage
 
 HERE = Path(__file__).parent
 MESSAGES = HERE / "messages"

@@ -8,7 +8,7 @@ from warren_gateway.access.key import Key
 from warren_gateway.access.keys import ApiKeys
 from warren_gateway.access.users import Users
 from warren_gateway.store.store import Store
-from warren_schemas.access import USER_SCOPES, KeyScope
+from warren_schemas.users.access import USER_SCOPES, KeyScope
 
 
 @dataclass

@@ -13,7 +13,7 @@ from sqlmodel import Session, col, delete, select
 from warren_gateway.access.caller import Caller
 from warren_gateway.store.store import Store, StoreUnavailable
 from warren_gateway.store.tables import AuditRow
-from warren_schemas.access import AuditEntry
+from warren_schemas.users.access import AuditEntry
 
 KEPT = 100_000
 """Newest entries that are kept."""

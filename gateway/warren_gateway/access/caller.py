@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from warren_gateway.store.tables import ApiKey, User
-from warren_schemas.access import KeyScope
+from warren_schemas.users.access import KeyScope
 
 
 @dataclass(frozen=True, slots=True)

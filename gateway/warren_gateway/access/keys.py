@@ -21,8 +21,8 @@ from warren_gateway.access.problems import NoSuchKey, NotPermitted
 from warren_gateway.access.rows import LOCAL_USER, first_key_row, key_view, require_user
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import ApiKey, User
-from warren_schemas.access import CreateKey, KeyScope, KeyView, NewKey, RotateKey
 from warren_schemas.ids import can_be_id
+from warren_schemas.users.access import CreateKey, KeyScope, KeyView, NewKey, RotateKey
 
 MOST_LISTED = 1000
 

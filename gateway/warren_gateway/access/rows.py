@@ -5,7 +5,7 @@ from sqlmodel import Session
 from warren_gateway.access.key import Key
 from warren_gateway.access.problems import NoSuchUser
 from warren_gateway.store.tables import ApiKey, User
-from warren_schemas.access import USER_SCOPES, KeyScope, KeyView
+from warren_schemas.users.access import USER_SCOPES, KeyScope, KeyView
 
 LOCAL_USER = "local"
 """Whoever holds the key file of the gateway's machine: an admin that is always there."""

@@ -20,8 +20,8 @@ from warren_gateway.access.problems import UserConflict
 from warren_gateway.access.rows import LOCAL_USER, first_key_row, key_view, require_user
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import ApiKey, Run, User
-from warren_schemas.access import AddUser, NewKey, UserAdded, UserView
 from warren_schemas.events import RunState
+from warren_schemas.users.access import AddUser, NewKey, UserAdded, UserView
 
 _OVER = [state.value for state in RunState if state.is_final]
 

@@ -7,7 +7,8 @@ from pydantic import Field
 
 from warren_gateway.access.key import id_of
 from warren_gateway.api.route import Call, Nothing, Route, reply
-from warren_schemas.access import (
+from warren_schemas.base import Frozen
+from warren_schemas.users.access import (
     AddUser,
     AuditList,
     CreateKey,
@@ -22,7 +23,6 @@ from warren_schemas.access import (
     UserName,
     UserView,
 )
-from warren_schemas.base import Frozen
 
 
 class ListKeys(Frozen):

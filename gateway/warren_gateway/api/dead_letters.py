@@ -18,10 +18,10 @@ from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Nothing, Route, reply
 from warren_gateway.dead_letters import MOST_BYTES, MOST_LOOKED_AT, runs_named
 from warren_gateway.probe import within
-from warren_schemas.access import KeyScope
 from warren_schemas.base import Frozen
 from warren_schemas.codec.wire import glimpse
 from warren_schemas.http import DeadLetterDetails, DeadLetterList, DeadLetterView, Problem
+from warren_schemas.users.access import KeyScope
 
 ANSWER_S = 30.0
 

@@ -19,8 +19,8 @@ from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Nothing, Route
 from warren_gateway.remote.session import Misconduct
 from warren_gateway.until_first import until_first
-from warren_schemas.access import KeyScope
 from warren_schemas.http import Problem
+from warren_schemas.users.access import KeyScope
 
 CLOSE_S = 2.0
 MAX_REASON_BYTES = 120

@@ -11,10 +11,10 @@ from warren_gateway.probe import within
 from warren_gateway.registry import Registry
 from warren_gateway.runs.service import LiveModel
 from warren_gateway.runs.views import worker_view
-from warren_schemas.access import KeyScope
-from warren_schemas.budgets import BudgetList
 from warren_schemas.control import WorkerRole
 from warren_schemas.http import QueueList, QueueView, WorkerList
+from warren_schemas.users.access import KeyScope
+from warren_schemas.users.budgets import BudgetList
 
 DEPTHS_S = 5.0
 """How long the broker has to tell the depths."""

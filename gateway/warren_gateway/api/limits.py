@@ -3,11 +3,11 @@
 from aiohttp import web
 
 from warren_gateway.api.route import Call, Nothing, Route, reply
-from warren_schemas.access import KeyScope, UserName
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeFloat
-from warren_schemas.limits import Limits, UserDetails
-from warren_schemas.usage import UsageBy, UsageList
+from warren_schemas.users.access import KeyScope, UserName
+from warren_schemas.users.limits import Limits, UserDetails
+from warren_schemas.users.usage import UsageBy, UsageList
 
 
 class ReadUsage(Frozen):

@@ -13,8 +13,8 @@ from warren_gateway.access.caller import Caller, Viewer
 from warren_gateway.api.parts import Parts
 from warren_gateway.api.reading import read_body, read_query
 from warren_gateway.until_first import until_first
-from warren_schemas.access import KeyScope
 from warren_schemas.base import Frozen
+from warren_schemas.users.access import KeyScope
 
 TakesT = TypeVar("TakesT", bound=BaseModel)
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from warren_schemas.budgets import BudgetView
+from warren_schemas.users.budgets import BudgetView
 
 
 class OverBudget(Exception):

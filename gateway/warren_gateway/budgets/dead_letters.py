@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warren_broker.topology import DEAD
-from warren_schemas.budgets import BudgetView
+from warren_schemas.users.budgets import BudgetView
 
 MIB = 1024 * 1024
 NOBODY = ""

@@ -4,7 +4,7 @@ from warren_gateway.budgets.budget import Budget
 from warren_gateway.budgets.dead_letters import DeadLetterQuota
 from warren_gateway.budgets.options import BudgetOptions
 from warren_gateway.budgets.request_rate import RequestRate
-from warren_schemas.budgets import BudgetView
+from warren_schemas.users.budgets import BudgetView
 
 DEFAULTS = BudgetOptions()
 

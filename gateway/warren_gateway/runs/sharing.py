@@ -18,8 +18,8 @@ from warren_gateway.access.shared_runs import EVERYBODY
 from warren_gateway.runs.owned import NoSuchRun, owned_run
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Run, ShareRow
-from warren_schemas.access import ShareRun, ShareView
 from warren_schemas.ids import RunId
+from warren_schemas.users.access import ShareRun, ShareView
 
 MOST_LISTED = 1000
 

@@ -20,7 +20,7 @@ from warren_gateway.store.tables import Run, User
 from warren_gateway.usage.stored_bytes import GIB, stored_bytes
 from warren_schemas.base import Frozen
 from warren_schemas.events import RunState
-from warren_schemas.limits import Limits, LimitView, UserDetails
+from warren_schemas.users.limits import Limits, LimitView, UserDetails
 
 
 class InForce(Frozen):

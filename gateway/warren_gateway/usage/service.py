@@ -14,7 +14,7 @@ from warren_gateway.store.tables import Run, UsageRow
 from warren_gateway.usage.counting import DAY_S
 from warren_gateway.usage.stored_bytes import stored_by_run
 from warren_schemas.ids import RunId
-from warren_schemas.usage import UsageBy, UsageView
+from warren_schemas.users.usage import UsageBy, UsageView
 
 MOST_LISTED = 1000
 

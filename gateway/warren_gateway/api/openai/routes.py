@@ -27,7 +27,6 @@ from warren_gateway.inference.questions import (
 from warren_gateway.inference.requests import chat_question, text_question, tokens_question
 from warren_gateway.inference.served import NoSuchModel
 from warren_gateway.inference.token_answers import told_tokens
-from warren_schemas.access import KeyScope
 from warren_schemas.episode import PolicyRef, Step
 from warren_schemas.openai import (
     ChatChunk,
@@ -40,6 +39,7 @@ from warren_schemas.openai import (
     ServedModels,
     TextCompletion,
 )
+from warren_schemas.users.access import KeyScope
 
 Completing = Call[ChatRequest] | Call[CompletionRequest]
 Asking = Completing | Call[GenerateRequest]

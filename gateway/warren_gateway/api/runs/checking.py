@@ -5,9 +5,9 @@ from aiohttp import web
 from warren_gateway.api.route import Call, Route, reply
 from warren_gateway.checking.estimate import estimate
 from warren_gateway.checking.needs import mistakes_and_notes
-from warren_schemas.access import KeyScope
 from warren_schemas.check import RunCheck
 from warren_schemas.http import SubmitRun
+from warren_schemas.users.access import KeyScope
 
 
 async def check_run(call: Call[SubmitRun]) -> web.StreamResponse:

@@ -3,8 +3,8 @@
 from aiohttp import web
 
 from warren_gateway.api.route import Call, Nothing, Route, reply
-from warren_schemas.access import KeyScope
 from warren_schemas.http import CheckpointList, CheckpointMetricsList
+from warren_schemas.users.access import KeyScope
 
 
 async def run_checkpoints(call: Call[Nothing]) -> web.StreamResponse:

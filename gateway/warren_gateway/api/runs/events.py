@@ -32,9 +32,9 @@ from warren_gateway.store.outbox import PAGE
 from warren_gateway.store.store import StoreUnavailable
 from warren_gateway.timings import EventTimings
 from warren_gateway.until_first import until_first
-from warren_schemas.access import KeyScope
 from warren_schemas.events import RunEvent
 from warren_schemas.http import Problem
+from warren_schemas.users.access import KeyScope
 
 TWINS = 2 * PAGE
 """A relay sends again no more than a page, and two may do so side by side."""

@@ -12,11 +12,11 @@ from aiohttp import web
 from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Route, reply
 from warren_gateway.folders import UnreadableFolder, read_file, read_folder
-from warren_schemas.access import KeyScope
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt
 from warren_schemas.files import FileView, FolderView, absence, folder_url
 from warren_schemas.http import Problem
+from warren_schemas.users.access import KeyScope
 
 log = logging.getLogger(__name__)
 

@@ -22,11 +22,11 @@ from warren_gateway.api.route import Call, Route
 from warren_gateway.runs.owned import NoSuchRun
 from warren_gateway.store.store import StoreUnavailable
 from warren_gateway.until_first import until_first
-from warren_schemas.access import KeyScope
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt
 from warren_schemas.events import RunEvent
 from warren_schemas.http import MetricsView
+from warren_schemas.users.access import KeyScope
 
 PING_S = 10.0
 _CUT_OFF = (ConnectionResetError, BrokerError, StoreUnavailable, NoSuchRun, StopAsyncIteration)

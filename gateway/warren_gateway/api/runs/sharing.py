@@ -3,7 +3,7 @@
 from aiohttp import web
 
 from warren_gateway.api.route import Call, Nothing, Route, reply
-from warren_schemas.access import KeyScope, ShareList, ShareRun, ShareView
+from warren_schemas.users.access import KeyScope, ShareList, ShareRun, ShareView
 
 
 async def share_run(call: Call[ShareRun]) -> web.StreamResponse:

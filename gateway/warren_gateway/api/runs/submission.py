@@ -6,11 +6,11 @@ from aiohttp import web
 from pydantic import Field
 
 from warren_gateway.api.route import Call, Nothing, Route, reply
-from warren_schemas.access import KeyScope
 from warren_schemas.base import Frozen
 from warren_schemas.events import RunState
 from warren_schemas.http import RunDeleted, RunList, RunView, SubmitRun
 from warren_schemas.ids import RunId
+from warren_schemas.users.access import KeyScope
 
 
 class ListRuns(Frozen):

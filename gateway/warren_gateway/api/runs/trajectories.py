@@ -32,12 +32,12 @@ from warren_gateway.recordings.stored import Recordings
 from warren_gateway.runs.streams import recording
 from warren_gateway.store.store import StoreUnavailable
 from warren_gateway.until_first import until_first
-from warren_schemas.access import KeyScope
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeFloat, NonNegativeInt, PositiveInt
 from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import RunEvent
 from warren_schemas.http import Problem, RunView, TrajectoryView
+from warren_schemas.users.access import KeyScope
 
 PREFETCH = 4
 LINES = "application/x-ndjson"

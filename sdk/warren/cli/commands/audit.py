@@ -11,7 +11,7 @@ from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
 from warren.client import connect
 from warren.display.output import make_output, print_json
 from warren.display.words import ago
-from warren_schemas.access import AuditEntry, AuditList
+from warren_schemas.users.access import AuditEntry, AuditList
 
 
 def whoami(*, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:

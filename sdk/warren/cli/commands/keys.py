@@ -16,7 +16,7 @@ from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
 from warren.client import Client, connect
 from warren.display.output import Output, make_output, print_json
 from warren.display.words import ago, duration
-from warren_schemas.access import USER_SCOPES, KeyList, KeyScope, KeyView, NewKey
+from warren_schemas.users.access import USER_SCOPES, KeyList, KeyScope, KeyView, NewKey
 
 __all__ = ["create", "ls", "revoke", "rotate"]
 

@@ -11,7 +11,7 @@ from warren.client import Client, connect
 from warren.display.output import make_output, print_json
 from warren.display.words import ago
 from warren.errors import ConfigurationError
-from warren_schemas.access import ShareList, ShareView
+from warren_schemas.users.access import ShareList, ShareView
 
 Run = Annotated[str, Parameter(name="RUN", help="Id, as shown by `warren runs ls`.")]
 User = Annotated[str | None, Parameter(name="USER", help="With whom.")]

@@ -12,7 +12,7 @@ from warren.client import connect
 from warren.display.output import make_output, print_json
 from warren.display.words import count
 from warren.errors import ConfigurationError
-from warren_schemas.usage import UsageBy, UsageList, UsageView
+from warren_schemas.users.usage import UsageBy, UsageList, UsageView
 
 MIB = 1024 * 1024
 HEADS = (

@@ -17,8 +17,8 @@ from warren.client import Client, connect
 from warren.display.output import make_output, print_json
 from warren.display.words import ago, count
 from warren.errors import ConfigurationError
-from warren_schemas.access import UserAdded, UserList, UserView
-from warren_schemas.limits import UserDetails
+from warren_schemas.users.access import UserAdded, UserList, UserView
+from warren_schemas.users.limits import UserDetails
 
 __all__ = ["add", "disable", "enable", "ls", "rm", "set_", "show"]
 

@@ -9,7 +9,7 @@ from tests.support.access import ADMIN, Access
 from warren_gateway.access.key import InvalidKey, Key
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import ApiKey
-from warren_schemas.access import CreateKey, KeyScope
+from warren_schemas.users.access import CreateKey, KeyScope
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from warren_gateway.access.keys import MOST_LISTED
 from warren_gateway.access.problems import NoSuchKey, NoSuchUser, NotPermitted, UserConflict
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import ApiKey, Run
-from warren_schemas.access import USER_SCOPES, AddUser, CreateKey, KeyScope, RotateKey
+from warren_schemas.users.access import USER_SCOPES, AddUser, CreateKey, KeyScope, RotateKey
 
 SUBSETS = [subset for n in range(1, len(KeyScope) + 1) for subset in combinations(KeyScope, n)]
 

@@ -13,7 +13,7 @@ from warren_broker.remote.frames import PATH
 from warren_gateway.access.key import Key
 from warren_gateway.api.route import Route
 from warren_gateway.api.table import ROUTES
-from warren_schemas.access import CreateKey, KeyScope
+from warren_schemas.users.access import CreateKey, KeyScope
 
 OF_ONE_OWNER = 404
 OWN_LIST = 200

@@ -26,9 +26,9 @@ from warren_gateway.store.outbox import post
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import OutboxRow, Run
 from warren_gateway.timings import EventTimings, StreamTimings
-from warren_schemas.budgets import BudgetList
 from warren_schemas.events import RunEvent, RunState, StateChanged, WarningRaised
 from warren_schemas.http import Problem
+from warren_schemas.users.budgets import BudgetList
 
 QUEUED = StateChanged(state=RunState.QUEUED)
 

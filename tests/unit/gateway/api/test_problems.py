@@ -24,10 +24,10 @@ from warren_gateway.runs.service import Runs
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
 from warren_gateway.store.tables import Run
-from warren_schemas.access import KeyScope
 from warren_schemas.codec.wire import encode
 from warren_schemas.http import Problem, RunView
 from warren_schemas.openai import OpenAIError, OpenAIProblem
+from warren_schemas.users.access import KeyScope
 
 STORELESS = ("/v1/workers", "/v1/budgets", PATH)
 """Once a key is known, they answer without it."""

@@ -10,10 +10,10 @@ from tests.support.gateway import CONFIG, Gateway, ended
 
 from warren_gateway.access.key import Key
 from warren_gateway.store.tables import Run
-from warren_schemas.access import ShareView
 from warren_schemas.events import RunState
 from warren_schemas.ids import RunId
-from warren_schemas.limits import Limits
+from warren_schemas.users.access import ShareView
+from warren_schemas.users.limits import Limits
 
 READ = ("", "/checkpoints", "/checkpoints/metrics", "/metrics", "/trajectories?limit=1")
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from warren_schemas.access import UserView
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeFloat
+from warren_schemas.users.access import UserView
 
 __all__ = ["LimitView", "Limits", "UserDetails"]
 

@@ -1,0 +1,1 @@
+"""Users: what they may do, what they may have, and what they have used."""
