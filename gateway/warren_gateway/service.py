@@ -110,7 +110,7 @@ async def _serve(
         store, broker, registry, relay, settings, advice, limits, due, (metrics, archive)
     )
     scheduler = Scheduler(
-        store, registry, relay, due=due, admitted=coordinators.notify, advice=advice
+        store, registry, relay, due=due, admitted=coordinators.notify, advice=advice, limits=limits
     )
     runs = Runs(
         store,

@@ -10,10 +10,10 @@ from warren_broker.topology import trainer
 from warren_gateway.advice import Advice
 from warren_gateway.scheduling import notices
 from warren_gateway.scheduling.blocked import Blockers
+from warren_gateway.scheduling.owner_shares import owner_shares
 from warren_gateway.scheduling.policy import (
     Decision,
     HeldJob,
-    OwnerShare,
     Place,
     WaitingJob,
     decide,
@@ -21,6 +21,7 @@ from warren_gateway.scheduling.policy import (
 from warren_gateway.scheduling.rooms import rooms
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import JobRow, SchedulerRow
+from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.envelope import Envelope
 from warren_schemas.ids import ModelId, RunId, WorkerId
@@ -39,7 +40,11 @@ class Outcome:
 
 
 def run_pass(
-    session: Session, workers: Sequence[Heartbeat], advice: Advice, now_s: float
+    session: Session,
+    workers: Sequence[Heartbeat],
+    advice: Advice,
+    now_s: float,
+    limits: OwnerLimits = DEFAULT_LIMITS,
 ) -> Outcome:
     """Decide what these live workers may take."""
     row = session.get_one(SchedulerRow, 1, with_for_update=True)
@@ -54,7 +59,7 @@ def run_pass(
         [_waiting(job, blockers.reason(job)) for job in waiting],
         held,
         rooms(trainers, held, row.reserved),
-        _owners(jobs),
+        owner_shares(session, {job.owner for job in jobs}, limits, now_s),
         now_s=now_s,
     )
     reserved = {str(worker): str(model) for worker, model in decision.reserved.items()}
@@ -89,10 +94,6 @@ def _admit(session: Session, decision: Decision, now_s: float) -> tuple[RunId, .
         update(JobRow).where(*chosen).values(**values).returning(col(JobRow.run_id))
     )
     return tuple(RunId(run) for (run,) in done)
-
-
-def _owners(jobs: Sequence[JobRow]) -> dict[str, OwnerShare]:
-    return {owner: OwnerShare(owner) for owner in {job.owner for job in jobs}}
 
 
 def _waiting(job: JobRow, blocked_by: str | None) -> WaitingJob:

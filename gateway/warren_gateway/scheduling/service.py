@@ -12,6 +12,7 @@ from warren_gateway.scheduling.passes import Outcome, run_pass
 from warren_gateway.scheduling.policy import Place
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
+from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
 from warren_schemas.http import QueuePlace
 from warren_schemas.ids import RunId
 
@@ -34,6 +35,7 @@ class Scheduler:
         due: asyncio.Event,
         admitted: Callable[[RunId], None],
         advice: Advice = SEPARATE_WORKERS,
+        limits: OwnerLimits = DEFAULT_LIMITS,
         tick_s: float = TICK_S,
     ) -> None:
         """`due` is set by whoever has changed a job; `admitted` is told of every run that may go on."""
@@ -43,6 +45,7 @@ class Scheduler:
         self._due = due
         self._admitted = admitted
         self._advice = advice
+        self._limits = limits
         self._tick_s = tick_s
         self._places: Mapping[RunId, Place] = {}
 
@@ -79,7 +82,9 @@ class Scheduler:
     async def _decide(self) -> float:
         """How long until the next decision, unless something changes."""
         now_s, workers = time.time(), self._registry.alive()
-        work = partial(run_pass, workers=workers, advice=self._advice, now_s=now_s)
+        work = partial(
+            run_pass, workers=workers, advice=self._advice, now_s=now_s, limits=self._limits
+        )
         try:
             outcome = await self._store.transact(work)
         except StoreUnavailable as error:

@@ -55,11 +55,13 @@ async def test_what_was_begun_by_a_caller_who_left_is_finished(
     begun, go_on, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     class SlowRuns(Runs):
-        async def newest(self, viewer: Viewer, state: RunState | None, limit: int) -> list[RunView]:
+        async def newest(
+            self, viewer: Viewer, state: RunState | None, limit: int, *, shared: bool = False
+        ) -> list[RunView]:
             begun.set()
             await go_on.wait()
             done.set()
-            return await super().newest(viewer, state, limit)
+            return await super().newest(viewer, state, limit, shared=shared)
 
     runs = SlowRuns(store, broker, Relay(store, broker), runs_dir=tmp_path, followers=())
     async with open_gateway(store, broker, tmp_path, runs=runs) as gateway:
