@@ -8,7 +8,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from sqlmodel import Session
+from sqlmodel import Session, select
 from tests.support.brokers import eventually
 from tests.support.gateway import CONFIG
 from tests.support.patience import PATIENCE_S, STOP_S
@@ -20,7 +20,7 @@ from warren_gateway.access.key import InvalidKey
 from warren_gateway.service import CannotListen, PortInUse, serve_gateway
 from warren_gateway.settings import GatewaySettings
 from warren_gateway.store.store import Store, StoreUnavailable
-from warren_gateway.store.tables import Run
+from warren_gateway.store.tables import JobRow, Run
 from warren_schemas.events import RunState
 from warren_schemas.http import Health, QueueList, RunList, RunView
 from warren_schemas.ids import RunId
@@ -126,6 +126,8 @@ async def test_runs_that_only_a_newer_gateway_can_read_are_left_to_it(
     def make_newer(session: Session) -> None:
         session.get_one(Run, runs[0]).progress = {"key_of_tomorrow": 1}
         session.get_one(Run, runs[1]).config = {**CONFIG, "key_of_tomorrow": 1}
+        for job in session.exec(select(JobRow)):
+            job.state = "admitted"  # so that coordinators take them up
 
     store = await Store.open(settings.store_url)
     await store.transact(make_newer)
