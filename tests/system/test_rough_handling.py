@@ -207,14 +207,20 @@ async def until_found(client: Client, missing: set[tuple[str, str]]) -> None:
             await asyncio.sleep(0.2 if missing else 0)
 
 
+async def letters_of_ours(client: Client) -> set[str]:
+    """Garbage may still be found, by whoever is the next to read its queue."""
+    ids = {letter.id for letter in await client.dead_letters(limit=1000)}
+    return {id for id in ids if not id.startswith(("garbage for", "stray for"))}
+
+
 @several_waits
 async def test_a_run_may_be_cancelled_whatever_it_does(site: Site, rabbit: PrivateRabbit) -> None:
     async with connected(site) as client:
-        n_dead = len(await client.dead_letters(limit=1000))
+        before = await letters_of_ours(client)
         await cancel_in_each_state(client)
         await cancel_one_that_waits_for_the_others_trainer(client)
         await check_that_all_work(site, client)
-        assert len(await client.dead_letters(limit=1000)) == n_dead
+        assert await letters_of_ours(client) == before
     async with asyncio.timeout(PATIENCE_S):  # the last run's queues go after its end is told
         while await asyncio.to_thread(queues_of_models, rabbit):
             pass

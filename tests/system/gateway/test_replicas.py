@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 from sqlmodel import Session
 from tests.support.gateway import CONFIG
+from tests.support.jobs import admit_all
 from tests.support.patience import PATIENCE_S
 from tests.support.processes import free_port
 
@@ -68,7 +69,8 @@ async def driver(store: Store, run: str) -> tuple[str | None, int]:
 
 
 async def driven(store: Store, run: str, *, after: int = 0) -> tuple[str | None, int]:
-    """Wait until somebody drives the run in an epoch after this one."""
+    """Have the run's job admitted; wait until somebody drives the run in an epoch after this one."""
+    await store.transact(admit_all)
     async with asyncio.timeout(PATIENCE_S):
         while (found := await driver(store, run))[1] <= after:  # noqa: ASYNC110 - no event for us
             await asyncio.sleep(0.1)

@@ -81,7 +81,9 @@ async def test_a_killed_child_and_a_replay_give_the_same_bits(
 def exact(outcome: OpOutcome) -> OpOutcome:
     """All of it but how long it took."""
     return (
-        outcome.model_copy(update={"duration_s": 0.0}) if isinstance(outcome, OpDone) else outcome
+        outcome.model_copy(update={"duration_s": 0.0, "gpu_s": 0.0})
+        if isinstance(outcome, OpDone)
+        else outcome
     )
 
 

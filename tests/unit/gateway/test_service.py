@@ -8,9 +8,10 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from sqlmodel import Session, select
+from sqlmodel import Session
 from tests.support.brokers import eventually
 from tests.support.gateway import CONFIG
+from tests.support.jobs import admit_all
 from tests.support.patience import PATIENCE_S, STOP_S
 from tests.support.processes import free_port
 
@@ -20,7 +21,7 @@ from warren_gateway.access.key import InvalidKey
 from warren_gateway.service import CannotListen, PortInUse, serve_gateway
 from warren_gateway.settings import GatewaySettings
 from warren_gateway.store.store import Store, StoreUnavailable
-from warren_gateway.store.tables import JobRow, Run
+from warren_gateway.store.tables import Run
 from warren_schemas.events import RunState
 from warren_schemas.http import Health, QueueList, RunList, RunView
 from warren_schemas.ids import RunId
@@ -86,6 +87,7 @@ async def test_a_run_whose_queue_was_deleted_begins_again(
     async with serving(broker, settings) as client:
         async with client.post("/v1/runs", json={"config": CONFIG}) as response:
             assert response.status == 201
+        await admit(settings)
         answers = await its_answers(client)
         await broker.publish(answers, b"garbage", message_id="1")
 
@@ -98,6 +100,12 @@ async def test_a_run_whose_queue_was_deleted_begins_again(
         await eventually(is_read)
         await broker.delete(answers)
         await eventually(is_there)
+
+
+async def admit(settings: GatewaySettings) -> None:
+    store = await Store.open(settings.store_url)
+    await store.transact(admit_all)
+    await store.close()
 
 
 async def its_answers(client: aiohttp.ClientSession) -> WorkQueue:
@@ -126,8 +134,7 @@ async def test_runs_that_only_a_newer_gateway_can_read_are_left_to_it(
     def make_newer(session: Session) -> None:
         session.get_one(Run, runs[0]).progress = {"key_of_tomorrow": 1}
         session.get_one(Run, runs[1]).config = {**CONFIG, "key_of_tomorrow": 1}
-        for job in session.exec(select(JobRow)):
-            job.state = "admitted"  # so that coordinators take them up
+        admit_all(session)
 
     store = await Store.open(settings.store_url)
     await store.transact(make_newer)

@@ -7,6 +7,7 @@ import aiohttp
 import pytest
 from sqlmodel import Session
 from tests.support.gateway import CONFIG, Gateway, ended
+from tests.support.patience import PATIENCE_S
 
 from warren_gateway.access.key import Key
 from warren_gateway.store.tables import Run
@@ -103,7 +104,7 @@ async def test_a_shared_recording_is_replayed_and_then_stays_until_the_replay_en
 async def test_a_stream_ends_when_the_run_is_unshared(gateway: Gateway) -> None:
     run, watching = await gateway.submit(), asyncio.create_task(gateway.parts.callers.run())
     await share(gateway, run, "bob")
-    async with asyncio.timeout(60), gateway.bob.get(f"/v1/runs/{run}/events") as response:
+    async with asyncio.timeout(PATIENCE_S), gateway.bob.get(f"/v1/runs/{run}/events") as response:
         assert response.status == 200
         await share(gateway, run, "bob", "unshare")
         with contextlib.suppress(aiohttp.ClientError):
