@@ -141,7 +141,7 @@ async def test_a_trainer_that_lets_batches_wait_is_told_of(tmp_path: Path) -> No
         run = await client.train(untrained(**keys, limits=ending(name)))
         async for event in run.events():
             if isinstance(event.body, StepCompleted) and event.body.step == 1:
-                tasks.create_task(stopped(children_running("trainer.child"), 70.0))
+                tasks.create_task(stopped(children_running("trainer.child"), 100.0))
         with pytest.raises(RunFailed, match=rf"limits\.stop_on has {name}"):
             await run.result()
 
