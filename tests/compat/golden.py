@@ -9,7 +9,9 @@ the kind, `http/NAME.json` the JSON schema of an HTTP body or of the config.
 """
 
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any, cast
 
@@ -46,8 +48,13 @@ def http_file(body: type[BaseModel]) -> Path:
 
 def http_bodies() -> list[type[BaseModel]]:
     """The config and every body of the API's own routes and of the OpenAI-compatible ones."""
-    modules = [http, budgets, access, limits, usage, requests, answers, generate]
+    modules = [*_modules_of(http), budgets, access, limits, usage, requests, answers, generate]
     return [TrainConfig, *(body for module in modules for body in _bodies_of(module))]
+
+
+def _modules_of(package: ModuleType) -> list[ModuleType]:
+    names = (module.name for module in iter_modules(package.__path__))
+    return [import_module(f"{package.__name__}.{name}") for name in names]
 
 
 def _bodies_of(module: ModuleType) -> list[type[BaseModel]]:

@@ -1,0 +1,37 @@
+"""Tables. Times are Unix seconds, sizes bytes, JSON columns hold dumped schemas.
+
+They are imported from here and not from the modules, for all of them must be known before the first is used: foreign
+keys name tables of other modules.
+
+Invariant: a change of state and the messages that announce it (rows of `outbox`) are one transaction.
+"""
+
+from sqlmodel import SQLModel
+
+from warren_gateway.store.tables.groups import GroupRow
+from warren_gateway.store.tables.jobs import JobRow, SchedulerRow
+from warren_gateway.store.tables.models import Checkpoint, Model, OpRow
+from warren_gateway.store.tables.outbox import OutboxRow
+from warren_gateway.store.tables.runs import HistoryRow, MetricsRow, Run, ShareRow
+from warren_gateway.store.tables.usage import RecentUse, UsageRow
+from warren_gateway.store.tables.users import ApiKey, AuditRow, User
+
+__all__ = [
+    "ApiKey",
+    "AuditRow",
+    "Checkpoint",
+    "GroupRow",
+    "HistoryRow",
+    "JobRow",
+    "MetricsRow",
+    "Model",
+    "OpRow",
+    "OutboxRow",
+    "RecentUse",
+    "Run",
+    "SQLModel",
+    "SchedulerRow",
+    "ShareRow",
+    "UsageRow",
+    "User",
+]

@@ -1,0 +1,74 @@
+"""Bodies about the deployment: workers, queues, dead letters, health."""
+
+from pydantic import JsonValue
+
+from warren_schemas.base import Frozen
+from warren_schemas.config import NonNegativeInt
+from warren_schemas.ids import WorkerId
+
+__all__ = ["DeadLetterDetails", "DeadLetterView", "Health", "QueueView", "WorkerView"]
+
+
+class WorkerView(Frozen):
+    id: WorkerId
+    role: str
+    offers: tuple[str, ...]
+    capacity: NonNegativeInt
+    in_flight: NonNegativeInt
+    n_done: NonNegativeInt
+    models: tuple[str, ...]
+    host: str
+    pid: NonNegativeInt
+    last_seen_s: float
+
+
+class WorkerList(Frozen):
+    workers: tuple[WorkerView, ...]
+
+
+class QueueView(Frozen):
+    name: str
+    n_ready: NonNegativeInt
+    """Messages that wait for a consumer."""
+
+
+class QueueList(Frozen):
+    queues: tuple[QueueView, ...]
+
+
+class DeadLetterView(Frozen):
+    """A message that was given up."""
+
+    id: str
+    origin: str
+    """The queue that it goes back to when it is republished."""
+    reason: str
+    first_seen_s: float
+    """Unix time of its first publishing."""
+    n_failures: NonNegativeInt
+    """How often it was given up: more than once after a republishing that did not help."""
+    kind: str | None
+    """Of its items; null where it can't be read."""
+    n_items: NonNegativeInt
+    runs: tuple[str, ...]
+    size_bytes: NonNegativeInt
+
+
+class DeadLetterDetails(Frozen):
+    """A dead letter with what it says."""
+
+    letter: DeadLetterView
+    items: tuple[JsonValue, ...]
+    """Its items as they are; token arrays are shown as their place in the message."""
+
+
+class DeadLetterList(Frozen):
+    letters: tuple[DeadLetterView, ...]
+    """Oldest first."""
+
+
+class Health(Frozen):
+    status: str
+    version: str
+    broker: str
+    store: str
