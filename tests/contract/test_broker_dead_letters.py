@@ -1,5 +1,6 @@
 """Dead letters: what was given up is visible with its reason, and can be tried again."""
 
+import asyncio
 import tracemalloc
 from itertools import count
 
@@ -153,3 +154,28 @@ async def test_many_are_dropped_in_one_pass(place: Place, broker: Broker) -> Non
     assert await broker.drop_dead_letters({names[0], names[3], "never-there"}) == 2
     left = await letters_of(broker, queue, 3)
     assert sorted(letter.id for letter in left) == [names[1], names[2], names[4]]
+
+
+async def test_thousands_are_looked_at_sent_home_and_dropped(place: Place, broker: Broker) -> None:
+    """Asked for one by one they got no answer within the half minute that a call may take."""
+    n, size_bytes = 5_000, 1_000
+    queue = place.queue()
+    await broker.declare(queue)
+    names = [f"{place.prefix}-{i:04}" for i in range(n)]
+
+    async def give_up(name: str) -> None:
+        body = name.encode().ljust(size_bytes)
+        await broker.dead_letter(body, origin=queue, reason="bad", message_id=name)
+
+    for start in range(0, n, 200):
+        await asyncio.gather(*map(give_up, names[start : start + 200]))
+
+    def look(letter: DeadLetter) -> str | None:
+        return letter.id if letter.origin == queue.name else None
+
+    seen = await broker.look_at_dead_letters(look, limit=10_000, max_bytes=10**9)
+    assert sorted(seen) == names
+    assert await broker.requeue_dead_letter(names[-1])
+    assert await broker.depth(queue) == 1
+    assert await broker.drop_dead_letters(set(names)) == n - 1
+    assert await broker.look_at_dead_letters(look, limit=10_000, max_bytes=10**9) == []

@@ -153,11 +153,11 @@ class MemoryBroker:
 
     async def drop_dead_letters(self, letter_ids: Collection[str]) -> int:
         self._check_open()
-        return sum([self._queues.drop_letter(letter_id) for letter_id in letter_ids])
+        return self._queues.drop_letters(letter_ids)
 
     async def drop_dead_letter(self, letter_id: str) -> bool:
         self._check_open()
-        return self._queues.drop_letter(letter_id)
+        return self._queues.drop_letters({letter_id}) > 0
 
     async def close(self) -> None:
         self.hand_back()

@@ -6,6 +6,7 @@ another queue in the same turn of the event loop, so that it is never in none.
 
 import asyncio
 import logging
+from collections.abc import Collection
 from functools import partial
 from itertools import islice
 
@@ -70,11 +71,10 @@ class Queues:
         origin.put(message)
         return True
 
-    def drop_letter(self, letter_id: str) -> bool:
-        if (message := self._find_dead(letter_id)) is None:
-            return False
-        self.declare(DEAD).remove(message)
-        return True
+    def drop_letters(self, letter_ids: Collection[str]) -> int:
+        """How many there were."""
+        wanted = frozenset(letter_ids)
+        return self.declare(DEAD).remove_where(lambda message: message.id in wanted)
 
     def _find_dead(self, letter_id: str) -> Message | None:
         return next((m for m in self.declare(DEAD).ready if m.id == letter_id), None)

@@ -118,6 +118,14 @@ class Queue:
         self.ready.remove(message)
         self._let_in()
 
+    def remove_where(self, is_unwanted: Callable[[Message], bool]) -> int:
+        """Take out waiting messages, in one pass; how many."""
+        kept = [message for message in self.ready if not is_unwanted(message)]
+        n_removed = len(self.ready) - len(kept)
+        self.ready = deque(kept)
+        self._let_in()
+        return n_removed
+
     def drop_oldest(self) -> Message:
         return self._pop()
 

@@ -4,7 +4,7 @@ from aiohttp import web
 
 from warren_gateway.api.route import Call, Nothing, Route, reply
 from warren_schemas.base import Frozen
-from warren_schemas.config import NonNegativeFloat
+from warren_schemas.config import UnixTime
 from warren_schemas.users.access import KeyScope, UserName
 from warren_schemas.users.limits import Limits, UserDetails
 from warren_schemas.users.usage import UsageBy, UsageList
@@ -15,7 +15,7 @@ class ReadUsage(Frozen):
     """One row for each run, user or day."""
     user: UserName | None = None
     """Only of this user; others than oneself only for admins."""
-    since_s: NonNegativeFloat = 0.0
+    since_s: UnixTime = 0.0
     """From the day of this Unix time on, UTC."""
 
 

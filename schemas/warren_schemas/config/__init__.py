@@ -45,6 +45,7 @@ from warren_schemas.config.numbers import NonNegativeFloat as NonNegativeFloat
 from warren_schemas.config.numbers import NonNegativeInt as NonNegativeInt
 from warren_schemas.config.numbers import PositiveFloat as PositiveFloat
 from warren_schemas.config.numbers import PositiveInt as PositiveInt
+from warren_schemas.config.numbers import UnixTime as UnixTime
 from warren_schemas.config.optimizer import (
     OptimizerConfig,
     ScheduleKind,

@@ -11,6 +11,8 @@ PositiveInt = Annotated[int, Field(ge=1, le=LARGEST_INT)]
 NonNegativeInt = Annotated[int, Field(ge=0, le=LARGEST_INT)]
 PositiveFloat = Annotated[float, Field(gt=0)]
 NonNegativeFloat = Annotated[float, Field(ge=0)]
+UnixTime = Annotated[float, Field(ge=0, le=253_402_300_799)]
+"""Up to the year 9999, the last one that dates know; days of it fit into every database."""
 Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")]
 
 RESERVED = "warren/"

@@ -1,27 +1,24 @@
 """Looking after the queue `dead`.
 
-Invariant: looking removes nothing. Dead letters are taken unacknowledged on a channel of their own and put
-back, or go back when it closes; only sending one home, confirmed, takes it out.
+Invariant: looking removes nothing (`dead_letter_walk`); only sending one home, confirmed, and dropping it take one out.
 
 A dead letter's origin is the routing key it arrived with: whoever gave it up left it as it was when the
 message came to the queue.
 """
 
 import asyncio
-import contextlib
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import aclosing
+from typing import TypeVar
 
 from aio_pika.abc import AbstractChannel
-from aiormq.abc import AbstractChannel as Frames
 from aiormq.abc import DeliveredMessage
-from pamqp.commands import Basic
 
-from warren_broker.backoff import pauses
 from warren_broker.looking import look_at_each
 from warren_broker.port import DeadLetter, SeenT
 from warren_broker.rabbitmq.connection.connection import CALL_S, Link
-from warren_broker.rabbitmq.entities.declaring import inspect
+from warren_broker.rabbitmq.entities.dead_letter_walk import Walk
 from warren_broker.rabbitmq.entities.entities import UNLIMITED, Entities
 from warren_broker.rabbitmq.publishing.messages import (
     REQUEUED,
@@ -38,7 +35,8 @@ from warren_broker.topology import DEAD
 
 REQUEUE_S = 6.0
 """How long a full queue may take until it accepts a dead letter."""
-PUT_BACK_S = 1.0
+
+ResultT = TypeVar("ResultT")
 
 
 class DeadLetters:
@@ -54,25 +52,12 @@ class DeadLetters:
     async def look(
         self, look: Callable[[DeadLetter], SeenT | None], limit: int, max_bytes: int
     ) -> "list[SeenT]":
-        """Each in turn: of its message nothing is kept but the number of its delivery."""
+        async def run(walk: Walk) -> "list[SeenT]":
+            async with aclosing(walk.letters(limit)) as messages:
+                letters = (self._letter(message) async for message in messages)
+                return await look_at_each(letters, look, max_bytes)
 
-        async def run(channel: AbstractChannel) -> "list[SeenT]":
-            frames = await channel.get_underlay_channel()
-            n_taken, last_tag = 0, 0
-
-            async def letters() -> AsyncGenerator[DeadLetter]:
-                nonlocal n_taken, last_tag
-                async for message in self._take(frames, limit):
-                    n_taken, last_tag = n_taken + 1, message.delivery_tag or 0
-                    yield self._letter(message)
-
-            seen = await look_at_each(letters(), look, max_bytes)
-            if n_taken:
-                await self._put_back(channel, last_tag, n_taken)
-            return seen
-
-        async with self._one_at_a_time:
-            return await self._link.call(run, attempt_s=CALL_S)
+        return await self._walk(run)
 
     async def requeue(self, letter_id: str) -> bool:
         """Raises `Unroutable` when its origin is gone."""
@@ -82,67 +67,43 @@ class DeadLetters:
         return await self._take_out(letter_id, _forget)
 
     async def drop_all(self, letter_ids: Collection[str]) -> int:
-        async def run(channel: AbstractChannel) -> int:
-            frames = await channel.get_underlay_channel()
-            last_tag, n_kept, n_dropped = 0, 0, 0
-            async for message in self._take(frames, DEAD.max_messages):
-                if id_of(message) in letter_ids:
-                    await frames.basic_ack(message.delivery_tag or 0)
-                    n_dropped += 1
-                else:
-                    last_tag, n_kept = message.delivery_tag or 0, n_kept + 1
-            if n_kept:
-                await self._put_back(channel, last_tag, n_kept)
+        async def run(walk: Walk) -> int:
+            n_dropped = 0
+            async with aclosing(walk.letters(DEAD.max_messages)) as messages:
+                async for message in messages:
+                    if id_of(message) in letter_ids:
+                        await walk.take_out(message)
+                        n_dropped += 1
             return n_dropped
 
-        async with self._one_at_a_time:
-            return await self._link.call(run, attempt_s=CALL_S)
+        return await self._walk(run)
 
     async def _take_out(
         self, letter_id: str, settle: Callable[[DeliveredMessage], Awaitable[None]]
     ) -> bool:
         """Settle one dead letter and ack it; False when it is not there."""
 
-        async def run(channel: AbstractChannel) -> bool:
+        async def run(walk: Walk) -> bool:
+            async with aclosing(walk.letters(DEAD.max_messages)) as messages:
+                async for message in messages:
+                    if id_of(message) == letter_id:
+                        await settle(message)
+                        await walk.take_out(message)
+                        return True
+            return False
+
+        return await self._walk(run)
+
+    async def _walk(self, look: Callable[[Walk], Awaitable[ResultT]]) -> ResultT:
+        async def run(channel: AbstractChannel) -> ResultT:
             frames = await channel.get_underlay_channel()
-            before, n_before, is_found = 0, 0, False
-            async for message in self._take(frames, DEAD.max_messages):
-                if is_found := id_of(message) == letter_id:
-                    await settle(message)
-                    await frames.basic_ack(message.delivery_tag or 0)
-                    break
-                before, n_before = message.delivery_tag or 0, n_before + 1
-            if n_before:
-                await self._put_back(channel, before, n_before)
-            return is_found
+            walk = Walk(channel, frames, self._entities.name(DEAD))
+            result = await look(walk)
+            await walk.put_back()
+            return result
 
         async with self._one_at_a_time:
-            return await self._link.call(run, attempt_s=CALL_S)  # it may lie behind many others
-
-    async def _take(self, frames: Frames, limit: int) -> AsyncGenerator[DeliveredMessage]:
-        for _ in range(limit):
-            message = await frames.basic_get(self._entities.name(DEAD))
-            if isinstance(message.delivery, Basic.GetEmpty):
-                return
-            yield message
-
-    async def _put_back(self, channel: AbstractChannel, last_tag: int, n_messages: int) -> None:
-        """Put back what was only looked at, up to `last_tag`, and see it back: nobody counts too few.
-
-        Closing the channel would do it too, some time later.
-        """
-        frames = await channel.get_underlay_channel()
-        await frames.basic_nack(last_tag, multiple=True, requeue=True)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(PUT_BACK_S):
-                for pause_s in pauses(first_s=0.002):
-                    if await self._n_waiting(channel) >= n_messages:
-                        return
-                    await asyncio.sleep(pause_s)
-
-    async def _n_waiting(self, channel: AbstractChannel) -> int:
-        found = await inspect(channel, self._entities.name(DEAD))
-        return found.message_count or 0 if found else 0
+            return await self._link.call(run, attempt_s=CALL_S)  # there may be many
 
     async def _send_home(self, message: DeliveredMessage) -> None:
         outgoing = OutgoingMessage(

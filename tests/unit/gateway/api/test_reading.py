@@ -92,3 +92,13 @@ async def test_a_whole_number_may_be_written_with_a_fraction_of_0(
     config = orjson.dumps(CONFIG)[:-1].decode() + f', "limits": {{"steps": {steps}}}}}'
     async with gateway.ann.post("/v1/runs", data=f'{{"config": {config}}}') as response:
         assert response.status == status
+
+
+@pytest.mark.parametrize("by", ["run", "user", "day"])
+@pytest.mark.parametrize(("since_s", "status"), [("253402300799", 200), ("1e30", 422)])
+async def test_a_time_that_no_calendar_has_is_refused(
+    gateway: Gateway, by: str, since_s: str, status: int
+) -> None:
+    """It was asked of the database, which can't hold that many days."""
+    async with gateway.ann.get(f"/v1/usage?by={by}&since_s={since_s}") as response:
+        assert response.status == status
