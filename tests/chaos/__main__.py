@@ -10,12 +10,16 @@ from tests.chaos.site import new_home, open_site
 from tests.chaos.storm import Report, weather
 
 GAP_S = 1.2
+MAX_MODELS = 3
+"""Of each GPU worker: less than there are jobs."""
 
 
 async def storm(folder: Path, n_faults: int, seed: int, *, gap_s: float = GAP_S) -> Report:
     """Raises `AssertionError` if a promise was broken, or a process is left."""
-    async with open_site(folder, n_gateways=2, n_gpu_workers=2, n_env_workers=3) as site:
-        report = await weather(site, make_plan(seed, n_faults, gap_s=gap_s))
+    async with open_site(
+        folder, n_gateways=2, n_gpu_workers=2, n_env_workers=3, CHAOS_MAX_MODELS=str(MAX_MODELS)
+    ) as site:
+        report = await weather(site, make_plan(seed, n_faults, gap_s=gap_s), seed=seed)
         await asyncio.to_thread(site.stop)
         assert site.left_behind() == []
     return report

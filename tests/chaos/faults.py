@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from tests.chaos import clock
 from tests.chaos.gpu_worker import BASE_MODEL
+from tests.chaos.jobs.takers import next_taker
 from tests.chaos.mischief import meddle
 from tests.chaos.plan import Fault, FaultKind
 from tests.chaos.server_faults import ServerFaults
@@ -16,7 +17,7 @@ from tests.chaos.site import Part, Site
 
 from warren_broker.errors import BrokerError
 from warren_broker.port import Broker
-from warren_broker.topology import WorkQueue, generate, interact, results
+from warren_broker.topology import WorkQueue, generate, interact, jobs, results
 
 PAUSE_BEFORE_RESTART_S = 1.0
 LOOK_AGAIN_S = 0.5
@@ -30,6 +31,7 @@ VICTIMS = {
     FaultKind.KILL_GATEWAY: ("gateway",),
     FaultKind.KILL_GPU_WORKER: ("gpu",),
     FaultKind.KILL_ENV_WORKER: ("env",),
+    FaultKind.KILL_GRANTER: ("gateway",),
     FaultKind.KILL_CHILDREN: ("gpu", "env"),
     FaultKind.FREEZE_GATEWAY: ("gateway",),
     FaultKind.FREEZE_GPU_WORKER: ("gpu",),
@@ -63,7 +65,11 @@ class Faults:
 
     async def _inject(self, fault: Fault) -> None:
         began_s = time.monotonic() - self._began_s
-        if fault.kind in VICTIMS:
+        if fault.kind is FaultKind.KILL_TAKER:
+            await self._kill(await next_taker(self._site), fault)
+        elif fault.kind in VICTIMS:
+            if fault.kind is FaultKind.KILL_GRANTER:
+                await next_taker(self._site)
             await self._on_process(fault.kind)(await self._victim(fault), fault)
         else:
             await self._on_all(fault)()
@@ -160,6 +166,8 @@ class Faults:
         queues: list[WorkQueue] = [
             interact("walk"),
             generate(BASE_MODEL),
+            jobs(BASE_MODEL, is_full=False),
+            jobs(BASE_MODEL, is_full=True),
             *(results(model) for model in self._models),
         ]
         queue = queues[int(fault.victim * len(queues))]

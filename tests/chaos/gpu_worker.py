@@ -18,11 +18,12 @@ from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses
 
 BASE_MODEL = "sim"
+MAX_MODELS = int(os.environ.get("CHAOS_MAX_MODELS", "16"))
 
 
 async def serve() -> None:
     calm_garbage_collector()
-    settings = GpuWorkerSettings(base_models={BASE_MODEL: "/"}, max_models=16)
+    settings = GpuWorkerSettings(base_models={BASE_MODEL: "/"}, max_models=MAX_MODELS)
     async with open_broker(os.environ["WARREN_BROKER_URL"], name="gpu-worker") as broker:
         await serve_gpu_worker(
             broker,

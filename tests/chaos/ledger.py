@@ -169,7 +169,7 @@ def _note_ending(books: Books, item: EpisodeEnded, position: Position) -> None:
 def _read_ledgers(books: Books, ledgers: Path) -> None:
     """Ops by number: applied again after a lease passed on, an op must be the same op."""
     chains: dict[int, set[str]] = defaultdict(set)
-    for line in _lines(ledgers):
+    for _, line in lines(ledgers):
         if line["model"] != books.model.id:
             continue
         op = AppliedOp(line["kind"], line["digest"], tuple(line["marks"]))
@@ -183,11 +183,12 @@ def _read_ledgers(books: Books, ledgers: Path) -> None:
         books.final_chain = next(iter(chains[max(chains)]))
 
 
-def _lines(ledgers: Path) -> Iterable[dict[str, str]]:
+def lines(ledgers: Path) -> Iterable[tuple[Path, dict[str, str]]]:
+    """What each trainer's child wrote down, and where."""
     for path in sorted(ledgers.glob("*.jsonl")):
         for text in path.read_text().splitlines():
             try:
-                yield json.loads(text)
+                yield path, json.loads(text)
             except json.JSONDecodeError:  # killed in the middle of a line; it was never answered
                 continue
 

@@ -13,6 +13,8 @@ class FaultKind(StrEnum):
     KILL_GATEWAY = "kill gateway"
     KILL_GPU_WORKER = "kill gpu worker"
     KILL_ENV_WORKER = "kill env worker"
+    KILL_TAKER = "kill a gpu worker that just took a job"
+    KILL_GRANTER = "kill a gateway as a job was taken"
     KILL_CHILDREN = "kill children of a worker"
     FREEZE_GATEWAY = "freeze gateway"
     FREEZE_GPU_WORKER = "freeze gpu worker"
@@ -32,9 +34,11 @@ class FaultKind(StrEnum):
 
 
 SHARES = {
-    FaultKind.KILL_GATEWAY: 4,
-    FaultKind.KILL_GPU_WORKER: 5,
+    FaultKind.KILL_GATEWAY: 3,
+    FaultKind.KILL_GPU_WORKER: 3,
     FaultKind.KILL_ENV_WORKER: 6,
+    FaultKind.KILL_TAKER: 2,
+    FaultKind.KILL_GRANTER: 1,
     FaultKind.KILL_CHILDREN: 4,
     FaultKind.FREEZE_GATEWAY: 2,
     FaultKind.FREEZE_GPU_WORKER: 3,

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 import psycopg
 from tests.chaos.faults import Faults
 from tests.chaos.gpu_worker import BASE_MODEL
+from tests.chaos.jobs.ledger import JobReport, check_jobs
+from tests.chaos.jobs.owners import owners
 from tests.chaos.ledger import Books, check_books, check_store, read_books
 from tests.chaos.plan import Fault
 from tests.chaos.site import Part, Site
@@ -29,8 +31,8 @@ CALM_S = 900.0
 QUIET_S = 300.0
 """How long, after that, what was held may take to be let go."""
 
-WORK = ("interact.", "generate.", "home.")
-"""Beginnings of the names of queues with episodes in them."""
+WORK = ("interact.", "generate.", "home.", "jobs.")
+"""Beginnings of the names of queues with episodes or jobs in them."""
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +42,7 @@ class Report:
     faults: Counter[str]
     books: list[Books]
     results: list[RunResult]
+    jobs: JobReport
     wall_s: float
     memory_growth_mb: dict[str, float] = field(default_factory=dict[str, float])
 
@@ -52,6 +55,7 @@ class Report:
                 f" in {result.updates} updates, {len(books.ops)} ops, {dict(counts)},"
                 f" epoch {books.model.epoch} of the model"
             )
+        lines.append(str(self.jobs))
         lines.append(f"{sum(self.faults.values())} faults in {self.wall_s:.0f} s")
         lines += [
             f"{name}: memory grew by {mb:.1f} MB" for name, mb in self.memory_growth_mb.items()
@@ -77,28 +81,41 @@ def config(name: str, **changes: object) -> dict[str, object]:
     return {**base, **changes}
 
 
-async def weather(site: Site, plan: list[Fault], *, n_runs: int = 2) -> Report:
-    """Carry the plan out over `n_runs` runs; raises `AssertionError` if a promise was broken."""
+async def weather(site: Site, plan: list[Fault], *, n_runs: int = 2, seed: int = 1) -> Report:
+    """Carry the plan out over `n_runs` long runs, while others have more jobs than there is room for.
+
+    Raises `AssertionError` if a promise was broken.
+    """
     began_s = time.monotonic()
-    async with onlooker(site) as broker, site.client() as client:
+    async with onlooker(site) as broker, site.client() as client, owners(site, seed) as crowd:
         runs = [await client.train(config(f"storm-{i}")) for i in range(n_runs)]
         await asyncio.gather(*(has_begun(run) for run in runs))
         models = [await model_of(site, run) for run in runs]
-        faults = Faults(site, broker, models)
-        async with watching_memory(site):
+        faults, enough = Faults(site, broker, models), asyncio.Event()
+        async with asyncio.TaskGroup() as submitting, watching_memory(site):
+            tasks = [
+                submitting.create_task(owner.keep_submitting(enough), name=owner.name)
+                for owner in crowd
+            ]
             await faults.carry_out(plan)
+            enough.set()
             (site.home / "good").touch()
             async with asyncio.timeout(CALM_S):
                 results = await asyncio.gather(*(run.result() for run in runs))
+                await asyncio.wait(tasks)
         await until_quiet(client)
         await until_tidy(site)
+        runs += [run for owner in crowd for run in owner.runs]
         books = [
             await read_books(site.store_url, broker, run.id, site.home / "ledger") for run in runs
         ]
     for one in books:
         check_books(one, max_staleness=MAX_STALENESS)
     check_store(site.store_url)
-    return Report(faults.done, books, list(results), time.monotonic() - began_s, growth_mb(site))
+    jobs = await asyncio.to_thread(check_jobs, site, [run.id for run in runs])
+    long = books[:n_runs]
+    wall_s = time.monotonic() - began_s
+    return Report(faults.done, long, list(results), jobs, wall_s, growth_mb(site))
 
 
 @asynccontextmanager

@@ -119,6 +119,7 @@ class SimulatedTrainer:
             "digest": digest,
             "chain": model.chain,
             "marks": sequences,
+            "at_s": time.monotonic(),
         }
         self._ledger.write(json.dumps(line) + "\n")
         self._ledger.flush()
