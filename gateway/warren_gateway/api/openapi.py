@@ -120,7 +120,8 @@ def _operation(route: Route) -> Json:
         },
     }
     if route.method == "POST" and route.takes is not Nothing:
-        operation["requestBody"] = {"required": True, **_content("", route.takes)}
+        is_required = any(each.is_required() for each in route.takes.model_fields.values())
+        operation["requestBody"] = {"required": is_required, **_content("", route.takes)}
     return operation
 
 

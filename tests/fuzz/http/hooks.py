@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import cast
 
 import schemathesis
+from schemathesis.core.failures import ResponseTimeExceeded
 from schemathesis.openapi.checks import RejectedPositiveData
 
 YES = ("true", "1", "t", "y", "yes", "on")
@@ -54,6 +55,8 @@ def filter_failure(
     response: schemathesis.Response,
 ) -> bool:
     """Whether it is one."""
+    if isinstance(failure, ResponseTimeExceeded):
+        return "text/event-stream" not in response.headers.get("content-type", [""])[0]
     if not isinstance(failure, RejectedPositiveData):
         return True
     if case.path == "/v1/env-workers/connect":  # no request, but the beginning of a WebSocket

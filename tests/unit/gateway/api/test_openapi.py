@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
+from pydantic import BaseModel, ValidationError
 from tests.support.gateway import CONFIG, Gateway
 
 import warren_gateway
@@ -134,3 +135,19 @@ def test_every_module_with_routes_is_in_the_table() -> None:
     modules = [import_module(name) for name in sorted(names - {table.__name__})]
     routes = {route for module in modules for route in getattr(module, "ROUTES", ())}
     assert routes == set(ROUTES)
+
+
+def test_a_body_is_required_where_it_is() -> None:
+    """A request without one is read as `{}`."""
+    for route in ROUTES:
+        body = document()["paths"][route.path][route.method.lower()].get("requestBody")
+        if body is not None:
+            assert body["required"] == (not _may_be_empty(route.takes)), route.name
+
+
+def _may_be_empty(model: type[BaseModel]) -> bool:
+    try:
+        model.model_validate_json(b"{}")
+    except ValidationError:
+        return False
+    return True
