@@ -23,7 +23,7 @@ from tests.support.trainer_owner import WORKER, Owner, owner_of, serving
 
 from warren_broker.memory.hub import MemoryHub
 from warren_broker.port import Broker, Consumer
-from warren_broker.topology import Home, WorkQueue, train, trainer
+from warren_broker.topology import Home, WorkQueue, results, train, trainer
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses
 from warren_schemas.control import WorkerRole
@@ -163,3 +163,23 @@ async def test_a_full_worker_declines_and_says_so(
         await second.open(LORA, epoch=2)
         await owner.grant(FULL, epoch=2)
         assert "has no capacity for the model" in failed(await owner.outcome(2, 0))
+
+
+async def test_a_grant_that_nobody_made_leaves_no_queue(
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
+) -> None:
+    """Whoever made it waits for no answer: it is not opened, and what is declined is told to nobody."""
+    forger = Owner(hub.client("forger"), ModelId("model_of_nobody"))
+    async with serving(hub.client("worker"), settings):
+        await owner.until(lambda: bool(owner.heartbeats))
+        await forger.grant(LORA, epoch=2)
+        await forger.grant(LORA, epoch=1)  # comes late
+        await owner.open(LORA, epoch=1)
+        await owner.close(epoch=1)
+        await owner.open(FULL, epoch=2)
+        await forger.grant(LORA, epoch=3)  # finds no capacity
+        await owner.apply(2, [forward_backward(random_batch(1)), optim_step()])
+        await owner.close(epoch=2)
+        await owner.until_held()
+        for queue in (results(forger.model), train(forger.model, 2), train(forger.model, 3)):
+            assert await owner.broker.depth(queue) is None

@@ -21,6 +21,7 @@ from warren_broker.errors import BrokerUnavailable, Unroutable
 from warren_broker.inbox import Claim, Inbox, receive
 from warren_broker.port import Broker
 from warren_broker.topology import jobs, results
+from warren_gpu_worker.trainer.supervisor.model_lease import is_awaited
 from warren_schemas.envelope import Envelope
 from warren_schemas.ids import ModelId, WorkerId
 from warren_schemas.training import Job, JobTaken, is_full
@@ -133,7 +134,7 @@ class JobQueues:
         if kept is None or kept.epoch < job.epoch:
             if not self._room.has_room(job.model, is_full=is_full(job.spec)):
                 return claim.hand_back(delay_s=_AGAIN_S)
-            if await self._broker.depth(results(job.model)) is None:
+            if not await is_awaited(self._broker, job.model):
                 log.info("nobody wants the job of %s any more", job.model)
                 return claim.done()
             self._reserve(job)

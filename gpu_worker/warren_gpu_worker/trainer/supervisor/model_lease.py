@@ -5,6 +5,7 @@ Invariants:
 - An op's claim is settled only after its answer was confirmed, so a lost worker or broker leads to
   an answer that comes twice and never to one that is missing.
 - Answers leave in the order of numbers.
+- A model that nobody waits for the answers of is not opened: a grant that nobody made leaves no queue behind.
 - A gap that does not close ends the lease: its owner grants it anew and sends every op again.
 - What a lease does while it ends can't reach a newer one: everything carries the epoch.
 """
@@ -22,6 +23,7 @@ from warren_gpu_worker.trainer.supervisor.child_process import TrainerProcess
 from warren_gpu_worker.trainer.supervisor.op_order import MAX_EARLY, OpSequence
 from warren_schemas.control import HeldModel, PolicyPublished
 from warren_schemas.envelope import Envelope
+from warren_schemas.ids import ModelId
 from warren_schemas.training import (
     CloseModel,
     KeepForJob,
@@ -56,6 +58,11 @@ class OpLost(Exception):
 
     def __str__(self) -> str:
         return f"op {self.number} has not come within {self.waited_s:g} s, although later ones have"
+
+
+async def is_awaited(broker: Broker, model: ModelId) -> bool:
+    """Whether it has an owner, who made a queue for its answers before it was granted to anybody."""
+    return await broker.depth(results(model)) is not None
 
 
 class Lease:
@@ -100,12 +107,13 @@ class Lease:
             await self._reply([(self._opened, [claim])])
 
     async def run(self) -> None:
-        """Hold the model; returns when it can't be opened, or its queue of ops was deleted.
+        """Hold the model; returns when nobody waits for it, when it can't be opened, or its queue of ops was deleted.
 
         Cancelled, it hands back what was not answered. Raises `BrokerClosed`, and `OpLost` when an
         op doesn't come.
         """
-        await self._broker.declare(results(self._order.model))
+        if not await is_awaited(self._broker, self._order.model):
+            return log.info("nobody waits for the answers of %s", self._order.model)
         await self._process.until_ready()
         if await self._open():
             await self._work()
@@ -117,7 +125,6 @@ class Lease:
         epoch.
         """
         self._process.order(Close(self._order.model, self._order.epoch))
-        self._broker.stop_declaring(results(self._order.model))
         for claim in self._openings:
             claim.done()
 

@@ -33,7 +33,7 @@ from warren_gpu_worker.trainer.messages import Answer
 from warren_gpu_worker.trainer.supervisor.child_process import ProcessListener, TrainerProcess
 from warren_gpu_worker.trainer.supervisor.file_cleanup import clean_up_files
 from warren_gpu_worker.trainer.supervisor.job_queues import JobQueues
-from warren_gpu_worker.trainer.supervisor.model_lease import OP_GAP_S, Lease
+from warren_gpu_worker.trainer.supervisor.model_lease import OP_GAP_S, Lease, is_awaited
 from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses, SpawnRanks
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.envelope import Envelope
@@ -298,8 +298,8 @@ class _Trainer:
             outcome=OpFailed(reason=reason, elsewhere=True),
         )
         try:
-            await self._broker.declare(results(order.model))
-            await self._batch_publisher.send(results(order.model), refusal)
+            if await is_awaited(self._broker, order.model):
+                await self._batch_publisher.send(results(order.model), refusal)
         except BrokerUnavailable:
             return claim.hand_back(delay_s=_DECLINE_AGAIN_S)
         except Unroutable:
