@@ -100,6 +100,9 @@ class GpuWorkerOptions(Frozen):
     """LoRA models kept in memory; the least recently used ones are moved to disk."""
     micro_batch_tokens: PositiveInt = 16_384
     """Maximum number of tokens, padding included, per forward pass of the trainer; lower it to save memory."""
+    pack_sequences: bool = True
+    """Lay the sequences that are trained on end to end instead of padding them to one length. A model whose
+    layers don't all see everything before (sliding windows) gets padded sequences in any case."""
     checkpoint_activations: bool = False
     """Recompute activations in the backward pass (gradient checkpointing): less memory, a third more work."""
     policy_memory_bytes: PositiveInt = 8 * 1024**3

@@ -56,12 +56,16 @@ def engine_for(
     dtype: str = "float32",
     copies: LocalCopies | None = None,
     on_disk_full: Callable[[ModelId], None] | None = None,
+    packs: bool = True,
+    checkpoint_activations: bool = False,
 ) -> Engine:
     config = EngineConfig(
         {BASE: str(base_folder)},
         str(checkpoints),
         dtype=dtype,
         micro_batch_tokens=micro_batch_tokens,
+        packs=packs,
+        checkpoint_activations=checkpoint_activations,
     )
     return Engine(config, copies=copies, on_disk_full=on_disk_full)
 

@@ -55,7 +55,7 @@ def test_the_gradient_is_that_of_the_whole_layer(
         rows_seen.clear()
         done(engine.apply(MODEL, 3, forward_backward(prompts_and_answers())))
         hook.remove()
-        n_positions, n_trained = 3 * 29, 4 + 10 + 7
+        n_positions, n_trained = 11 + 29 + 20, 4 + 10 + 7
         assert rows_seen == [n_trained if is_possible else n_positions]
         found.append({n: p.grad for n, p in model.parameters.items() if p.grad is not None})
     assert relative_error(found[1], {n: g.double() for n, g in found[0].items()}) <= 1e-6

@@ -49,6 +49,8 @@ class EngineConfig:
     """Name -> folder or URL."""
     keep_policies: int = KEEP_POLICIES
     """Versions of each model that stay readable."""
+    packs: bool = True
+    """Rows go without padding, where the model can do that."""
 
     @classmethod
     def of(cls, settings: GpuWorkerSettings) -> "EngineConfig":
@@ -61,6 +63,7 @@ class EngineConfig:
             settings.checkpoint_activations,
             settings.resident_models,
             settings.adapters,
+            packs=settings.pack_sequences,
         )
 
 
@@ -100,7 +103,7 @@ class ModelFactory:
         autocast = None if dtype is master else dtype
         self._check_memory(spec, dtype)
         base = self._load(self._folder(spec), str(master).removeprefix("torch."))
-        return build_full(spec, base, autocast, self._ranks)
+        return build_full(spec, base, autocast, self._ranks, packs=self._config.packs)
 
     def _lora(self, spec: ModelSpec) -> TrainableModel:
         folder = self._folder(spec)
@@ -110,7 +113,7 @@ class ModelFactory:
             base = self._load(folder, self._config.dtype)
         if self._ranks.size == 1:
             self._bases[folder] = base
-        model = build_lora(spec, base, self._ranks)
+        model = build_lora(spec, base, self._ranks, packs=self._config.packs)
         start_with_adapter(model, self._config.adapters, self._progress)
         return model
 

@@ -61,7 +61,7 @@ def apply_loss(
     """
     check_op(model, op)
     answer = Answer.to(op)
-    for rows in micro_batches_of(model, op, max_tokens):
+    for rows in micro_batches_of(model, op, max_tokens, packs=model.network.packs):
         progress()
         with torch.set_grad_enabled(isinstance(op, ForwardBackward)):
             reference_M = reference_logprobs(model, op, rows)
@@ -74,7 +74,9 @@ def apply_loss(
     return done
 
 
-def micro_batches_of(model: TrainableModel, op: LossOp, max_tokens: int) -> Iterator[MicroBatch]:
+def micro_batches_of(
+    model: TrainableModel, op: LossOp, max_tokens: int, *, packs: bool
+) -> Iterator[MicroBatch]:
     """The rows of an op, at most `max_tokens` positions at a time."""
     return micro_batches(
         op.batch,
@@ -83,6 +85,7 @@ def micro_batches_of(model: TrainableModel, op: LossOp, max_tokens: int) -> Iter
         device=model.network.device,
         rank=model.network.ranks.rank,
         n_ranks=model.network.ranks.size,
+        packs=packs,
     )
 
 
@@ -144,13 +147,14 @@ def add_rows(
 ) -> Tensor:
     """Add what these rows contribute to the answer; their loss.
 
-    `reference_M` is what `reference_logprobs` found for the rows.
+    `reference_M` is what `reference_logprobs` found for the rows; packed rows have their hidden states
+    in one row.
     """
     network = model.network
     trained = _logprobs_at(network, op, rows, hidden_BTH, rows.trained_M)
     values_M = None
     if op.critic is not None and network.critic is not None:
-        values_M = values_at(network.critic, hidden_BTH, rows.trained_M)
+        values_M = values_at(network.critic, hidden_BTH, rows.computed_at(rows.trained_M))
     loss = trained.logprobs_M.sum()  # of nothing; its gradient is zero, and all ranks have one
     if rows.trained_M.numel() > 0:
         loss, part = _take_loss(op, rows, trained, reference_M, values_M)
@@ -166,8 +170,11 @@ def add_rows(
 
 
 def _hidden(network: Network, rows: MicroBatch) -> Tensor:
+    places_M = rows.computed_at(torch.cat([rows.trained_M, rows.others_K]))
     with _autocast(network):
-        return network.hidden_BTH(rows.input_ids_BT, torch.cat([rows.trained_M, rows.others_K]))
+        if rows.packed is not None:
+            return network.hidden_1PH(rows.packed, places_M)
+        return network.hidden_BTH(rows.input_ids_BT, places_M)
 
 
 def reference_logprobs(model: TrainableModel, op: LossOp, rows: MicroBatch) -> Tensor | None:
@@ -185,7 +192,7 @@ def _logprobs_at(
     network: Network, op: LossOp, rows: MicroBatch, hidden_BTH: Tensor, places_M: Tensor
 ) -> TokenLogprobs:
     """Only these positions reach the head: logits of prompts never exist."""
-    hidden_MH = hidden_BTH.flatten(0, 1).index_select(0, places_M)
+    hidden_MH = hidden_BTH.flatten(0, 1).index_select(0, rows.computed_at(places_M))
     ids_M = rows.target_ids_BT.flatten().index_select(0, places_M)
     head = Head(
         network.head,

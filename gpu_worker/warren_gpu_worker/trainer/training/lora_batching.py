@@ -78,7 +78,7 @@ class LoraBatching:
             check_op(model, op)
         except OpError:
             return None
-        rows = micro_batches_of(model, op, self._max_tokens)
+        rows = micro_batches_of(model, op, self._max_tokens, packs=False)
         first = next(rows)
         is_small = next(rows, None) is None
         return Member(model_id, number, model, op, first) if is_small else None

@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false
-"""A batch of tokens as right-padded micro-batches.
+"""A batch of tokens as micro-batches: right-padded rows, and for networks that take them packed ones.
 
 Legend: N tokens of all sequences laid end to end, B sequences (rows), T input positions of the
 widest row. Input position t holds token t of its sequence and predicts token t+1.
@@ -13,20 +13,26 @@ Invariants:
   of them do; one that has run out of rows goes on with a single position that counts for nothing.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from warren_gpu_worker.trainer.training.packing import PackedRows, pack
 from warren_schemas.sampling_mask import SamplingMask
 from warren_schemas.token_batch import TokenBatch
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+
+_WORTH_IT = 0.95
+"""Share of real positions from which on padding costs less than leaving it out."""
+_LARGEST_PADDING = 8
+"""Padded positions of packed rows for each one that is computed: what a loss is made of is padded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,12 @@ class MicroBatch:
     """What each trained token was sampled from, -1 behind smaller sets; None: the whole vocabulary."""
     places_BT: IntArray
     """Where the predicted token stands among the N tokens."""
+    packed: PackedRows | None = None
+    """What the network is called with instead of padded rows."""
+
+    def computed_at(self, places_M: Tensor) -> Tensor:
+        """Where the network computes these places."""
+        return places_M if self.packed is None else self.packed.places[places_M]
 
 
 def trained_mask(batch: TokenBatch) -> BoolArray:
@@ -68,18 +80,40 @@ def micro_batches(
     device: torch.device,
     rank: int = 0,
     n_ranks: int = 1,
+    packs: bool = False,
 ) -> Iterator[MicroBatch]:
-    """Rows of like length together, at most `max_tokens` positions each (one row may be longer)."""
+    """Rows of like length together, at most `max_tokens` positions each (one row may be longer).
+
+    `packs`: without padding, which then doesn't count as positions.
+    """
     mask_N = trained_mask(batch)
     starts_B = _starts(batch)
     wanted_N = ~_is_first(batch) if all_logprobs else mask_N
     n_inputs_B = _last_wanted(wanted_N, starts_B, batch.lengths_B.astype(np.int64))
-    shares = [list(_groups(n_inputs_B, max_tokens, r, n_ranks)) for r in range(n_ranks)]
+    fits = partial(_fits_packed if packs else _fits_padded, max_tokens)
+    shares = [list(_groups(n_inputs_B, fits, r, n_ranks)) for r in range(n_ranks)]
     for rows in shares[rank]:
-        yield _pad(batch, mask_N, wanted_N, starts_B[rows], n_inputs_B[rows], device)
+        padded = _pad(batch, mask_N, wanted_N, starts_B[rows], n_inputs_B[rows], device)
+        yield _packed(padded, n_inputs_B[rows]) if packs else padded
     nothing_N = np.zeros_like(mask_N)
     for _ in range(max(map(len, shares)) - len(shares[rank])):
         yield _pad(batch, nothing_N, nothing_N, starts_B[:1], np.ones(1, np.int64), device)
+
+
+def _packed(rows: MicroBatch, n_inputs_B: IntArray) -> MicroBatch:
+    """Rows of nearly one length stay padded: there attention is faster than row by row."""
+    if n_inputs_B.sum() >= _WORTH_IT * rows.mask_BT.numel():
+        return rows
+    return replace(rows, packed=pack(rows.input_ids_BT, tuple(n_inputs_B.tolist())))
+
+
+def _fits_padded(max_tokens: int, n_inputs_B: IntArray) -> bool:
+    return n_inputs_B.size * int(n_inputs_B[0]) <= max_tokens
+
+
+def _fits_packed(max_tokens: int, n_inputs_B: IntArray) -> bool:
+    is_dense = _fits_padded(_LARGEST_PADDING * max_tokens, n_inputs_B)
+    return is_dense and int(n_inputs_B.sum()) <= max_tokens
 
 
 def _starts(batch: TokenBatch) -> IntArray:
@@ -99,19 +133,19 @@ def _last_wanted(wanted_N: BoolArray, starts_B: IntArray, lengths_B: IntArray) -
     return np.maximum.reduceat(np.where(wanted_N, offsets_N, 0), starts_B)
 
 
-def _groups(n_inputs_B: IntArray, max_tokens: int, rank: int, n_ranks: int) -> Iterator[IntArray]:
+def _groups(
+    n_inputs_B: IntArray, fits: Callable[[IntArray], bool], rank: int, n_ranks: int
+) -> Iterator[IntArray]:
     """Longest rows first: the first of a group is its width, and memory peaks at once or never."""
     order = np.argsort(-n_inputs_B, kind="stable")
     order = order[: np.count_nonzero(n_inputs_B)][rank::n_ranks]
-    if not order.size:
-        return
-    borders, begin = [0], 0
-    for index in range(len(order)):
-        if index > begin and (index + 1 - begin) * n_inputs_B[order[begin]] > max_tokens:
-            borders.append(index)
-            begin = index
-    for begin, end in pairwise((*borders, len(order))):
-        yield order[begin:end]
+    begin = 0
+    for end in range(1, len(order) + 1):
+        if end - begin > 1 and not fits(n_inputs_B[order[begin:end]]):
+            yield order[begin : end - 1]
+            begin = end - 1
+    if begin < len(order):
+        yield order[begin:]
 
 
 def _pad(

@@ -24,6 +24,7 @@ from warren_gpu_worker.base_models.families import SEEING, no_adapters_on
 from warren_gpu_worker.trainer.training.critic import attach_critic, is_critic
 from warren_gpu_worker.trainer.training.last_layer import LastLayer, narrow
 from warren_gpu_worker.trainer.training.logprobs import MAX_LOGITS
+from warren_gpu_worker.trainer.training.packing import PackedRows, call_packed, prepare
 from warren_gpu_worker.trainer.training.ranks import ALONE, Ranks
 from warren_gpu_worker.trainer.training.sharding import Trunk, shard
 from warren_gpu_worker.weights import PolicyView, view_policy
@@ -57,6 +58,8 @@ class Network:
     """Stands for images, which nothing here looks at; None: the model reads text alone."""
     max_logits: int = MAX_LOGITS
     """Most float32 logits that exist at once."""
+    packs: bool = False
+    """Rows go through the decoder without padding."""
 
     @property
     def device(self) -> torch.device:
@@ -70,6 +73,11 @@ class Network:
         self.narrowing.ask(places_M, input_ids_BT.numel())
         output = self.decoder(input_ids=input_ids_BT, use_cache=False)
         return cast("Tensor", output.last_hidden_state)
+
+    def hidden_1PH(self, packed: PackedRows, places_M: Tensor) -> Tensor:
+        """The same of packed rows; the places are among their positions."""
+        self.narrowing.ask(places_M, packed.ids_1P.numel())
+        return call_packed(self.decoder, packed)
 
     def end_pass(self) -> None:
         """All is computed that depends on hidden states, gradients too."""
@@ -117,26 +125,36 @@ class TrainableModel:
 
 
 def build_full(
-    spec: ModelSpec, base: PreTrainedModel, autocast: torch.dtype | None, ranks: Ranks = ALONE
+    spec: ModelSpec,
+    base: PreTrainedModel,
+    autocast: torch.dtype | None,
+    ranks: Ranks = ALONE,
+    *,
+    packs: bool = False,
 ) -> TrainableModel:
-    """Train all weights of `base`, which must be nobody else's. Raises `SpecError`."""
+    """Train all weights of `base`, which must be nobody else's. Raises `SpecError`.
+
+    `packs`: its rows go without padding, if the model can do that.
+    """
     base.requires_grad_(True)
-    network = _network(spec, base, autocast, ranks)
+    network = _network(spec, base, autocast, ranks, packs=packs)
     policy = _without_critic(view_policy(base))
     return _trainable(spec, network, dict(base.named_parameters()), policy, None)
 
 
-def build_lora(spec: ModelSpec, base: PreTrainedModel, ranks: Ranks = ALONE) -> TrainableModel:
+def build_lora(
+    spec: ModelSpec, base: PreTrainedModel, ranks: Ranks = ALONE, *, packs: bool = False
+) -> TrainableModel:
     """Train an adapter around the tensors of `base`, which several ranks take apart.
 
-    Raises `SpecError`.
+    `packs` as for `build_full`. Raises `SpecError`.
     """
     update = cast("LoraUpdate", spec.update)
     base.requires_grad_(False)
     shared = base if ranks.size == 1 else None
     adapted = _adapt(base if shared is None else share(base), spec, update)
     causal = cast("PreTrainedModel", adapted.get_base_model())
-    network = _network(spec, causal, None, ranks)
+    network = _network(spec, causal, None, ranks, packs=packs)
     policy = _without_critic(view_policy(adapted))
     own = [(n, p) for n, p in causal.named_parameters() if p.requires_grad]
     trained = [p for n, p in own if not is_critic(n)]
@@ -187,7 +205,12 @@ def _trainable(
 
 
 def _network(
-    spec: ModelSpec, causal: PreTrainedModel, autocast: torch.dtype | None, ranks: Ranks
+    spec: ModelSpec,
+    causal: PreTrainedModel,
+    autocast: torch.dtype | None,
+    ranks: Ranks,
+    *,
+    packs: bool,
 ) -> Network:
     decoder = cast("nn.Module", causal.get_decoder())
     head = cast("nn.Module", causal.get_output_embeddings())
@@ -197,6 +220,8 @@ def _network(
     ids_BT = torch.arange(4, device=network.device)[None, :] % vocabulary
     _check_head(network, ids_BT)
     network = replace(network, narrowing=narrow(decoder, network.hidden_BTH, ids_BT))
+    if packs:
+        network = replace(network, packs=prepare(decoder, network.hidden_BTH, ids_BT))
     if causal.config.model_type in SEEING:
         network = replace(network, image_token=int(causal.config.image_token_id))
     if spec.critic:
