@@ -171,12 +171,9 @@ def _varlen() -> Callable[..., Tensor] | None:
 
 
 def _flash(
-    query_1NPD: Tensor,
-    key_1NPD: Tensor,
-    value_1NPD: Tensor,
-    packed: PackedRows,
-    scale: float | None,
+    tensors: tuple[Tensor, Tensor, Tensor], packed: PackedRows, scale: float | None
 ) -> Tensor:
+    query_1NPD, key_1NPD, value_1NPD = tensors
     varlen = cast("Callable[..., Tensor]", _varlen())
     n_groups = query_1NPD.shape[1] // key_1NPD.shape[1]
     default = query_1NPD.shape[-1] ** -0.5
