@@ -194,6 +194,23 @@ def release(state: CoordinatorState) -> None:
     state.lease.is_held_back = state.change.job["is_held_back"] = True
 
 
+def withdraw(state: CoordinatorState) -> None:
+    """Its owner pauses the run: whoever has the model or is about to take it lets go, and nobody is asked."""
+    if state.lease.holder is not None:
+        release(state)
+    else:
+        _close(state)
+        revoke(state)
+    state.lease.is_held_back = True
+    state.change.job |= {"is_interrupted": False, "is_held_back": True}
+
+
+def queue_again(state: CoordinatorState) -> None:
+    """It is resumed: behind those that are queued already, for it gave its place up."""
+    state.lease.is_held_back = False
+    state.change.job |= {"is_held_back": False, "queued_s": state.now_s}
+
+
 def declined(state: CoordinatorState) -> None:
     """The holder had no capacity after all; that says nothing about the model."""
     state.lease.n_grants_in_vain -= 1

@@ -3,7 +3,8 @@
 Invariants: what is being done is stored with the change that began it, so whoever takes the run over goes on
 with it; a run that finishes, saves or pauses starts no episodes and takes no batch; it is paused, or cancelled, only
 once every op in its log is answered and its newest checkpoint is saved. A stronger wish takes the place of a
-weaker one at any time; a pause alone is taken back.
+weaker one at any time; a pause alone is taken back. A paused run holds neither a trainer, nor a job message,
+nor a place in the queue; when it is resumed it queues behind those that were there before.
 """
 
 from warren_gateway.coordinator import ending, trainer_lease, waiting
@@ -85,7 +86,7 @@ def _is_saved(state: CoordinatorState) -> bool:
 def _pause(state: CoordinatorState) -> None:
     waiting.forget(state)
     enter(state, RunState.PAUSED, _PAUSED)
-    trainer_lease.release(state)
+    trainer_lease.withdraw(state)
 
 
 def _resume(state: CoordinatorState) -> None:
@@ -94,6 +95,7 @@ def _resume(state: CoordinatorState) -> None:
     episodes.start_recalled(state.rollouts)
     if is_paused(state):
         enter(state, RunState.QUEUED, _RESUMED)
+        trainer_lease.queue_again(state)
 
 
 def _cancelled_reason(state: CoordinatorState) -> str:

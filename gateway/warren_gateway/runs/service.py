@@ -181,8 +181,8 @@ class Runs:
         return await self._steer(run, partial(verbs.pause, viewer, run))
 
     async def resume(self, viewer: Viewer, run: str) -> RunView:
-        """Ask for it to go on. Raises as `finish`."""
-        return await self._steer(run, partial(verbs.resume, viewer, run))
+        """Ask for it to go on. Raises as `finish`, and `OverBudget`."""
+        return await self._steer(run, partial(verbs.resume, viewer, run, self._limits))
 
     async def _steer(self, run: str, change: Callable[[Session], Run]) -> RunView:
         row = await self._store.transact(change)

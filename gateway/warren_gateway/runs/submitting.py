@@ -10,7 +10,7 @@ from warren_gateway.budgets.budget import OverBudget
 from warren_gateway.runs.checkpoints import require_checkpoint
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import HistoryRow, JobRow, Model, Run, User
-from warren_gateway.usage.limits import OwnerLimits, n_queued
+from warren_gateway.usage.limits import InForce, OwnerLimits, n_queued
 from warren_gateway.usage.stored_bytes import GIB, stored_bytes
 from warren_schemas.config import FullUpdate, LiveSource, TrainConfig
 from warren_schemas.envelope import Envelope
@@ -38,7 +38,7 @@ def insert_run(
     run: Run, viewer: Viewer, config: TrainConfig, limits: OwnerLimits, session: Session
 ) -> None:
     """With its model and its first event. Raises `UnusableCheckpoint`, `OverBudget`."""
-    _require_place(session, run.owner, limits)
+    _require_space(session, run.owner, require_queue_place(session, run.owner, limits))
     checkpoint_url = require_checkpoint(session, viewer, config)
     session.add(run)
     session.flush()
@@ -86,12 +86,19 @@ def job_row(run: Run, config: TrainConfig, model: Model) -> JobRow:
     )
 
 
-def _require_place(session: Session, owner: str, limits: OwnerLimits) -> None:
-    """The user's row is locked, so that of two submissions at once one sees the other's run."""
+def require_queue_place(session: Session, owner: str, limits: OwnerLimits) -> InForce:
+    """The user's row is locked, so that of two submissions at once one sees the other's run; their limits.
+
+    Raises `OverBudget`.
+    """
     most = limits.of(session.get(User, owner, with_for_update=True))
     n = n_queued(session, owner)
     if n >= most.runs_queued:
         raise OverBudget(f"You have {n} queued runs, and may have {most.runs_queued}")
+    return most
+
+
+def _require_space(session: Session, owner: str, most: InForce) -> None:
     stored_gib = stored_bytes(session, owner) / GIB
     if stored_gib >= most.stored_gib:
         raise OverBudget(

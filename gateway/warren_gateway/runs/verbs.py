@@ -10,8 +10,10 @@ from sqlmodel import Session
 from warren_broker.topology import RUN_CHANGES
 from warren_gateway.access.caller import Viewer
 from warren_gateway.runs.owned import NoSuchRun, owned_run
+from warren_gateway.runs.submitting import require_queue_place
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import Run
+from warren_gateway.usage.limits import OwnerLimits
 from warren_gateway.wish import Wish
 from warren_schemas.control import RunChanged
 from warren_schemas.envelope import Envelope
@@ -79,13 +81,15 @@ def pause(viewer: Viewer, run: str, session: Session) -> Run:
     return _told(session, row)
 
 
-def resume(viewer: Viewer, run: str, session: Session) -> Run:
-    """Let it go on; what is not paused goes on already."""
+def resume(viewer: Viewer, run: str, limits: OwnerLimits, session: Session) -> Run:
+    """Let it go on; what is not paused goes on already. Raises `OverBudget` where the queue has no place."""
     row = _locked(session, viewer, run)
     _require_going(row)
     _require_not_cancelled(row)
     if row.wish != Wish.PAUSE:
         return row
+    if row.state == RunState.PAUSED:
+        require_queue_place(session, row.owner, limits)
     row.wish = None
     return _told(session, row)
 

@@ -18,14 +18,15 @@ def run_view(
     history: Iterable[HistoryRow] = (),
     place: QueuePlace | None = None,
 ) -> RunView:
+    state = RunState(row.state)
     return RunView(
         id=RunId(row.id),
         name=row.name,
         owner=row.owner,
-        state=RunState(row.state),
+        state=state,
         phase=Phase(row.phase) if row.phase else None,
         waiting_for=row.waiting_for,
-        queue=None if RunState(row.state).is_final else place,
+        queue=None if state.is_final or state is RunState.PAUSED else place,
         step=row.step,
         n_steps=row.n_steps,
         sft_step=row.sft_step,

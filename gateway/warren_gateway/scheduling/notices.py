@@ -49,11 +49,11 @@ def tell(
     now_s: float,
 ) -> Told:
     """`jobs` are those that were not admitted, those that are next first; `reasons`: what is missing."""
-    fresh = [job for job in jobs if not job.is_interrupted]
+    known = _told_before(session)
+    fresh = [job for job in jobs if job.run_id in known]
     due = [job for job in fresh if job.queued_s + PATIENCE_S <= now_s]
     times = (job.queued_s + PATIENCE_S for job in fresh)
     next_s = min((time_s for time_s in times if time_s > now_s), default=None)
-    known = _told_before(session)
     n_told = 0
     for place, job in enumerate(due):
         before = known.get(job.run_id)
@@ -68,10 +68,11 @@ def tell(
 
 
 def _told_before(session: Session) -> dict[str, str | None]:
+    """Of the queued runs that have no coordinator."""
     query = (
         select(Run.id, Run.waiting_for)
         .join(JobRow, col(JobRow.run_id) == col(Run.id))
-        .where(col(JobRow.state) == "queued")
+        .where(col(JobRow.state) == "queued", col(Run.coordinator).is_(None))
     )
     return dict(session.exec(query).all())
 

@@ -49,14 +49,16 @@ def run_pass(
     """Decide what these live workers may take."""
     row = session.get_one(SchedulerRow, 1, with_for_update=True)
     jobs = session.exec(
-        select(JobRow).where(col(JobRow.state) != "over").order_by(col(JobRow.number))
+        select(JobRow)
+        .where(col(JobRow.state) != "over")
+        .order_by(col(JobRow.queued_s), col(JobRow.number))
     ).all()
     waiting = [job for job in jobs if job.state == "queued"]
     held = [_held(job) for job in jobs if job.state != "queued"]
     trainers = [beat for beat in workers if beat.role is WorkerRole.TRAINER]
     blockers = Blockers(workers, advice)
     decision = decide(
-        [_waiting(job, blockers.reason(job)) for job in waiting],
+        [_waiting(job, n, blockers.reason(job)) for n, job in enumerate(waiting)],
         held,
         rooms(trainers, held, row.reserved),
         owner_shares(session, {job.owner for job in jobs}, limits, now_s),
@@ -85,10 +87,11 @@ def _keep(session: Session, trainers: Sequence[Heartbeat], decision: Decision) -
 
 
 def _admit(session: Session, decision: Decision, now_s: float) -> tuple[RunId, ...]:
-    """One that was cancelled a moment ago is passed over."""
+    """One that was cancelled or paused a moment ago is passed over."""
     if not decision.admitted:
         return ()
-    chosen = col(JobRow.model_id).in_(decision.admitted), col(JobRow.state) == "queued"
+    is_free = (col(JobRow.state) == "queued") & col(JobRow.is_held_back).is_(False)
+    chosen = col(JobRow.model_id).in_(decision.admitted), is_free
     values = {"state": "admitted", "admitted_s": now_s}
     done = session.exec(
         update(JobRow).where(*chosen).values(**values).returning(col(JobRow.run_id))
@@ -96,7 +99,7 @@ def _admit(session: Session, decision: Decision, now_s: float) -> tuple[RunId, .
     return tuple(RunId(run) for (run,) in done)
 
 
-def _waiting(job: JobRow, blocked_by: str | None) -> WaitingJob:
+def _waiting(job: JobRow, number: int, blocked_by: str | None) -> WaitingJob:
     return WaitingJob(
         model=ModelId(job.model_id),
         run=RunId(job.run_id),
@@ -107,7 +110,7 @@ def _waiting(job: JobRow, blocked_by: str | None) -> WaitingJob:
         memory_bytes=job.memory_bytes,
         priority=job.priority,
         queued_s=job.queued_s,
-        number=job.number or 0,
+        number=number,
         is_interrupted=job.is_interrupted,
         blocked_by=blocked_by,
     )

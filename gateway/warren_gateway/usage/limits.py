@@ -16,7 +16,7 @@ from warren_gateway.access.rows import require_user
 from warren_gateway.access.users import user_view
 from warren_gateway.budgets.options import BudgetOptions
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import Run, User
+from warren_gateway.store.tables import JobRow, Run, User
 from warren_gateway.usage.stored_bytes import GIB, stored_bytes
 from warren_schemas.base import Frozen
 from warren_schemas.events import RunState
@@ -110,13 +110,10 @@ def _details(session: Session, limits: OwnerLimits, user: User) -> UserDetails:
 
 
 def _used(session: Session, owner: str) -> dict[str, float]:
-    queued = n_queued(session, owner)
-    over = [state.value for state in RunState if state.is_final]
-    query = select(func.count()).select_from(Run).where(col(Run.owner) == owner)
-    n_active = session.exec(query.where(col(Run.state).not_in(over))).one()
+    is_held = (col(JobRow.owner) == owner) & col(JobRow.state).in_(["admitted", "taken"])
     return {
-        "runs_queued": queued,
-        "runs_running": n_active - queued,
+        "runs_queued": n_queued(session, owner),
+        "runs_running": session.exec(select(func.count()).where(is_held)).one(),
         "stored_gib": stored_bytes(session, owner) / GIB,
     }
 

@@ -184,3 +184,39 @@ async def test_a_trainer_is_told_what_it_is_kept_for_until_its_heartbeat_says_so
     await write(store, "run_2", state="over")
     assert (await decide(store, empty, *PLAYERS)).admitted == ("run_3",)
     assert [order.model for order in await orders(store)] == [None]
+
+
+async def test_a_paused_run_is_not_admitted_and_no_trainer_is_kept_for_it(store: Store) -> None:
+    await submit(store, 1)
+    await decide(store, trainer("t"), *PLAYERS)
+    await write(store, "run_1", state="taken", worker="t")
+    await submit(store, 2, is_full=True)
+    await submit(store, 3)
+    beat = trainer("t", 1)
+    await decide(store, beat, *PLAYERS)
+    assert [order.model for order in await orders(store)] == ["model_2"]
+    kept = beat.model_copy(update={"kept_for": ModelId("model_2")})
+
+    await write(store, "run_2", is_held_back=True)
+    assert (await decide(store, kept, *PLAYERS)).admitted == ("run_3",)
+    assert [order.model for order in await orders(store)] == [None]
+
+
+async def test_a_resumed_run_has_its_place_behind_those_that_were_there_before(
+    store: Store,
+) -> None:
+    await submit(store, 1, 2, 3)
+    await write(store, "run_1", queued_s=2.0)
+    outcome = await decide(store, trainer("t", capacity=1), *PLAYERS)
+    assert outcome.admitted == ("run_2",)
+    assert [outcome.places[RunId(f"run_{n}")].number for n in (3, 1)] == [1, 2]
+
+
+async def test_who_has_a_coordinator_is_told_by_it_why_it_waits(store: Store) -> None:
+    await submit(store, 1)
+
+    def drive(session: Session) -> None:
+        session.exec(update(Run).where(col(Run.id) == "run_1").values(coordinator="gateway"))
+
+    await store.transact(drive)
+    assert not (await decide(store, *PLAYERS)).told.has_told

@@ -70,7 +70,7 @@ ROUTES = (
         answers=RunView,
         summary="Let a paused run go on; it queues for a trainer",
         scope=KeyScope.SUBMIT,
-        errors=_ERRORS,
+        errors=(*_ERRORS, 429),
     ),
     Route(
         "POST",

@@ -37,9 +37,9 @@ class JobRow(SQLModel, table=True):
     over_s: float | None = None
     worker: str | None = None
     is_interrupted: bool = False
-    """It was admitted before, so its run has a coordinator."""
+    """It lost its trainer, and goes first."""
     is_held_back: bool = False
-    """Its coordinator has nothing to do for a trainer now."""
+    """Its coordinator has nothing to do for a trainer now: it is paused, or waits for its environments."""
 
 
 class SchedulerRow(SQLModel, table=True):
