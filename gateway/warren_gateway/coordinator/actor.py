@@ -8,48 +8,37 @@ Invariants
 """
 
 import asyncio
-import logging
 import time
-from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import TypeVar
+from collections.abc import Callable
 
-from sqlmodel import Session
-
-from warren_broker.errors import BrokerUnavailable
 from warren_broker.inbox import follow, receive
 from warren_broker.port import Broker
-from warren_broker.topology import Address, WorkQueue, jobs, results, run_events, train
-from warren_gateway.coordinator import busy, decisions, ending, job, records, trainer_lease
+from warren_broker.topology import Address, WorkQueue, results, run_events, train
+from warren_gateway.coordinator import decisions, ending, job, records
 from warren_gateway.coordinator.mailbox import Mail, Mailbox, hand_over
 from warren_gateway.coordinator.queue_depths import watch_queues
+from warren_gateway.coordinator.retrying import RETRY_S, Retrying
 from warren_gateway.coordinator.rollouts import episodes
 from warren_gateway.coordinator.rollouts.fair_shares import Shares
 from warren_gateway.coordinator.rollouts.replay_reader import play
 from warren_gateway.coordinator.rollouts.source import Recorded
 from warren_gateway.coordinator.run_leases import Renewed
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.trainer_search import TrainerSearch
 from warren_gateway.registry import Registry
 from warren_gateway.runs.streams import recording
 from warren_gateway.store.outbox import Relay
-from warren_gateway.store.store import Store, StoreUnavailable
-from warren_schemas.control import WorkerRole
+from warren_gateway.store.store import Store
 from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import RunState
-from warren_schemas.ids import ModelId, WorkerId
-from warren_schemas.training import JobTaken, OpResult, is_full
+from warren_schemas.training import JobTaken, OpResult
 
-RETRY_S = 1.0
 LONGEST_NAP_S = 10.0
 """Deadlines are times of day: a clock that is set back makes a nap too long by no more than this."""
 RESULTS_PREFETCH = 64
 RESTART_GRACE_S = 5.0
 """After a time in which nobody read, this long is left to read endings before any counts as missing.
 With a broker that forgets, episodes in flight are started again after a restart and this."""
-
-T = TypeVar("T")
-
-log = logging.getLogger(__name__)
 
 
 class RunActor:
@@ -72,13 +61,15 @@ class RunActor:
         run's job has changed."""
         self._reschedule = reschedule
         self._state = state
-        self._store = store
         self._broker = broker
         self._registry = registry
         self._relay = relay
         self._shares = shares
         self._mailbox = mailbox or Mailbox()
-        self._retry_s = retry_s
+        self._retrying = Retrying(state.run, store, broker, retry_s, was_away=self._note_absence)
+        self._trainer_search = TrainerSearch(
+            state, registry, self._retrying, relay, commit=self._commit
+        )
 
     def notify(self) -> None:
         """The run's row has changed (somebody wants it cancelled)."""
@@ -125,7 +116,9 @@ class RunActor:
                 "queues": watch_queues(state, self._broker),
             }
             if isinstance(source := state.source, Recorded):
-                replay = play(source.recording, self._broker, self._mailbox, self._patiently)
+                replay = play(
+                    source.recording, self._broker, self._mailbox, self._retrying.transact
+                )
                 reading["recording"] = replay
             named = ((f"{state.run} {what}", work) for what, work in reading.items())
             readers = [tasks.create_task(work, name=name) for name, work in named]
@@ -143,9 +136,9 @@ class RunActor:
             results(state.model),
             train(state.model, epoch),
         ]
-        await self._declare(*addresses)  # in one go: new queues take their time to settle
+        await self._retrying.declare(*addresses)  # in one go: new queues take their time to settle
         state.now_s = time.time()
-        await self._patiently(lambda session: records.send_unanswered(session, state))
+        await self._retrying.transact(lambda session: records.send_unanswered(session, state))
         self._relay.notify()
         if not self._broker.is_durable:
             episodes.start_all_again(state.rollouts, state.now_s)
@@ -156,7 +149,7 @@ class RunActor:
             self._state.now_s = time.time()
             is_wanted = decisions.wants_trainer(self._state, self._registry.alive)
             if is_wanted:
-                await self._seek_trainer()
+                await self._trainer_search.go_on()
             job.note_wanted(self._state, is_wanted)
             self._decide()
             await self._commit()
@@ -215,85 +208,34 @@ class RunActor:
         source = self._state.source
         if isinstance(source, Recorded):
             run = source.recording.run
-            source.recording.end_offset = await self._patiently(
+            source.recording.end_offset = await self._retrying.transact(
                 lambda session: records.end_of_recording(session, run)
             )
 
     async def _look_for_wishes(self) -> None:
         state = self._state
-        wishes = await self._patiently(lambda session: records.wishes_of(session, state.run))
+        wishes = await self._retrying.transact(
+            lambda session: records.wishes_of(session, state.run)
+        )
         state.observed.is_cancel_requested = wishes.is_cancel_requested
         state.observed.wish = wishes.wish
         job.note_admission(state, wishes.is_admitted)
-
-    async def _seek_trainer(self) -> None:
-        state = self._state
-        if trainer_lease.is_hopeless(state.lease, state.learning.answered_op):
-            return
-        if (worker := state.lease.taken_by) is not None:
-            return await self._grant(worker)
-        if state.lease.is_job_sent or state.is_over or state.observed.is_cancel_requested:
-            return
-        if not state.lease.is_admitted:
-            trainers = self._registry.alive(WorkerRole.TRAINER)
-            return await self._look_who_trains(busy.holding(state.spec.base_model, trainers))
-        await self._declare(
-            train(state.model, state.lease.epoch + 1),
-            jobs(state.spec.base_model, is_full=is_full(state.spec)),
-        )
-        job.send(state)
-        await self._commit()
-
-    async def _grant(self, worker: WorkerId) -> None:
-        state = self._state
-        trainer_lease.grant(state, worker)
-        change = state.take_change()
-        await self._patiently(lambda session: records.save_grant(session, state, change))
-        self._relay.notify()
-        log.info("%s: %s trains %s (epoch %d)", state.run, worker, state.model, state.lease.epoch)
-
-    async def _look_who_trains(self, models: frozenset[ModelId]) -> None:
-        """Whoever waits wants to know for whom, and what that one waits for."""
-        known = await self._patiently(lambda session: records.runs_of(session, models))
-        self._state.observed.trained_runs = known
 
     async def _commit(self) -> None:
         change = self._state.take_change()
         if change.is_empty:
             return
-        await self._patiently(lambda session: records.save(session, self._state, change))
+        await self._retrying.transact(lambda session: records.save(session, self._state, change))
         if change.posts:
             self._relay.notify()
         if change.job:
             self._reschedule()
 
-    async def _patiently(self, work: Callable[[Session], T]) -> T:
-        """The transaction, tried again until the store is there."""
-        state, has_waited = self._state, False
-        while True:
-            try:
-                result = await self._store.transact(work)
-            except StoreUnavailable as error:
-                log.warning("%s waits for the store: %s", state.run, error)
-                has_waited = True
-                await asyncio.sleep(self._retry_s)
-                continue
-            if has_waited:
-                state.now_s = time.time()
-                episodes.reprieve(state.rollouts, state.now_s + RESTART_GRACE_S)
-            return result
-
-    async def _declare(self, *addresses: Address) -> None:
-        await self._until_done(partial(self._broker.declare, *addresses))
-
-    async def _until_done(self, ask: Callable[[], Awaitable[None]]) -> None:
-        """Ask the broker, again until it is there."""
-        while True:
-            try:
-                return await ask()
-            except BrokerUnavailable as error:
-                log.warning("%s waits for the broker: %s", self._state.run, error)
-                await asyncio.sleep(self._retry_s)
+    def _note_absence(self) -> None:
+        """The store was away for a while, and is back."""
+        state = self._state
+        state.now_s = time.time()
+        episodes.reprieve(state.rollouts, state.now_s + RESTART_GRACE_S)
 
     async def _watch_workers(self) -> None:
         while True:
@@ -306,7 +248,9 @@ class RunActor:
         Raises `LeaseLost`.
         """
         run, epoch = self._state.run, self._state.epoch
-        state = await self._patiently(lambda session: records.load(session, run, time.time()))
+        state = await self._retrying.transact(
+            lambda session: records.load(session, run, time.time())
+        )
         state.epoch = epoch  # of our own lease, so that its loss is noticed
         self._state = state
         ending.end(state, RunState.FAILED, reason)
@@ -314,7 +258,7 @@ class RunActor:
 
     async def _clean_up(self) -> None:
         """The run's queues have done their work; its streams stay to be replayed."""
-        await self._until_done(partial(self._broker.delete, *self._own_queues()))
+        await self._retrying.delete(*self._own_queues())
 
     def stop_declaring_queues(self) -> None:
         """The run is somebody else's now, and so are its queues."""

@@ -20,7 +20,8 @@ from warren_broker.port import Broker
 from warren_broker.topology import RUN_CHANGES
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
 from warren_gateway.coordinator import records, run_leases
-from warren_gateway.coordinator.actor import RETRY_S, RunActor
+from warren_gateway.coordinator.actor import RunActor
+from warren_gateway.coordinator.retrying import RETRY_S
 from warren_gateway.coordinator.rollouts import fair_shares
 from warren_gateway.coordinator.run_leases import LOOK_AGAIN_S, RENEWALS, LeaseLost
 from warren_gateway.defaults import LEASE_S
