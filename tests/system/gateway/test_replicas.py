@@ -110,12 +110,12 @@ async def test_the_gateway_that_is_left_archives_what_it_takes_over(
         one = await leaving.enter_async_context(
             serving(hub, private_postgres, tmp_path / "one", key)
         )
-        await left.enter_async_context(serving(hub, private_postgres, tmp_path / "two", key))
         store = await Store.open(private_postgres)
         left.push_async_callback(store.close)
         async with one.post("/v1/runs", json={"config": config}) as response:
             run = str((await response.json())["id"])
         _, epoch = await driven(store, run)
+        await left.enter_async_context(serving(hub, private_postgres, tmp_path / "two", key))
         await leaving.aclose()
         await driven(store, run, after=epoch)
         await store.transact(lambda session: wish_for_its_end(session, run))
