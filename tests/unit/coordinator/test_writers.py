@@ -15,7 +15,7 @@ WRITERS = {
     "lease": ("trainer_lease.py", "job.py"),
     "waiting": ("waiting.py", "notices/"),
     "alarms": ("alarms.py",),
-    "observed": ("actor.py", "queue_depths.py", "service.py"),
+    "observed": ("actor.py", "trainer_search.py", "queue_depths.py", "service.py"),
 }
 MUTATING = ("append", "clear", "extend", "insert", "pop", "remove", "setdefault", "update")
 FOLDER = Path(coordinator.__file__).parent
