@@ -21,7 +21,8 @@ async def storm(folder: Path, n_faults: int, seed: int, *, gap_s: float = GAP_S)
     ) as site:
         report = await weather(site, make_plan(seed, n_faults, gap_s=gap_s), seed=seed)
         await asyncio.to_thread(site.stop)
-        assert site.left_behind() == []
+        left = site.left_behind()
+        assert not left, f"processes left behind: {left}; before that:\n{report}"
     return report
 
 

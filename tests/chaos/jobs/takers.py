@@ -11,17 +11,21 @@ TAKING = b": taking model_"
 
 
 async def next_taker(site: Site) -> Part:
-    """The next GPU worker that says so in its log."""
+    """The next GPU worker that says so in its log, and is well. Nothing happens between that and its return."""
     parts = site.of_role("gpu")
     known = {part.name: part.log_path.stat().st_size for part in parts}
     while True:
         for part in parts:
-            if TAKING in _since(part.log_path, known[part.name]):
+            is_well = part.is_alive and not part.is_frozen
+            if TAKING in _news(part.log_path, known) and is_well:
                 return part
         await asyncio.sleep(LOOK_S)
 
 
-def _since(path: Path, offset: int) -> bytes:
+def _news(path: Path, known: dict[str, int]) -> bytes:
+    """What was written since the last look."""
     with path.open("rb") as log:
-        log.seek(offset)
-        return log.read()
+        log.seek(known[path.stem])
+        news = log.read()
+    known[path.stem] += len(news)
+    return news
