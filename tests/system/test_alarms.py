@@ -3,7 +3,8 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from tests.support.one_process import Program, Site, in_process, tiny_site
 from tests.support.patience import several_waits
 from tests.support.processes import children_running
 
-from warren import Client, RunFailed
+from warren import Client, Run, RunFailed
 from warren_broker.port import Broker
 from warren_env_worker.service import serve_env_worker
 from warren_env_worker.settings import EnvWorkerSettings
@@ -116,13 +117,23 @@ async def test_a_run_that_deserves_it_raises_the_alarm_and_ends_by_it(
 
 
 @pytest.mark.storm
-async def test_a_sampler_with_another_base_model_than_the_trainer_is_told_of(
-    tmp_path: Path,
-) -> None:
-    """Of the same name and kind, such as another revision: adapters fit, and logprobs don't."""
-    name, site = AlarmName.DISAGREEMENT, site_in(tmp_path)
-    [folder] = resolve_base_models(("warren/tiny-lora",), tmp_path / "models").values()
-    other = gpu_worker(site, roles=frozenset({"sampler"}), base_models={"warren/tiny": folder})
+async def test_deployments_that_deserve_it_raise_the_alarm(tmp_path: Path) -> None:
+    """The trainer of one stands still for a minute; the other one works meanwhile."""
+    folders = [tmp_path / name for name in ("waiting", "disagreeing")]
+    for folder in folders:
+        folder.mkdir()
+    stands_still = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(batches_wait_for_the_trainer(folders[0], stands_still))
+        await stands_still.wait()
+        await sampler_and_trainer_disagree(folders[1])
+
+
+async def sampler_and_trainer_disagree(folder: Path) -> None:
+    """Their base models have one name and kind, such as two revisions: adapters fit, and logprobs don't."""
+    name, site = AlarmName.DISAGREEMENT, site_in(folder)
+    [base] = resolve_base_models(("warren/tiny-lora",), folder / "models").values()
+    other = gpu_worker(site, roles=frozenset({"sampler"}), base_models={"warren/tiny": base})
     keys: Keys = {"environment": by_chance(), "algorithm": {"max_staleness": 0}}
     config = untrained(**keys, limits=ending(name))
     config = config.model_copy(
@@ -132,23 +143,39 @@ async def test_a_sampler_with_another_base_model_than_the_trainer_is_told_of(
         assert name in await ended_by(client, config)
 
 
-@pytest.mark.storm
-async def test_a_trainer_that_lets_batches_wait_is_told_of(tmp_path: Path) -> None:
-    """It stands still for more than a minute, behind it as many batches as staleness allows."""
-    name, site = AlarmName.GATE_CLOSED, site_in(tmp_path)
+async def batches_wait_for_the_trainer(folder: Path, stands_still: asyncio.Event) -> None:
+    """As many as staleness allows, each for longer than the alarm asks for."""
+    name, site = AlarmName.GATE_CLOSED, site_in(folder)
     keys: Keys = {"environment": by_chance(), "algorithm": {"max_staleness": 3}}
-    async with site.running(site.gpu_worker, env_worker) as client, asyncio.TaskGroup() as tasks:
+    async with site.running(site.gpu_worker, env_worker) as client:
         run = await client.train(untrained(**keys, limits=ending(name)))
         async for event in run.events():
             if isinstance(event.body, StepCompleted) and event.body.step == 1:
-                tasks.create_task(stopped(children_running("trainer.child"), 100.0))
+                break
+        with stopped(children_running("trainer.child")):
+            stands_still.set()
+            await recorded(run, n_episodes=5 * 8)  # a batch trained on, one begun, three that wait
+            await asyncio.sleep(65.0)
         with pytest.raises(RunFailed, match=rf"limits\.stop_on has {name}"):
             await run.result()
 
 
-async def stopped(pids: Sequence[int], for_s: float) -> None:
+@contextmanager
+def stopped(pids: Sequence[int]) -> Generator[None]:
+    """They stand still, and neither die nor answer."""
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
-    await asyncio.sleep(for_s)
-    for pid in pids:
-        os.kill(pid, signal.SIGCONT)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+async def recorded(run: Run, n_episodes: int) -> None:
+    """Return when so many have ended."""
+    async with aclosing(run.trajectories(follow=True, all_attempts=True)) as views:
+        async for _ in views:
+            n_episodes -= 1
+            if not n_episodes:
+                return
