@@ -137,8 +137,8 @@ def _attention(
     if others.get("position_bias") is not None or dropout:
         raise ValueError("attention with a bias or dropout can't be computed of packed rows")
     tensors = _as_autocast([query_BNTD, key_BNTD, value_BNTD])
-    if has_flash(tensors[0]):
-        return _flash((tensors[0], tensors[1], tensors[2]), packed_rows, scaling), None
+    if has_flash(tensors[0]) and (varlen := _varlen()) is not None:
+        return flash((tensors[0], tensors[1], tensors[2]), packed_rows, scaling, varlen), None
     queries, keys, values = (tensor.split(packed_rows.lengths, dim=2) for tensor in tensors)
     return torch.cat([row(*each) for each in zip(queries, keys, values, strict=True)], dim=1), None
 
@@ -170,11 +170,15 @@ def _varlen() -> Callable[..., Tensor] | None:
     return cast("Callable[..., Tensor]", varlen_attn)
 
 
-def _flash(
-    tensors: tuple[Tensor, Tensor, Tensor], packed: PackedRows, scale: float | None
+def flash(
+    tensors: tuple[Tensor, Tensor, Tensor],
+    packed: PackedRows,
+    scale: float | None,
+    varlen: Callable[..., Tensor],
 ) -> Tensor:
+    """Attention [1, P, N, D] of queries, keys and values [1, N, P, D] by torch's `varlen_attn`, or what is
+    called like it; keys and values may have fewer heads."""
     query_1NPD, key_1NPD, value_1NPD = tensors
-    varlen = cast("Callable[..., Tensor]", _varlen())
     n_groups = query_1NPD.shape[1] // key_1NPD.shape[1]
     default = query_1NPD.shape[-1] ** -0.5
     if scale is not None and scale != default:

@@ -221,7 +221,8 @@ def _network(
     _check_head(network, ids_BT)
     network = replace(network, narrowing=narrow(decoder, network.hidden_BTH, ids_BT))
     if packs:
-        network = replace(network, packs=prepare(decoder, network.hidden_BTH, ids_BT))
+        with torch.autocast(network.device.type, autocast, enabled=autocast is not None):
+            network = replace(network, packs=prepare(decoder, network.hidden_BTH, ids_BT))
     if causal.config.model_type in SEEING:
         network = replace(network, image_token=int(causal.config.image_token_id))
     if spec.critic:

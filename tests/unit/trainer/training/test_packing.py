@@ -48,6 +48,7 @@ from warren_gpu_worker.trainer.training.packing import (
     PackedRows,
     call_packed,
     causal_options,
+    flash,
     has_flash,
     pack,
     prepare,
@@ -235,3 +236,49 @@ def test_torchs_varlen_attention_is_asked_in_the_words_that_it_has() -> None:
     assert causal_options(older, 2) == ({"is_causal": True}, False)
     assert causal_options(newer, 2) == ({"window_size": (-1, 0), "enable_gqa": True}, True)
     assert not has_flash(torch.zeros(1, 2, 3, 8, dtype=torch.bfloat16))
+
+
+@pytest.mark.parametrize("scale", [None, 0.5])
+@pytest.mark.parametrize("n_key_heads", [4, 2])
+def test_flash_gives_what_sdpa_gives_of_each_row(scale: float | None, n_key_heads: int) -> None:
+    """With something on the CPU that is called as torch's `varlen_attn` is."""
+    lengths, generator = (5, 1, 3), torch.Generator().manual_seed(1)
+    packed = pack(torch.arange(15).reshape(3, 5), lengths)
+    query, key, value = (
+        torch.randn(1, n_heads, sum(lengths), 8, generator=generator)
+        for n_heads in (4, n_key_heads, n_key_heads)
+    )
+    found = flash((query, key, value), packed, scale, attention_by_borders)
+    rows = zip(*(each.split(lengths, dim=2) for each in (query, key, value)), strict=True)
+    expected = [
+        nn.functional.scaled_dot_product_attention(
+            *row, is_causal=True, scale=scale, enable_gqa=n_key_heads < 4
+        )
+        for row in rows
+    ]
+    assert torch.allclose(found, torch.cat(expected, dim=2).transpose(1, 2), atol=1e-6)
+
+
+def attention_by_borders(
+    query_PND: Tensor,
+    key_PND: Tensor,
+    value_PND: Tensor,
+    borders: Tensor,
+    borders_of_keys: Tensor,
+    longest: int,
+    longest_of_keys: int,
+    *,
+    window_size: tuple[int, int],
+    enable_gqa: bool,
+) -> Tensor:
+    """Causal attention of each row, [P, N, D]."""
+    assert window_size == (-1, 0) and longest == longest_of_keys == int(borders.diff().max())
+    assert torch.equal(borders, borders_of_keys) and query_PND.is_contiguous()
+    sizes = borders.diff().tolist()
+    heads_first = (each.transpose(0, 1) for each in (query_PND, key_PND, value_PND))
+    rows = zip(*(each.split(sizes, dim=1) for each in heads_first), strict=True)
+    found = [
+        nn.functional.scaled_dot_product_attention(*row, is_causal=True, enable_gqa=enable_gqa)
+        for row in rows
+    ]
+    return torch.cat(found, dim=1).transpose(0, 1)
