@@ -23,6 +23,7 @@ class Case:
 
 class Response:
     status_code: int
+    headers: dict[str, list[str]]
     text: str
 
 def hook(function: _HookT) -> _HookT: ...
