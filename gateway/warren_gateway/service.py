@@ -8,8 +8,9 @@ caller. Whatever was not done by then is taken up by the next start.
 import asyncio
 import errno
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -39,7 +40,7 @@ from warren_gateway.probe import Probe, answers_broker, answers_store
 from warren_gateway.recordings.stored import Recordings
 from warren_gateway.registry import Registry
 from warren_gateway.remote.sessions import RemoteSessions
-from warren_gateway.runs.service import Notified, Runs
+from warren_gateway.runs.service import Runs
 from warren_gateway.runs.sharing import Sharing
 from warren_gateway.scheduling.service import Scheduler
 from warren_gateway.settings import GatewaySettings
@@ -48,6 +49,9 @@ from warren_gateway.store.store import Store
 from warren_gateway.usage.limits import OwnerLimits, UserLimits
 from warren_gateway.usage.service import UsageReports
 from warren_schemas.ids import RunId
+
+Background = Mapping[str, Callable[[], Coroutine[Any, Any, None]]]
+"""What goes on until the gateway stops, each by the name of its task."""
 
 SHUTDOWN_S = 2.0
 """How long requests under way may take to end."""
@@ -99,15 +103,77 @@ async def _serve(
     callers = Callers(store)
     keys = ApiKeys(store, callers)
     await ensure_key(keys, settings)
-    registry = Registry(broker)
-    relay = Relay(store, broker)
+    registry, recordings, limits = Registry(broker), Recordings(store), OwnerLimits(settings)
+    progress = _run_progress(store, broker, registry, recordings, limits, settings, advice)
+    questions, budgets = Questions(broker), Budgets(settings)
+    parts = Parts(
+        broker=broker,
+        registry=registry,
+        runs=progress.runs,
+        sharing=Sharing(store, callers),
+        callers=callers,
+        users=Users(store, callers),
+        keys=keys,
+        user_limits=UserLimits(store, callers, limits),
+        usage=UsageReports(store),
+        audit=Audit(store),
+        recordings=recordings,
+        reports=Reports(store),
+        remote_sessions=RemoteSessions(broker, progress.runs, budgets),
+        served=Served(store, registry, advice),
+        questions=questions,
+        budgets=budgets,
+        followers=Followers(broker),
+        store_probe=Probe(partial(answers_store, store)),
+        broker_probe=Probe(partial(answers_broker, broker)),
+    )
+    background = {
+        "callers": callers.run,
+        "registry": registry.run,
+        **progress.background,
+        "questions": questions.run,
+        "dead letters": DeadLetters(broker, store, budgets.dead_letters).run,
+        "tidy the broker": broker.tidy,
+    }
+    await _run(parts, settings, background, ready)
+
+
+@dataclass(frozen=True, slots=True)
+class _RunProgress:
+    """What takes runs in, brings them forward and records them."""
+
+    runs: Runs
+    background: Background
+
+
+def _run_progress(
+    store: Store,
+    broker: Broker,
+    registry: Registry,
+    recordings: Recordings,
+    limits: OwnerLimits,
+    settings: GatewaySettings,
+    advice: Advice,
+) -> _RunProgress:
+    relay, due = Relay(store, broker), asyncio.Event()
     metrics = Metrics(store, broker, settings.runs_dir)
-    recordings = Recordings(store)
     archive = Archive(recordings, broker, settings.archive_url)
 
-    limits, due = OwnerLimits(settings), asyncio.Event()
-    coordinators = _coordinators(
-        store, broker, registry, relay, settings, advice, limits, due, (metrics, archive)
+    def record(run: RunId) -> None:
+        """A run of a gateway that is gone is recorded where it is driven from now on."""
+        metrics.notify(run)
+        archive.notify(run)
+
+    coordinators = Coordinators(
+        store,
+        broker,
+        registry,
+        relay,
+        driving=record,
+        limits=limits,
+        reschedule=due.set,
+        advice=advice,
+        lease_s=settings.run_lease_s,
     )
     scheduler = Scheduler(
         store, registry, relay, due=due, admitted=coordinators.notify, advice=advice, limits=limits
@@ -121,78 +187,21 @@ async def _serve(
         limits=limits,
         places=scheduler.place,
     )
-    questions, budgets = Questions(broker), Budgets(settings)
-    parts = Parts(
-        broker=broker,
-        registry=registry,
-        runs=runs,
-        sharing=Sharing(store, callers),
-        callers=callers,
-        users=Users(store, callers),
-        keys=keys,
-        user_limits=UserLimits(store, callers, limits),
-        usage=UsageReports(store),
-        audit=Audit(store),
-        recordings=recordings,
-        reports=Reports(store),
-        remote_sessions=RemoteSessions(broker, runs, budgets),
-        served=Served(store, registry, advice),
-        questions=questions,
-        budgets=budgets,
-        followers=Followers(broker),
-        store_probe=Probe(partial(answers_store, store)),
-        broker_probe=Probe(partial(answers_broker, broker)),
-    )
     background = {
-        "callers": callers.run,
-        "registry": registry.run,
         "relay": relay.run,
         "coordinators": coordinators.run,
         "changes of runs": coordinators.hear,
         "scheduler": scheduler.run,
         "metrics": metrics.run,
         "archive": archive.run,
-        "questions": questions.run,
-        "dead letters": DeadLetters(broker, store, budgets.dead_letters).run,
-        "tidy the broker": broker.tidy,
     }
-    await _run(parts, settings, background, ready)
-
-
-def _coordinators(
-    store: Store,
-    broker: Broker,
-    registry: Registry,
-    relay: Relay,
-    settings: GatewaySettings,
-    advice: Advice,
-    limits: OwnerLimits,
-    due: asyncio.Event,
-    recorders: Sequence[Notified],
-) -> Coordinators:
-    """A run of a gateway that is gone is driven, and recorded, here from now on."""
-
-    def take_up(run: RunId) -> None:
-        for recorder in recorders:
-            recorder.notify(run)
-
-    return Coordinators(
-        store,
-        broker,
-        registry,
-        relay,
-        driving=take_up,
-        limits=limits,
-        reschedule=due.set,
-        advice=advice,
-        lease_s=settings.run_lease_s,
-    )
+    return _RunProgress(runs, background)
 
 
 async def _run(
     parts: Parts,
     settings: GatewaySettings,
-    background: Mapping[str, Callable[[], Coroutine[Any, Any, None]]],
+    background: Background,
     ready: asyncio.Event,
 ) -> None:
     """Listen, and do what goes on in the background, until cancelled."""

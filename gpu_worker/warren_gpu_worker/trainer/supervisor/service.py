@@ -5,10 +5,8 @@ Invariants:
   offers base models only while there is a queue for grants, or the first one would find nobody.
 - Jobs are taken from queues, and only while there is room (see `job_queues`); what was taken is opened once
   its lease is granted.
-- One lease per model: a newer epoch ends the older one; an epoch that was held here or closed never
-  comes back, however late its messages arrive.
-- A full-parameter model has the worker to itself: while one is held no other is, and the other way
-  round; a grant that breaks this is declined, so that its owner asks elsewhere.
+- A newer epoch of a model ends the older one. A grant of an epoch that was here, or of a model that doesn't
+  fit (see `held_models`), is refused, so that its owner asks elsewhere.
 - The child's death ends all leases at once; their owners grant new ones, here or elsewhere, from a
   checkpoint or from the first op.
 """
@@ -18,32 +16,33 @@ import logging
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from warren_broker.batch_publisher import BatchPublisher
-from warren_broker.errors import BrokerError, BrokerUnavailable, Unroutable
+from warren_broker.errors import BrokerError, BrokerUnavailable
 from warren_broker.inbox import Claim, receive
 from warren_broker.port import Broker
-from warren_broker.topology import results, trainer
+from warren_broker.topology import trainer
 from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.time_share import TimeShare
 from warren_gpu_worker.trainer.messages import Answer
 from warren_gpu_worker.trainer.supervisor.child_process import ProcessListener, TrainerProcess
 from warren_gpu_worker.trainer.supervisor.file_cleanup import clean_up_files
+from warren_gpu_worker.trainer.supervisor.held_models import HeldModels
 from warren_gpu_worker.trainer.supervisor.job_queues import JobQueues
-from warren_gpu_worker.trainer.supervisor.model_lease import OP_GAP_S, Lease, is_awaited
+from warren_gpu_worker.trainer.supervisor.model_lease import OP_GAP_S, Lease
 from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses, SpawnRanks
+from warren_gpu_worker.trainer.supervisor.refusal import refuse
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.envelope import Envelope
 from warren_schemas.ids import ModelId, WorkerId, new_worker_id
-from warren_schemas.training import CloseModel, KeepForJob, OpenModel, OpFailed, OpResult, is_full
+from warren_schemas.training import CloseModel, KeepForJob, OpenModel, is_full
 
 _ORDERS = (OpenModel, CloseModel, KeepForJob)
 _PREFETCH = 16
 _LEAVING_S = 2.0
-_DECLINE_AGAIN_S = 1.0
+_REFUSE_AGAIN_S = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -79,16 +78,6 @@ async def serve_trainer(
         await service.announce_leaving()
 
 
-@dataclass(frozen=True, slots=True)
-class _Holding:
-    lease: Lease
-    task: "asyncio.Task[None]"
-
-    @property
-    def epoch(self) -> int:
-        return self.lease.held.epoch
-
-
 class _Trainer:
     def __init__(
         self,
@@ -105,9 +94,7 @@ class _Trainer:
         self._process = process_for(self)
         self._op_gap_s = op_gap_s
         self._tasks = asyncio.TaskGroup()
-        self._holdings: dict[ModelId, _Holding] = {}
-        self._fences: dict[ModelId, int] = {}
-        """The highest epoch of each model that was held here or closed."""
+        self._models = HeldModels(1 if settings.devices > 1 else settings.max_models)
         self._changed = asyncio.Event()
         self._without_disk_space: set[ModelId] = set()
         """Models whose files don't fit on the disk."""
@@ -154,13 +141,13 @@ class _Trainer:
         self._note_change()
 
     def on_answer(self, answer: Answer) -> None:
-        holding = self._holdings.get(answer.model)
-        if holding is not None and holding.epoch == answer.epoch:
+        lease = self._models.lease(answer.model)
+        if lease is not None and lease.held.epoch == answer.epoch:
             self._n_done += 1
             if answer.model in self._without_disk_space:
                 self._without_disk_space.discard(answer.model)
                 self._note_change()
-            holding.lease.on_answer(answer)
+            lease.on_answer(answer)
 
     def on_disk_full(self, model: ModelId) -> None:
         if model not in self._without_disk_space:
@@ -168,25 +155,24 @@ class _Trainer:
             self._note_change()
 
     def on_death(self) -> None:
-        for holding in self._holdings.values():
-            holding.task.cancel()
-        self._holdings.clear()
+        self._models.release_all()
         self._without_disk_space.clear()
         self._note_change()
 
     def _heartbeat(self) -> Heartbeat:
+        models, reserved = self._models.held(), self._jobs.reserved()
         return Heartbeat(
             envelope=Envelope(),
             worker=self._worker,
             role=WorkerRole.TRAINER,
             offers=tuple(self._settings.base_models) if self._is_open else (),
             interval_s=INTERVAL_S,
-            capacity=self._capacity,
-            in_flight=len(self._holdings) + len(self._jobs.reserved()),
+            capacity=self._models.capacity(reserved),
+            in_flight=len(models) + len(reserved),
             n_done=self._n_done,
             without_disk_space=tuple(sorted(self._without_disk_space)),
             kept_for=self._kept_for,
-            models=tuple(holding.lease.held for holding in self._holdings.values()),
+            models=models,
             host=socket.gethostname(),
             pid=os.getpid(),
             is_leaving=self._is_leaving,
@@ -196,32 +182,20 @@ class _Trainer:
     def _is_open(self) -> bool:
         return self._takes_orders and self._process.is_ready
 
-    @property
-    def _capacity(self) -> int:
-        """How many models of the kind that is held fit."""
-        is_taken = any(holding.lease.is_full for holding in self._holdings.values())
-        is_taken = is_taken or any(self._jobs.reserved())
-        return 1 if is_taken or self._settings.devices > 1 else self._settings.max_models
-
     def has_room(self, model: ModelId | None, *, is_full: bool) -> bool:
         """Of jobs, none while grants could not reach us, and no small ones while we are kept for another."""
         is_kept = self._kept_for is not None and self._kept_for != model and not is_full
-        return self._is_open and not is_kept and self._has_capacity(model, is_full=is_full)
+        return self._is_open and not is_kept and self._fits(model, is_full=is_full)
 
-    def _has_capacity(self, model: ModelId | None, *, is_full: bool) -> bool:
-        """For a model of this kind, beside all others that are held or kept room for."""
-        others = [held.lease.is_full for name, held in self._holdings.items() if name != model]
-        others += self._jobs.reserved(but=model)
-        if is_full or any(others) or self._settings.devices > 1:
-            return not others
-        return len(others) < self._settings.max_models
+    def _fits(self, model: ModelId | None, *, is_full: bool) -> bool:
+        return self._models.fits(model, is_full=is_full, reserved=self._jobs.reserved(but=model))
 
     def held_epoch(self, model: ModelId) -> int | None:
-        holding = self._holdings.get(model)
-        return None if holding is None else holding.epoch
+        lease = self._models.lease(model)
+        return None if lease is None else lease.held.epoch
 
     def newest_epoch(self, model: ModelId) -> int:
-        return self._fences.get(model, 0)
+        return self._models.newest_epoch(model)
 
     async def _take_orders(self) -> None:
         """Until the queue is deleted, which makes a new one."""
@@ -244,32 +218,29 @@ class _Trainer:
             self._kept_for = order.model
             self._note_change()
             return claim.done()
-        holding = self._holdings.get(order.model)
-        fence = self._fences.get(order.model, 0)
         if isinstance(order, CloseModel):
-            await self._close(order, holding)
-            claim.done()
-        elif holding is not None and holding.epoch == order.epoch:
-            await holding.lease.open_again(claim)
-        elif order.epoch <= fence:
-            log.info("late grant of %s, epoch %d: %d was here", order.model, order.epoch, fence)
-            await self._decline(claim, order, f"{self._worker} had epoch {fence} of the model")
+            await self._close(order)
+            return claim.done()
+        lease, newest = self._models.lease(order.model), self._models.newest_epoch(order.model)
+        if lease is not None and lease.held.epoch == order.epoch:
+            await lease.open_again(claim)
+        elif order.epoch <= newest:
+            await self._refuse(claim, order, f"{self._worker} had epoch {newest} of the model")
         else:
-            await self._release(order.model, holding)
-            if self._has_capacity(order.model, is_full=is_full(order.spec)):
+            await self._models.release(order.model)
+            if self._fits(order.model, is_full=is_full(order.spec)):
                 self._grant(claim, order)
             else:
-                log.info("no capacity for %s, epoch %d", order.model, order.epoch)
-                await self._decline(claim, order, f"{self._worker} has no capacity for the model")
+                await self._refuse(claim, order, f"{self._worker} has no capacity for the model")
 
-    async def _close(self, order: CloseModel, holding: _Holding | None) -> None:
-        if holding is not None and holding.epoch <= order.epoch:
-            await self._release(order.model, holding)
+    async def _close(self, order: CloseModel) -> None:
+        lease = self._models.lease(order.model)
+        if lease is not None and lease.held.epoch <= order.epoch:
+            await self._models.release(order.model)
         self._jobs.release(order.model, order.epoch)
-        self._fences[order.model] = max(order.epoch, self._fences.get(order.model, 0))
+        self._models.note_epoch(order.model, order.epoch)
 
     def _grant(self, claim: Claim[OpenModel | CloseModel | KeepForJob], order: OpenModel) -> None:
-        self._fences[order.model] = order.epoch
         lease = Lease(
             claim,
             order,
@@ -279,32 +250,21 @@ class _Trainer:
             op_gap_s=self._op_gap_s,
         )
         task = self._tasks.create_task(self._hold(lease), name=f"lease of {order.model}")
-        self._holdings[order.model] = _Holding(lease, task)
+        self._models.add(lease, task)
         self._jobs.release(order.model, order.epoch)
         task.add_done_callback(lambda _: self._ended(lease))
         self._note_change()
         log.info("holding %s, epoch %d", order.model, order.epoch)
 
-    async def _decline(
+    async def _refuse(
         self, claim: Claim[OpenModel | CloseModel | KeepForJob], order: OpenModel, reason: str
     ) -> None:
-        """Two owners had the same worker in mind, and the other one was first; or the grant is an old
-        one, come late (then nobody heeds the answer) or made by who has lost the newer ones."""
-        refusal = OpResult(
-            envelope=Envelope(run=order.envelope.run),
-            model=order.model,
-            epoch=order.epoch,
-            number=0,
-            outcome=OpFailed(reason=reason, elsewhere=True),
-        )
+        log.info("%s: refusing epoch %d of %s", reason, order.epoch, order.model)
         try:
-            if await is_awaited(self._broker, order.model):
-                await self._batch_publisher.send(results(order.model), refusal)
+            await refuse(self._broker, self._batch_publisher, order, reason)
         except BrokerUnavailable:
-            return claim.hand_back(delay_s=_DECLINE_AGAIN_S)
-        except Unroutable:
-            log.info("nobody wants the answers of %s any more", order.model)
-        self._fences[order.model] = max(order.epoch, self._fences.get(order.model, 0))
+            return claim.hand_back(delay_s=_REFUSE_AGAIN_S)
+        self._models.note_epoch(order.model, order.epoch)
         claim.done()
 
     async def _hold(self, lease: Lease) -> None:
@@ -316,16 +276,7 @@ class _Trainer:
 
     def _ended(self, lease: Lease) -> None:
         """Called also when the task was cancelled before it began."""
-        holding = self._holdings.get(lease.held.model)
-        if holding is not None and holding.lease is lease:
-            del self._holdings[lease.held.model]
+        if self._models.discard(lease):
             self._note_change()
         if not self._is_leaving:  # then the inbox has handed its claims back already
             lease.end()
-
-    async def _release(self, model: ModelId, holding: _Holding | None) -> None:
-        if holding is None:
-            return
-        holding.task.cancel()
-        await asyncio.wait([holding.task])
-        log.info("let go of %s, epoch %d", model, holding.epoch)
