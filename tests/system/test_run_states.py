@@ -12,7 +12,7 @@ from tests.support.deployment import Site, connected
 from tests.support.patience import PATIENCE_S
 from tests.support.private_rabbit import PrivateRabbit
 
-from warren import Run
+from warren import Client, Run
 from warren_schemas.events import RunState
 
 CONFIG: dict[str, object] = {
@@ -46,6 +46,13 @@ async def until(run: Run, *states: RunState, step: int = 0) -> None:
             assert not run.view.state.is_final or run.view.state in states, run.view.error
 
 
+async def until_nothing_is_held(client: Client) -> None:
+    """The worker hears that the model is closed after the state is stored."""
+    async with asyncio.timeout(PATIENCE_S):
+        while any(worker.models for worker in await client.workers()):
+            await asyncio.sleep(0.2)
+
+
 async def test_parity_row_03_04_11_65_a_run_pauses_resumes_and_finishes_while_gateways_die(
     site: Site,
 ) -> None:
@@ -58,7 +65,7 @@ async def test_parity_row_03_04_11_65_a_run_pauses_resumes_and_finishes_while_ga
         await site.start_gateway()
         await until(run, RunState.PAUSED)
         paused_at = run.view.step
-        assert not [w for w in await client.workers() if w.models]
+        await until_nothing_is_held(client)
 
         await run.resume()
         await site.kill("gateway")
