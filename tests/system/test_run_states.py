@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from tests.support.brokers import eventually
 from tests.support.deployment import Site, connected
 from tests.support.patience import PATIENCE_S
 from tests.support.private_rabbit import PrivateRabbit
@@ -48,9 +49,11 @@ async def until(run: Run, *states: RunState, step: int = 0) -> None:
 
 async def until_nothing_is_held(client: Client) -> None:
     """The worker hears that the model is closed after the state is stored."""
-    async with asyncio.timeout(PATIENCE_S):
-        while any(worker.models for worker in await client.workers()):
-            await asyncio.sleep(0.2)
+
+    async def is_nothing_held() -> bool:
+        return not any(worker.models for worker in await client.workers())
+
+    await eventually(is_nothing_held)
 
 
 async def test_parity_row_03_04_11_65_a_run_pauses_resumes_and_finishes_while_gateways_die(
