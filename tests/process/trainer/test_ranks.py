@@ -260,6 +260,7 @@ def test_what_fails_on_one_rank_fails_on_both_and_the_model_lives_on(
     opened(pair, FULL)
     states = checkpoints / MODEL / "states"
     shutil.rmtree(states, ignore_errors=True)
+    states.parent.mkdir(exist_ok=True)
     states.write_text("a file where a folder should be")
     ops: list[OpBody] = [
         forward_backward(stranger),
