@@ -1,12 +1,8 @@
-"""What works where only the small install is: `pip install warren-rl`, without any extra.
-
-Everything that an extra brings is hidden from the interpreter, so an import of it fails as it would there.
-"""
+"""What works where only the small install is: `pip install warren-rl`, without any extra."""
 
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -14,33 +10,11 @@ import pytest
 from tests.support.gateway import Gateway, open_gateway
 from tests.support.patience import PATIENCE_S
 from tests.support.processes import start_program
+from tests.support.small_install import SMALL_WARREN
 from tests.unit.gateway.api.test_files import published, seal
 
 from warren_broker.memory import open_memory
 from warren_gateway.store.store import Store
-
-HIDDEN = (
-    "aio_pika", "aiohttp_sse", "alembic", "fsspec", "matplotlib", "pandas", "peft", "pyarrow",
-    "safetensors", "sqlalchemy", "sqlmodel", "tensorboard", "torch", "transformers", "uvloop",
-)  # fmt: skip
-PROGRAM = f"""
-import sys
-from importlib.abc import MetaPathFinder
-
-class Hidden(MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {HIDDEN!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-
-sys.meta_path.insert(0, Hidden())
-import importlib.util
-found = importlib.util.find_spec
-def find_spec(name, package=None):
-    return None if name.partition(".")[0] in {HIDDEN!r} else found(name, package)
-importlib.util.find_spec = find_spec
-from warren.__main__ import main
-main()
-"""
 
 
 @pytest.fixture
@@ -60,7 +34,7 @@ async def started(gateway: Gateway, home: Path, *words: str) -> asyncio.subproce
     key = gateway.ann.headers["Authorization"].removeprefix("Bearer ")
     named = {"WARREN_URL": gateway.url, "WARREN_API_KEY": key, "WARREN_HOME": str(home)}
     return await start_program(
-        sys.executable, "-c", PROGRAM, *words,
+        *SMALL_WARREN, *words,
         folder=home, environment=os.environ | named, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
 
