@@ -78,13 +78,14 @@ async def start_program(
     *command: str,
     environment: Mapping[str, str],
     folder: Path | None = None,
+    stdin: int | None = None,
     stdout: int | None = asyncio.subprocess.PIPE,
     stderr: int | None = asyncio.subprocess.PIPE,
 ) -> asyncio.subprocess.Process:
     """A program as a user starts it. `kill_programs` ends it with its test, however that ends."""
     process = await asyncio.create_subprocess_exec(
         "setpriv", "--pdeathsig=KILL", *command, env=environment, cwd=folder,
-        stdout=stdout, stderr=stderr, start_new_session=True,
+        stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True,
     )  # fmt: skip
     _programs.append(process)
     return process

@@ -25,5 +25,12 @@ def find_spec(name, package=None):
     return None if name.partition(".")[0] in {HIDDEN!r} else found(name, package)
 importlib.util.find_spec = find_spec
 """
-SMALL_WARREN = [sys.executable, "-c", f"{_PROGRAM}\nfrom warren.__main__ import main\nmain()"]
+
+
+def small_python(program: str) -> list[str]:
+    """The command that runs this there."""
+    return [sys.executable, "-c", f"{_PROGRAM}\n{program}"]
+
+
+SMALL_WARREN = small_python("from warren.__main__ import main\nmain()")
 """The command; its arguments follow."""
