@@ -47,8 +47,9 @@ test-fast: install  ## Run the tests that need no server and no process, in 3 mi
 test: install  ## Run the tests; they start private RabbitMQ and PostgreSQL servers (ARGS="-k codec")
 	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-tour: install  ## Follow README.md and docs/environments.md block by block, as they stand (3 minutes)
-	$(BIN)/python -m pytest -m tour tests/tour $(ARGS)
+tour: TESTERS = 2
+tour: install  ## Follow README.md and docs/environments.md block by block, and two tenants through their jobs (4 minutes)
+	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder -m tour tests/tour $(ARGS)
 
 storm: TESTERS = 2
 storm: install  ## Run the tests that take minutes each: deployments under faults, whole runs, replays, the tutorial

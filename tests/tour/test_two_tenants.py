@@ -28,7 +28,7 @@ from warren_schemas.http import RunView
 
 pytestmark = [pytest.mark.tour, whole_deployment]
 
-STEPS = 12
+STEPS = 8
 FULL_AT = {"ann": (2, 7), "bob": (4,)}
 """Which of their jobs train all weights."""
 N_JOBS = {"ann": 12, "bob": 11}
@@ -50,7 +50,7 @@ class Watch:
     """What an admin sees, look by look."""
 
     held: Counter[str] = field(default_factory=Counter[str])
-    """Places times seconds that each owner held while both had jobs waiting."""
+    """Places times milliseconds that each owner held while both had jobs waiting."""
     numbers: dict[str, int] = field(default_factory=dict[str, int])
     """The last number that was shown of each run before it started."""
     first_s: dict[str, float] = field(default_factory=dict[str, float])
@@ -136,7 +136,7 @@ async def test_two_tenants_share_two_gpu_workers(
     assert {view.state for view in views} == {RunState.COMPLETED}
     check_places(watch, views)
     check_whole_workers(watch, views)
-    assert abs(watch.held["ann"] - watch.held["bob"]) <= EVEN * max(watch.held.values())
+    check_shares(watch, views)
     assert "bob" in await scene.admin.type("usage")
 
 
@@ -172,6 +172,13 @@ def check_places(watch: Watch, views: list[RunView]) -> None:
     """What started was among the next that were shown."""
     late = {view.name: watch.numbers.get(view.id, 1) for view in views if not is_full(view)}
     assert all(number <= ROOM for number in late.values()), late
+
+
+def check_shares(watch: Watch, views: list[RunView]) -> None:
+    """Even within `EVEN`, and no evener than one job can make them."""
+    largest = max(int(1000 * places(view) * took_s(view)) for view in views)
+    apart = abs(watch.held["ann"] - watch.held["bob"])
+    assert apart <= EVEN * max(watch.held.values()) + largest, watch.held
 
 
 def check_whole_workers(watch: Watch, views: list[RunView]) -> None:

@@ -34,13 +34,13 @@ from warren_schemas.http import WorkerView
 REFUSED = 3
 """The exit code of a command whose key may not."""
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), several_waits]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.storm, several_waits]
 
 
 @pytest_asyncio.fixture(
     scope="module",
     loop_scope="module",
-    params=["sqlite", pytest.param("postgresql", marks=pytest.mark.storm)],
+    params=["sqlite", "postgresql"],
 )
 async def scene(
     request: pytest.FixtureRequest,
