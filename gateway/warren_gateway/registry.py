@@ -9,6 +9,9 @@ Invariants
   nobody, and gives them that time once more.
 - An owner's own env worker is known by its owner and its id: no id of a key holder's choosing can
   take the place of another worker.
+- A heartbeat that comes late, or once more, takes back nothing that a newer one of its process said: a lease
+  that it doesn't list yet would be lost. Clocks of two processes are not compared; one whose clock went back
+  all the same is heard again once it would have been gone.
 - `changed` wakes on a change of who is alive, what they offer or which models they hold, never on a
   mere change of load.
 """
@@ -56,6 +59,12 @@ def _standing(seen: Seen | None) -> object:
         seen.heartbeat.models,
         seen.heartbeat.without_disk_space,
     )
+
+
+def _is_older(one: Heartbeat, other: Heartbeat) -> bool:
+    """Whether the process that sent both sent this one first."""
+    is_same_process = (one.host, one.pid) == (other.host, other.pid)
+    return is_same_process and one.clock_ns < other.clock_ns
 
 
 class Registry:
@@ -110,8 +119,10 @@ class Registry:
             log.warning("heartbeats were not asked for: %s", error)
 
     def hear(self, heartbeat: Heartbeat) -> None:
-        """Take in one heartbeat."""
+        """Take in one heartbeat, unless a newer one of the same worker was here."""
         name = (heartbeat.owner or "", heartbeat.worker)
+        if (newest := self._seen.get(name)) and _is_older(heartbeat, newest.heartbeat):
+            return log.info("a heartbeat of %s has come late", heartbeat.worker)
         before = self._seen.pop(name, None)
         after = None
         if before:

@@ -67,6 +67,8 @@ class Heartbeat(Item):
     """Of the environments that an env worker offers, as far as it knows them."""
     host: str = ""
     pid: NonNegativeInt = 0
+    clock_ns: NonNegativeInt = 0
+    """The process's monotonic clock when this was published: one that comes after a newer one is passed over."""
     is_leaving: bool = False
     """The last heartbeat of a worker that stops in good order."""
 

@@ -287,6 +287,7 @@ def make_heartbeat(**changes: Any) -> Heartbeat:
         interval_s=2.0,
         capacity=64,
         in_flight=3,
+        clock_ns=12_000_000_000,
     )
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable
 
 from warren_broker.errors import BrokerError, BrokerUnavailable
@@ -50,10 +51,11 @@ async def _note_requests(broker: WorkBroker, requested: asyncio.Event) -> None:
 
 
 async def announce(broker: WorkBroker, heartbeat: Heartbeat) -> None:
-    """Publish one heartbeat; a broker that is away only means that nobody hears it."""
+    """Publish one heartbeat, with the time; a broker that is away only means that nobody hears it."""
+    dated = heartbeat.model_copy(update={"clock_ns": time.monotonic_ns()})
     try:
         await broker.publish(
-            WORKERS, encode([heartbeat]), message_id=heartbeat.envelope.id, timeout_s=INTERVAL_S
+            WORKERS, encode([dated]), message_id=heartbeat.envelope.id, timeout_s=INTERVAL_S
         )
     except BrokerUnavailable as error:
         log.warning("heartbeat of %s not published: %s", heartbeat.worker, error)

@@ -11,7 +11,7 @@ from warren_broker.port import Broker
 from warren_broker.topology import HEARTBEAT_REQUESTS, WORKERS
 from warren_broker.worker.heartbeat import announce
 from warren_gateway.registry import LATE_S, Registry
-from warren_schemas.control import HeartbeatsRequested, WorkerRole
+from warren_schemas.control import Heartbeat, HeartbeatsRequested, WorkerRole
 
 SAMPLER, TRAINER = WorkerRole.SAMPLER, WorkerRole.TRAINER
 
@@ -90,6 +90,38 @@ async def test_a_worker_that_leaves_is_gone_at_once(broker: Broker) -> None:
     registry.hear(heartbeat("w1", SAMPLER, "tiny", is_leaving=True))
     assert registry.alive() == []
     assert registry.generation == 2
+
+
+async def test_a_heartbeat_that_comes_late_or_twice_takes_back_nothing(broker: Broker) -> None:
+    """The lease that a trainer has taken since would count as given back."""
+    registry = Registry(broker)
+    held = [{"model": "model_1", "epoch": 1}]
+    empty = heartbeat("w1", TRAINER, "tiny", clock_ns=1)
+    newest = heartbeat("w1", TRAINER, "tiny", clock_ns=2, models=held)
+    for late in (empty, heartbeat("w1", TRAINER, "tiny", is_leaving=True, clock_ns=1), newest):
+        registry.hear(newest)
+        registry.hear(late)
+        assert registry.alive() == [newest]
+    assert registry.generation == 1
+
+
+async def test_clocks_of_two_processes_are_not_compared(broker: Broker) -> None:
+    """A worker of a chosen name that begins again on another host."""
+    registry = Registry(broker)
+    registry.hear(heartbeat("w1", SAMPLER, "tiny", host="a", clock_ns=2))
+    anew = heartbeat("w1", SAMPLER, "tiny", host="b", clock_ns=1)
+    registry.hear(anew)
+    assert registry.alive() == [anew]
+
+
+async def test_workers_date_their_heartbeats(broker: Broker) -> None:
+    async with listen(broker, WORKERS, Heartbeat) as inbox, asyncio.timeout(PATIENCE_S):
+        for _ in range(2):
+            await announce(broker, heartbeat("w1", SAMPLER, "tiny"))
+        clocks = list[int]()
+        while len(clocks) < 2:
+            clocks += [claim.item.clock_ns for claim in await anext(inbox)]
+    assert 0 < clocks[0] < clocks[1]
 
 
 async def test_only_what_others_plan_by_is_a_change(broker: Broker) -> None:
