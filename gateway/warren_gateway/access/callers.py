@@ -5,6 +5,7 @@ Invariants
 - A key that was revoked or has expired, or whose user was disabled, is refused here at once, and by other
   gateways within `CACHE_S`; what goes on for it (streams, sockets) ends within `LOOK_S`. So does what goes on
   about a run that is no longer shared with its user.
+- However many wrong keys come, they push no right one out of the cache.
 - A store that is away ends nothing that was begun.
 """
 
@@ -23,6 +24,7 @@ from sqlmodel import Session
 
 from warren_gateway.access.caller import Caller, NotIdentified, caller_of
 from warren_gateway.access.key import Key
+from warren_gateway.access.key_lookup import KeyLookup, Rows
 from warren_gateway.access.shared_runs import is_hidden
 from warren_gateway.store.store import Store, StoreUnavailable
 from warren_gateway.store.tables import ApiKey, User
@@ -30,8 +32,6 @@ from warren_gateway.store.tables import ApiKey, User
 CACHE_S = 5.0
 CACHE_SIZE = 1024
 LOOK_S = 5.0
-TOUCH_S = 60.0
-"""How exact the last use of a key is known."""
 
 UNKNOWN = "This API key is not known here"
 _NO_HASH = "0" * 64
@@ -44,17 +44,18 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the store said about a public id and a hash; None for nothing."""
+    """What the store said about a key; None for nothing."""
 
-    hash: str
-    rows: tuple[ApiKey, User] | None
+    rows: Rows | None
     until_s: float
 
 
 class Callers:
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._cache: OrderedDict[str, _Known] = OrderedDict()
+        self._lookup = KeyLookup(store)
+        self._right: OrderedDict[Key, _Known] = OrderedDict()
+        self._wrong: OrderedDict[Key, _Known] = OrderedDict()
         self._watched = Counter[_Watched]()
         self._lost: dict[_Watched, asyncio.Event] = {}
         self._changed = asyncio.Event()
@@ -65,14 +66,14 @@ class Callers:
         if key is None:
             raise NotIdentified(UNKNOWN)
         rows = await self._rows(key)
-        is_right = hmac.compare_digest(key.hash, rows[0].hash if rows else _NO_HASH)
-        if not rows or not is_right:
+        if not rows or not _is_right(key, rows):
             raise NotIdentified(UNKNOWN)
         return caller_of(*rows, time.time())
 
     def forget(self) -> None:
         """Ask the store again: keys or users have changed."""
-        self._cache.clear()
+        self._right.clear()
+        self._wrong.clear()
         self._changed.set()
 
     @contextmanager
@@ -108,29 +109,22 @@ class Callers:
         for watched in lost & self._lost.keys():
             self._lost[watched].set()
 
-    async def _rows(self, key: Key) -> tuple[ApiKey, User] | None:
-        known = self._cache.get(key.id)
-        if known is None or known.until_s < time.monotonic() or known.hash != key.hash:
-            rows = await self._store.transact(partial(_find, key))
-            known = _Known(key.hash, rows, time.monotonic() + CACHE_S)
-            self._cache[key.id] = known
-        self._cache.move_to_end(key.id)
-        if len(self._cache) > CACHE_SIZE:
-            self._cache.popitem(last=False)
+    async def _rows(self, key: Key) -> Rows | None:
+        known = self._right.get(key) or self._wrong.get(key)
+        if known is None or known.until_s < time.monotonic():
+            rows = await self._lookup.find(key)
+            known = _Known(rows, time.monotonic() + CACHE_S)
+            self._right.pop(key, None)
+        cache = self._right if _is_right(key, known.rows) else self._wrong
+        cache[key] = known
+        cache.move_to_end(key)
+        if len(cache) > CACHE_SIZE:
+            cache.popitem(last=False)
         return known.rows
 
 
-def _find(key: Key, session: Session) -> tuple[ApiKey, User] | None:
-    """The key and its user; that it is used is noted once it has been shown whole."""
-    row = session.get(ApiKey, key.id)
-    user = session.get(User, row.owner) if row else None
-    if row is None or user is None:
-        return None
-    now_s = time.time()
-    is_right = hmac.compare_digest(row.hash, key.hash)
-    if is_right and now_s - (row.last_used_s or 0.0) >= TOUCH_S:
-        row.last_used_s = now_s
-    return row, user
+def _is_right(key: Key, rows: Rows | None) -> bool:
+    return hmac.compare_digest(key.hash, rows[0].hash if rows else _NO_HASH)
 
 
 def _no_longer_good(watched: tuple[_Watched, ...], session: Session) -> set[_Watched]:

@@ -3,6 +3,8 @@
 Invariants
 - A handler runs for a caller whose key was good and had the route's scope; once it is no longer good, what
   goes on for it is cut off.
+- Wrong keys are counted by the address that they come from, and refused there with 429 beyond its budget; a
+  right one is never refused for them.
 - A request that may change something is in the audit log before it is served.
 """
 
@@ -17,6 +19,7 @@ from warren_gateway.api.problems import Refusal, status_of
 from warren_gateway.api.route import NOBODY, Route
 from warren_gateway.bearer import bearer_key
 from warren_gateway.budgets.request_rate import TooManyRequests
+from warren_gateway.budgets.wrong_keys import TooManyWrongKeys
 from warren_schemas.http import Problem
 
 MAX_PATH = 300
@@ -32,7 +35,7 @@ async def admitted(route: Route, parts: Parts, request: web.Request) -> Caller:
     try:
         caller = await parts.callers.identify(key)
     except NotIdentified as error:
-        raise _unauthorized(str(error)) from error
+        raise _not_identified(parts, request, error) from error
     if route.scope != "any" and not caller.may(route.scope):
         raise _lacks(caller, route.scope)
     try:
@@ -60,6 +63,14 @@ async def served(
         return response
 
 
+def _not_identified(parts: Parts, request: web.Request, error: NotIdentified) -> Refusal:
+    try:
+        parts.budgets.wrong_keys.count(request.remote)
+    except TooManyWrongKeys as too_many:
+        return _too_many(too_many)
+    return _unauthorized(str(error))
+
+
 def _unauthorized(message: str) -> Refusal:
     hint = (
         "Send `Authorization: Bearer <key>`; the key of this machine lies in $WARREN_HOME/api-key,"
@@ -79,7 +90,7 @@ def _lacks(caller: Caller, scope: str) -> Refusal:
     return Refusal(403, problem)
 
 
-def _too_many(error: TooManyRequests) -> Refusal:
+def _too_many(error: TooManyRequests | TooManyWrongKeys) -> Refusal:
     wait_s = math.ceil(error.wait_s)
     problem = Problem(
         code="too_many_requests", message=f"{error}.", hint=f"Go on in {wait_s} s, and more slowly."

@@ -35,7 +35,8 @@ async def list_queues(call: Call[Nothing]) -> web.StreamResponse:
 
 
 async def list_budgets(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(BudgetList(budgets=call.parts.budgets.views(call.owner)))
+    views = call.parts.budgets.views(call.owner, call.caller.requests_per_s, call.request.remote)
+    return reply(BudgetList(budgets=views))
 
 
 def _offered(registry: Registry, owner: str) -> list[WorkQueue]:

@@ -14,6 +14,10 @@ class BudgetOptions(Frozen):
     """Requests a second that one user may send for long."""
     request_burst_per_owner: _Count = 1000
     """Requests that one user may send at once."""
+    wrong_keys_per_s_per_address: Annotated[float, Field(gt=0, le=1_000_000)] = 1.0
+    """Wrong API keys a second that one address may send for long; a right key from there always passes."""
+    wrong_key_burst_per_address: _Count = 60
+    """Wrong API keys that one address may send at once."""
     runs_queued_per_owner: _Count = 2000
     """Runs of one user that wait for their start."""
     runs_running_per_owner: _Count = 1000

@@ -4,6 +4,7 @@ from warren_gateway.budgets.budget import Budget
 from warren_gateway.budgets.dead_letters import DeadLetterQuota
 from warren_gateway.budgets.options import BudgetOptions
 from warren_gateway.budgets.request_rate import RequestRate
+from warren_gateway.budgets.wrong_keys import WrongKeys
 from warren_schemas.users.budgets import BudgetView
 
 DEFAULTS = BudgetOptions()
@@ -13,6 +14,9 @@ class Budgets:
     def __init__(self, options: BudgetOptions = DEFAULTS) -> None:
         self.requests = RequestRate(
             per_s=options.requests_per_s_per_owner, burst=options.request_burst_per_owner
+        )
+        self.wrong_keys = WrongKeys(
+            per_s=options.wrong_keys_per_s_per_address, burst=options.wrong_key_burst_per_address
         )
         self.streams = Budget(
             "open streams", per_owner=options.streams_per_owner, total=options.streams
@@ -33,8 +37,12 @@ class Budgets:
             mib_per_owner=options.dead_letter_mib_per_owner,
         )
 
-    def views(self, owner: str) -> tuple[BudgetView, ...]:
-        """Each, as this owner may see it."""
+    def views(
+        self, owner: str, requests_per_s: float | None = None, address: str | None = None
+    ) -> tuple[BudgetView, ...]:
+        """Each, as this owner may see it; `requests_per_s` is the owner's own rate."""
         budgets = self.streams, self.answers, self.env_workers, self.env_queues
         views = (budget.view(owner) for budget in budgets)
-        return (*views, *self.dead_letters.views(owner))
+        requests = self.requests.view("requests", owner, requests_per_s)
+        wrong_keys = self.wrong_keys.view(address)
+        return (*views, requests, wrong_keys, *self.dead_letters.views(owner))

@@ -9,11 +9,15 @@ Invariants
 - What is kept is bounded by the owners who have sent something within the last burst.
 """
 
+import math
 import time
+from collections import Counter
 from collections.abc import Callable
 
+from warren_schemas.users.budgets import BudgetView
+
 PRUNED_AT = 4096
-"""Owners; by then those whose requests are long over are forgotten."""
+"""Owners; by then those whose requests are long over are forgotten, and how often they were refused."""
 
 
 class TooManyRequests(Exception):
@@ -32,6 +36,8 @@ class RequestRate:
         self._burst_s = burst / per_s
         self._now_s = now_s
         self._due_s: dict[str, float] = {}
+        self._n_refused = Counter[str]()
+        self._pruned_at = PRUNED_AT
 
     def count(self, owner: str, own_per_s: float | None = None) -> None:
         """Let one request pass; `own_per_s` is the owner's own rate. Raises `TooManyRequests`."""
@@ -40,7 +46,30 @@ class RequestRate:
         due_s = max(self._due_s.get(owner, now_s), now_s) + 1 / per_s
         ahead_s = due_s - now_s - max(self._burst_s, 1 / per_s)
         if ahead_s > 1e-9:
+            self._n_refused[owner] += 1
             raise TooManyRequests(per_s, ahead_s)
         self._due_s[owner] = due_s
-        if len(self._due_s) > PRUNED_AT:
-            self._due_s = {name: due for name, due in self._due_s.items() if due > now_s}
+        if len(self._due_s) > self._pruned_at:
+            self._prune(now_s)
+
+    def n_refused(self, owner: str) -> int:
+        return self._n_refused[owner]
+
+    def view(self, what: str, owner: str, own_per_s: float | None = None) -> BudgetView:
+        """As this owner may see it: of a burst, what is in use yet."""
+        per_s, now_s = own_per_s or self._per_s, self._now_s()
+        ahead_s = {name: max(0.0, due - now_s) for name, due in self._due_s.items()}
+        return BudgetView(
+            name=f"{what} at once, beside {per_s:g} a second",
+            used=math.ceil(ahead_s.get(owner, 0.0) * per_s),
+            limit=max(1, round(self._burst_s * per_s)),
+            total_used=math.ceil(sum(ahead_s.values()) * self._per_s),
+            total_limit=None,
+            n_refused=self._n_refused[owner],
+        )
+
+    def _prune(self, now_s: float) -> None:
+        """Seldom enough that each of very many owners costs no look at all of them."""
+        self._due_s = {name: due for name, due in self._due_s.items() if due > now_s}
+        self._n_refused = Counter({name: self._n_refused[name] for name in self._due_s})
+        self._pruned_at = max(PRUNED_AT, 2 * len(self._due_s))

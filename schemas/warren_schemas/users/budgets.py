@@ -14,7 +14,8 @@ class BudgetView(Frozen):
     """That you may have."""
     total_used: NonNegativeInt
     """By all users."""
-    total_limit: NonNegativeInt
+    total_limit: NonNegativeInt | None
+    """None where there is a limit for each alone."""
     n_refused: NonNegativeInt
     """How often you were refused since the gateway started."""
 

@@ -1,11 +1,13 @@
 """From a key to its caller: found, refused with the reason, and lost while something goes on."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from sqlmodel import Session, select
 from tests.support.access import ADMIN, Access
 
+from warren_gateway.access.callers import CACHE_SIZE
 from warren_gateway.access.key import InvalidKey, Key
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import ApiKey
@@ -73,6 +75,43 @@ async def test_the_store_is_asked_once_for_many_requests(access: Access) -> None
     assert await access.user_of(key) == "ann"
     await access.store.close()
     assert await access.user_of(key) == "ann"
+
+
+async def test_wrong_keys_push_no_right_one_out_of_the_cache(access: Access) -> None:
+    key = await access.new_key("ann")
+    assert await access.user_of(key) == "ann"
+    await asyncio.gather(*(access.user_of(Key.new()) for _ in range(CACHE_SIZE + 1)))
+    await access.user_of(Key(key.id, Key.new().secret))
+    await access.store.close()
+    assert await access.user_of(key) == "ann"
+
+
+async def test_keys_that_come_together_are_looked_for_together(
+    access: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, n_looks = await access.new_key("ann"), 0
+    transact = access.store.transact
+
+    async def counted(work: Callable[[Session], object]) -> object:
+        nonlocal n_looks
+        n_looks += 1
+        return await transact(work)
+
+    monkeypatch.setattr(access.store, "transact", counted)
+    gone = asyncio.create_task(access.user_of(Key.new()))
+    asked = [access.user_of(each) for each in (*(Key.new() for _ in range(1000)), key)]
+    waiting = asyncio.gather(*asked)
+    await asyncio.sleep(0)
+    gone.cancel()
+    assert (await waiting)[-1] == "ann"
+    assert n_looks <= 2
+
+
+async def test_all_who_ask_together_hear_that_the_store_can_not_be_asked(access: Access) -> None:
+    key = await access.new_key("ann")
+    await access.store.close()
+    told = await asyncio.gather(*(access.user_of(key) for _ in range(3)), return_exceptions=True)
+    assert [type(error) for error in told] == [RuntimeError] * 3
 
 
 async def test_the_store_holds_no_secret(access: Access) -> None:

@@ -63,3 +63,16 @@ def test_who_has_long_been_quiet_is_forgotten() -> None:
     clock.at_s = 10.0
     rate.count("the last")
     assert vars(rate)["_due_s"].keys() == {"the last"}
+
+
+def test_an_owner_sees_what_is_in_use_of_a_burst() -> None:
+    clock = Clock()
+    rate = RequestRate(per_s=2.0, burst=4, now_s=clock)
+    assert [passes(rate) for _ in range(5)] == [True] * 4 + [False]
+    assert passes(rate, "bob")
+    clock.at_s += 1.0
+    view = rate.view("requests", "ann")
+    assert view.name == "requests at once, beside 2 a second"
+    assert (view.used, view.limit, view.total_used, view.n_refused) == (2, 4, 2, 1)
+    own = rate.view("requests", "ann", 20.0)
+    assert own.limit == 40
