@@ -48,8 +48,8 @@ class Alarm:
     name: AlarmName
     n_steps: int
     """In a row, before it is told."""
-    tag: str
-    """The figure that is told."""
+    tags: tuple[str, ...]
+    """The figures that are told."""
     holds: Callable[[Known], bool]
     cause: str
     advice: str
@@ -78,40 +78,42 @@ def _disagree(known: Known) -> bool:
 
 
 def _explodes(known: Known) -> bool:
+    """One such step alone is no alarm: off-policy, runs that learn have a KL estimate near 1, or a norm 70 times
+    the median, now and then."""
     before, norm = known.recent.get("policy/grad_norm", ()), known.metrics.get("policy/grad_norm")
     is_far = len(before) >= 4 and norm is not None and norm > 100 * statistics.median(before)
     return is_far or known.above("policy/ratio_max", 1e4) or known.above("policy/kl_k3", 1.0)
 
 
 ALARMS = (
-    Alarm(AlarmName.ENTROPY_HIGH, 4, "policy/entropy", _is_uniform,
+    Alarm(AlarmName.ENTROPY_HIGH, 4, ("policy/entropy",), _is_uniform,
           "the policy chooses almost uniformly among all tokens: it knows nothing, or has fallen apart",
           "Look at what it says; begin with `sft` or another base model, or lower optimizer.learning_rate"),
-    Alarm(AlarmName.ENTROPY_LOW, 8, "policy/entropy", lambda k: k.below("policy/entropy", 0.003),
+    Alarm(AlarmName.ENTROPY_LOW, 8, ("policy/entropy",), lambda k: k.below("policy/entropy", 0.003),
           "the policy is certain of every token: it has stopped exploring",
           "Raise algorithm.entropy_coefficient or sampling.temperature, or go back to an older checkpoint"),
-    Alarm(AlarmName.SINGLE_CANDIDATE, 8, "seq/single_candidate_frac", lambda k: k.above("seq/single_candidate_frac", 0.9),
+    Alarm(AlarmName.SINGLE_CANDIDATE, 8, ("seq/single_candidate_frac",), lambda k: k.above("seq/single_candidate_frac", 0.9),
           "top_p, top_k or min_p leave a single token to sample nearly everywhere: nothing is explored there, and nothing learned",
           "Truncate less, or set algorithm.entropy_coefficient, which counts the tokens that were cut too"),
-    Alarm(AlarmName.REWARD_CONSTANT, 8, "reward/mean", _is_same_reward,
+    Alarm(AlarmName.REWARD_CONSTANT, 8, ("reward/mean",), _is_same_reward,
           "every episode gets one and the same reward: what grades may always say the same",
           "Grade a good and a bad answer by hand with `warren env check module:Class`, and look at the episodes"),
-    Alarm(AlarmName.NOBODY_FINISHES, 4, "seq/truncated_frac", lambda k: k.above("seq/truncated_frac", 1.0),
+    Alarm(AlarmName.NOBODY_FINISHES, 4, ("seq/truncated_frac",), lambda k: k.above("seq/truncated_frac", 1.0),
           "a limit ends every episode, and its environment none",
           "See seq/stop_frac for which limit: raise max_turns, sampling.max_tokens or max_total_tokens"),
-    Alarm(AlarmName.FORMAT, 8, "reward/mean", _lacks_format,
+    Alarm(AlarmName.FORMAT, 8, ("reward/mean",), _lacks_format,
           "at least half of the answers lack the format that the environment asks for",
           "Look at what it says; say the format in the prompt, raise sampling.max_tokens, or begin with `sft`"),
-    Alarm(AlarmName.DISAGREEMENT, 3, "policy/kl_k3", _disagree,
+    Alarm(AlarmName.DISAGREEMENT, 3, ("policy/kl_k3",), _disagree,
           "trainer and sampler give the same tokens different probabilities, though no version lies between",
           "Compare base models, dtypes and attention of the two; set algorithm.tis_cap to correct for what is left"),
-    Alarm(AlarmName.EXPLODING, 1, "policy/grad_norm", _explodes,
+    Alarm(AlarmName.EXPLODING, 3, ("policy/grad_norm", "policy/ratio_max", "policy/kl_k3"), _explodes,
           "the gradient's norm or the ratio is orders of magnitude above what it was",
           "Lower optimizer.learning_rate, set optimizer.clip_norm, or lower algorithm.max_staleness"),
-    Alarm(AlarmName.GATE_CLOSED, 3, "time/trainer_wait_s", lambda k: k.above("time/trainer_wait_s", 60.0),
+    Alarm(AlarmName.GATE_CLOSED, 3, ("time/trainer_wait_s",), lambda k: k.above("time/trainer_wait_s", 60.0),
           "batches wait for the trainer for over a minute, and sampling stands still behind them",
           "Add trainers, or raise algorithm.max_staleness; see `warren workers` for who else trains there"),
-    Alarm(AlarmName.ENVIRONMENT_FAILS, 3, _FAILED, lambda k: k.above(_FAILED, 0.25),
+    Alarm(AlarmName.ENVIRONMENT_FAILS, 3, (_FAILED,), lambda k: k.above(_FAILED, 0.25),
           "the environment fails in a quarter of the attempts or more",
           "See `warren trajectories` for the reasons and episode/failed_total/KIND for how many of each"),
 )  # fmt: skip
@@ -126,7 +128,7 @@ def note_step(state: CoordinatorState, metrics: dict[str, float]) -> dict[str, f
     for alarm in ALARMS:
         if alarm.holds(known):
             _count(state, alarm, metrics)
-        elif alarm.name in alarms.streaks and alarm.tag in metrics:
+        elif alarm.name in alarms.streaks and not metrics.keys().isdisjoint(alarm.tags):
             alarms.streaks[alarm.name] = 0  # a step without an update says nothing of the policy
     _remember(alarms, metrics)
     held = {a.name: alarms.streaks.get(a.name, 0) >= a.n_steps for a in ALARMS}
@@ -147,8 +149,8 @@ def _count(state: CoordinatorState, alarm: Alarm, metrics: Mapping[str, float]) 
     times, rest = divmod(n, alarm.n_steps)
     if rest == 0 and times.bit_count() == 1:
         steps = "in the last step" if n == 1 else f"for {n} steps"
-        value = metrics.get(alarm.tag, math.nan)
-        tell(state, alarm.name, f"{alarm.cause} {steps} ({alarm.tag} {value:.4g}). {alarm.advice}")
+        values = ", ".join(f"{tag} {metrics[tag]:.4g}" for tag in alarm.tags if tag in metrics)
+        tell(state, alarm.name, f"{alarm.cause} {steps} ({values}). {alarm.advice}")
 
 
 def _remember(alarms: AlarmState, metrics: Mapping[str, float]) -> None:
