@@ -22,6 +22,8 @@ CONFIG = {
     "environments": [{"name": "guess"}],
     "limits": {"steps": 1},
 }
+EVERY_REQUEST_PER_S = 1_000_000
+"""A request that is refused for coming too soon has tried nothing."""
 
 
 @dataclass
@@ -70,6 +72,7 @@ async def deployed() -> AsyncGenerator[Deployment]:
                 await asyncio.sleep(0.1)
             url, key = f"http://127.0.0.1:{port}", (home / "api-key").read_text().strip()
             async with warren.connect(url, key) as client:
+                await client.access.set_limits("local", requests_per_s=EVERY_REQUEST_PER_S)
                 yield Deployment(url, key, process.pid, client, home)
         finally:
             end(process, signal.SIGTERM, grace_s=STOP_S)
