@@ -46,7 +46,9 @@ class RunOutcome(StrEnum):
     """What came of a run that completed."""
 
     TRAINED = "trained"
-    """At least one update of reinforcement learning was made."""
+    """At least one update was made; of supervised ones where its limits ask for no others."""
+    EVALUATED = "evaluated"
+    """It was an evaluation alone."""
     NOTHING_LEARNED = "nothing_learned"
     """It took steps, and none of them made an update: no group told its episodes apart."""
     NOTHING_TO_DO = "nothing_to_do"

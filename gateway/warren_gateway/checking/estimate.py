@@ -34,6 +34,8 @@ def _demonstrations(config: TrainConfig) -> int:
 def _evaluations(config: TrainConfig) -> int:
     if (evaluation := config.evaluation) is None:
         return 0
+    if config.limits.steps == 0:
+        return 1
     every = evaluation.every_steps
     during = (config.limits.steps - 1) // every if every else 0
     return evaluation.before + during + evaluation.after
@@ -47,5 +49,7 @@ def _tokens_of_one(config: TrainConfig, environment: EnvironmentConfig) -> int:
 
 def _kept(config: TrainConfig) -> int:
     checkpoint, steps = config.checkpoint, config.limits.steps
+    if config.is_evaluation:
+        return 0
     every = steps // checkpoint.keep_every if checkpoint.keep_every else 0
     return checkpoint.keep_last + checkpoint.keep_best + every

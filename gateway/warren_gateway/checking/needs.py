@@ -20,7 +20,8 @@ def mistakes_and_notes(
     mistakes: list[str] = []
     notes: list[str] = []
     plays = not isinstance(config.source, RecordedSource)
-    roles = [WorkerRole.TRAINER, WorkerRole.SAMPLER] if plays else [WorkerRole.TRAINER]
+    trained = not (config.is_evaluation and config.begins_bare)
+    roles = [WorkerRole.TRAINER] * trained + [WorkerRole.SAMPLER] * plays
     for role in roles:
         workers = alive(role)
         if any(config.model.base in worker.offers for worker in workers):

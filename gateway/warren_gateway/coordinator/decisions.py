@@ -132,6 +132,7 @@ def wants_trainer(state: CoordinatorState, alive: Alive) -> bool:
     is_wanted = trainer_lease.watch(state, alive(WorkerRole.TRAINER)) and idle_trainer.is_needed(
         state
     )
+    is_wanted = is_wanted and state.needs_trainer
     return is_wanted and not (is_full(state.spec) and waiting.lacks_environment(state, alive))
 
 
@@ -190,7 +191,8 @@ def _advance(state: CoordinatorState) -> bool:
         return is_done
     match state.stage.phase:
         case Phase.OPENING:
-            is_done = resuming.is_ready(state.lease, state.learning)
+            is_ready = resuming.is_ready(state.lease, state.learning)
+            is_done = is_ready or not state.needs_trainer
         case Phase.SFT:
             is_done = _advance_sft(state)
         case Phase.EVALUATION:
@@ -271,11 +273,16 @@ def _next_stage(state: CoordinatorState) -> None:
 def _enter(state: CoordinatorState) -> None:
     stage = state.stage
     reason = None
-    if stage.phase is Phase.CLOSING or stage.when == "after":
-        reason = "its last evaluation" if stage.when == "after" else "its last checkpoint"
+    is_last = stage.when == "after" and not state.config.is_evaluation
+    if stage.phase is Phase.CLOSING or is_last:
+        reason = "its last evaluation" if is_last else "its last checkpoint"
         state.enter(RunState.FINISHING, reason)
-    elif state.run_state in (RunState.QUEUED, RunState.STARTING) and state.lease.is_opened:
+    elif state.run_state in (RunState.QUEUED, RunState.STARTING) and (
+        state.lease.is_opened or not state.needs_trainer
+    ):
         state.enter(RunState.RUNNING)
+    if not state.needs_trainer:
+        trainer_lease.release(state)
     if state.started_s is None:
         state.started_s = state.now_s
         state.change.run["started_s"] = state.now_s

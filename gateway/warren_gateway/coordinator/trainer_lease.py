@@ -125,7 +125,7 @@ def revoke(state: CoordinatorState) -> bool:
     lease.taken_by = None
     state.change.model |= {"holder": None, "is_opened": False}
     state.change.job |= {
-        "state": "queued",
+        "state": "queued" if state.needs_trainer else "over",
         "worker": None,
         "is_interrupted": True,
         "is_held_back": False,

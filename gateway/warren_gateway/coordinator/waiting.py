@@ -86,7 +86,8 @@ def missing(state: CoordinatorState, alive: Alive) -> str | None:
     if (reason := _missing_disk_space(state, alive(WorkerRole.TRAINER))) is not None:
         return reason
     base = state.spec.base_model
-    needs = [WorkerRole.TRAINER] if state.lease.holder is None else []
+    is_without = state.needs_trainer and state.lease.holder is None
+    needs = [WorkerRole.TRAINER] if is_without else []
     if state.plays_episodes:
         needs.append(WorkerRole.SAMPLER)
     for role in needs:
@@ -95,7 +96,7 @@ def missing(state: CoordinatorState, alive: Alive) -> str | None:
             return nobody_offers(state.observed.advice, role, base, workers)
     if state.plays_episodes and (reason := _missing_environment(state, alive)):
         return reason + (_RELEASED if state.lease.is_released else "")
-    if state.lease.holder is None and not trainer_lease.has_room(state, alive(WorkerRole.TRAINER)):
+    if is_without and not trainer_lease.has_room(state, alive(WorkerRole.TRAINER)):
         return busy.reason(
             base,
             alive(WorkerRole.TRAINER),

@@ -104,9 +104,10 @@ def _cancelled_reason(state: CoordinatorState) -> str:
 
 
 def note_opened(state: CoordinatorState) -> None:
-    """A trainer has the model of a run that was under way before."""
+    """A trainer has the model of a run that was under way before, or it needs none."""
     is_waiting = state.run_state is RunState.STARTING and state.stage.phase is not Phase.OPENING
-    if is_waiting and resuming.is_ready(state.lease, state.learning):
+    is_resumed = state.run_state is RunState.QUEUED and not state.needs_trainer
+    if is_resumed or (is_waiting and resuming.is_ready(state.lease, state.learning)):
         enter(state, RunState.RUNNING)
 
 

@@ -61,7 +61,7 @@ def _require_steps_left(found: Checkpoint, run: Run, config: TrainConfig) -> Non
     """A replay's checkpoint carries no step to count on from: a run that resumes from it begins at 0."""
     step, total = found.step, config.limits.steps
     is_counted_on = isinstance(TrainConfig.model_validate(run.config).source, LiveSource)
-    if is_counted_on and total <= step:
+    if is_counted_on and 0 < total <= step:
         raise UnusableCheckpoint(
             f"limits.steps is the total, those before the checkpoint among them: {found.name} of"
             f" {run.id} has {step} steps behind it, and limits.steps is {total}, so nothing is left to"

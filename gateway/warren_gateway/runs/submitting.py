@@ -82,6 +82,7 @@ def job_row(run: Run, config: TrainConfig, model: Model) -> JobRow:
         environments=[
             (e.name, run.owner if e.workers == "own" else "") for e in config.environments
         ],
+        state="over" if config.is_evaluation and config.begins_bare else "queued",
         queued_s=run.created_s,
     )
 

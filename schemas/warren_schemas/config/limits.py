@@ -60,10 +60,11 @@ class AlarmName(StrEnum):
 class LimitsConfig(Config):
     """When to stop, and how long to wait."""
 
-    steps: Annotated[int, Field(ge=1, le=1_000_000_000)] = 100
+    steps: Annotated[int, Field(ge=0, le=1_000_000_000)] = 100
     """Total steps of reinforcement learning: batches of `algorithm.groups_per_step` groups. A resumed run
     continues the count of its checkpoint, so this must be above the checkpoint's step. A step whose
-    groups all have zero variance makes no update, but counts."""
+    groups all have zero variance makes no update, but counts. 0 is no reinforcement learning: an evaluation
+    alone, or with `sft` fine-tuning alone."""
     stop_at_reward: float | None = None
     """Stop early once the mean reward of the last 16 steps reaches this; null is off."""
     warn_after_zero_variance_steps: PositiveInt = 8

@@ -24,15 +24,30 @@ class EvaluationConfig(Config):
 
     episodes: PositiveInt = 256
     """Episodes per evaluation."""
+    samples: PositiveInt = 1
+    """Episodes of each task; they count among `episodes`. With several, pass@k can be told."""
     temperature: NonNegativeFloat = 0.0
     """Sampling temperature; 0 is greedy."""
     before: bool = True
-    """Evaluate before reinforcement learning (and after SFT)."""
+    """Evaluate before reinforcement learning (and after SFT). Without any, there is one evaluation, `after`."""
     after: bool = True
     """Evaluate at the end; this is also what `every_steps` makes due at the last step."""
     every_steps: PositiveInt | None = None
     """Evaluate every this many steps, while training continues; null is off. Evaluations that fall due
     during another one wait, and use the policy of their own step."""
+
+    @model_validator(mode="after")
+    def _whole_tasks(self) -> Self:
+        if self.episodes % self.samples:
+            raise ValueError(
+                f"episodes must be a multiple of samples, and {self.episodes} is none of {self.samples}"
+            )
+        if self.samples > 1 and self.temperature == 0:
+            raise ValueError(
+                "samples: at temperature 0 all samples of a task are alike; set temperature above 0, or"
+                " leave samples out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _is_ever(self) -> Self:

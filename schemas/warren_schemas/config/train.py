@@ -2,13 +2,13 @@
 
 from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from warren_schemas.base import Listed
 from warren_schemas.config.algorithm import AlgorithmConfig
 from warren_schemas.config.environment import EnvironmentConfig, SecretName
 from warren_schemas.config.limits import CheckpointConfig, LimitsConfig
-from warren_schemas.config.model import ModelConfig
+from warren_schemas.config.model import LoraUpdate, ModelConfig
 from warren_schemas.config.numbers import NonNegativeInt
 from warren_schemas.config.optimizer import OptimizerConfig
 from warren_schemas.config.phases import EvaluationConfig, SftConfig
@@ -16,7 +16,12 @@ from warren_schemas.config.resume import ResumeFrom
 from warren_schemas.config.retention import RetentionConfig
 from warren_schemas.config.sampling import Sampling
 from warren_schemas.config.source import LiveSource, RecordedSource, Source
-from warren_schemas.config.unused import evaluations, of_live_episodes, whole_rewards
+from warren_schemas.config.unused import (
+    evaluations,
+    of_live_episodes,
+    whole_rewards,
+    without_steps,
+)
 from warren_schemas.text.written import Config
 
 MAX_ENVIRONMENTS = 256
@@ -89,6 +94,13 @@ class TrainConfig(Config):
             *whole_rewards(self.algorithm, self.environments),
             *evaluations(self.evaluation, self.limits.steps),
         ]
+        if self.limits.steps == 0:
+            reasons += without_steps(
+                self.evaluation,
+                is_tuned=self.sft is not None,
+                is_live=isinstance(self.source, LiveSource),
+                sections=self._of_training(),
+            )
         if isinstance(self.source, RecordedSource) and (keys := self.of_live_episodes()):
             reasons.append(
                 f"a recorded source has no use for {', '.join(keys)}: what was sampled, how and when,"
@@ -97,6 +109,43 @@ class TrainConfig(Config):
         if reasons:
             raise ValueError("; ".join(reasons))
         return self
+
+    @property
+    def is_evaluation(self) -> bool:
+        """Whether nothing is trained."""
+        return self.limits.steps == 0 and self.sft is None
+
+    @property
+    def begins_bare(self) -> bool:
+        """Whether the first policy is the base model, which samplers have without a trainer's help."""
+        update = self.model.update
+        has_adapter = isinstance(update, LoraUpdate) and update.start_adapter is not None
+        return self.resume_from is None and not has_adapter
+
+    def _of_training(self) -> dict[str, BaseModel]:
+        """What says how a policy is trained, as far as nothing else needs it.
+
+        A critic is a part of the model that a checkpoint holds.
+        """
+        algorithm = self.algorithm.model_copy(update={"critic": None})
+        if not self.is_evaluation:
+            return {"algorithm": algorithm}
+        return {"algorithm": algorithm, "optimizer": self.optimizer, "checkpoint": self.checkpoint}
+
+    def for_evaluation(self, resume_from: ResumeFrom | None = None) -> Self:
+        """The config of an evaluation alone, of the base model or of a checkpoint of this model.
+
+        Raises `ConfigurationError`.
+        """
+        training = {"algorithm", "optimizer", "checkpoint", "sft", "resume_from", "source"}
+        written = self.model_dump(mode="json", exclude=training)
+        written["limits"] |= {"steps": 0}
+        written["evaluation"] = (written["evaluation"] or {}) | {
+            "before": True, "after": True, "every_steps": None,
+        }  # fmt: skip
+        critic = self.algorithm.critic
+        written["algorithm"] = {"critic": None if critic is None else critic.model_dump()}
+        return type(self)(**written, resume_from=resume_from)
 
     def for_replay(self, source: RecordedSource) -> Self:
         """The config of a replay: without `of_live_episodes`. Raises `ConfigurationError`."""

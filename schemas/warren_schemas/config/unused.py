@@ -4,7 +4,9 @@ A key is refused where it says something else than its default: a config that wa
 HTTP has it, says every default.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+from pydantic import BaseModel
 
 from warren_schemas.config.algorithm import AlgorithmConfig, TurnCredit
 from warren_schemas.config.environment import EnvironmentConfig
@@ -34,6 +36,32 @@ def whole_rewards(
                     " rewards of its turns are trained on; leave it out, or have the environment give"
                     " other rewards"
                 )
+
+
+def without_steps(
+    evaluation: EvaluationConfig | None,
+    *,
+    is_tuned: bool,
+    is_live: bool,
+    sections: Mapping[str, BaseModel],
+) -> Iterator[str]:
+    """A run of no steps of reinforcement learning, and the `sections` that say how it would be trained."""
+    if evaluation is None and not is_tuned:
+        yield (
+            "limits.steps is 0, so nothing is trained, and with neither evaluation nor sft nothing would be"
+            " done; give one of them, or steps"
+        )
+    if evaluation is not None and not (evaluation.before and evaluation.after):
+        yield (
+            "limits.steps is 0, so there is one evaluation, and no before and after; leave both out of"
+            " evaluation"
+        )
+    if not is_live:
+        yield "limits.steps is 0, and a replay trains on what was recorded; leave source out"
+    for name, section in sections.items():
+        for key, field in type(section).model_fields.items():
+            if getattr(section, key) != field.get_default(call_default_factory=True):
+                yield f"{name}.{key} has no effect on what is not trained; leave it out"
 
 
 def evaluations(evaluation: EvaluationConfig | None, n_steps: int) -> Iterator[str]:

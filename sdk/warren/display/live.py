@@ -114,7 +114,7 @@ def _title(progress: Progress, now_s: float, spinner: RenderableType | None) -> 
 
 
 def _mark(progress: Progress) -> Text | None:
-    if progress.outcome not in (None, RunOutcome.TRAINED):
+    if progress.outcome not in (None, RunOutcome.TRAINED, RunOutcome.EVALUATED):
         return Text("!", style="yellow")
     return _MARKS.get(progress.state)
 

@@ -10,6 +10,7 @@ from warren_schemas.events import Phase, RunOutcome, RunState
 from warren_schemas.http import QueuePlace
 
 _OUTCOMES = {
+    RunOutcome.EVALUATED: "evaluated",
     RunOutcome.NOTHING_LEARNED: "nothing learned",
     RunOutcome.NOTHING_TO_DO: "nothing to do",
 }

@@ -71,6 +71,7 @@ SAVED = {"checkpoint.every_steps": 1, "limits.steps": 6, "algorithm.max_stalenes
 CRITIC: Keys = {"algorithm.critic": {}}
 KL: Keys = {"algorithm.kl": {"coefficient": 0.5}}
 SFT, EVALUATION = {"sft": {"steps": 2, "episodes_per_step": 2}}, {"evaluation": {"episodes": 2}}
+SAMPLED_TWICE: Keys = {"evaluation": {"episodes": 2, "temperature": 1.0}}
 CUT = {
     "environments.max_turns": 2,
     "environments.reward_reduction": "mean",
@@ -200,6 +201,7 @@ ROWS: list[Row] = [
         "events", probes.run, EVALUATION, evaluation__episodes=4, evaluation__before=False,
         evaluation__after=False, evaluation__every_steps=1,
     ),
+    *_of("starts", probes.run, SAMPLED_TWICE, evaluation__samples=2),
     *_of("tokens", probes.sampled, EVALUATION, evaluation__temperature=2.0),
     *_of("checkpoints", probes.run, checkpoint__every_steps=1),
     *_of(

@@ -26,8 +26,13 @@ def checkpoint_if_due(state: CoordinatorState) -> None:
 
 
 def checkpoint_if_new(state: CoordinatorState) -> bool:
-    """Append a checkpoint unless this very step has one, or nothing was ever done; whether it was."""
+    """Append a checkpoint unless this very step has one, or nothing was ever done; whether it was.
+
+    An evaluation alone changes no weights.
+    """
     marks = state.learning.checkpoints
+    if state.config.is_evaluation:
+        return False
     if not state.learning.last_op or (marks and marks[-1].name == _name(state)):
         return False
     _checkpoint(state)

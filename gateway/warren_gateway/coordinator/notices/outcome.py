@@ -14,6 +14,11 @@ from warren_schemas.events import RunOutcome
 def conclude(state: CoordinatorState) -> tuple[RunOutcome, str | None]:
     """The outcome, and what there is to remark."""
     n_trained_steps = state.learning.n_trained_steps
+    if state.config.is_evaluation:
+        has_reward = state.rollouts.reward_after is not None
+        return RunOutcome.EVALUATED, None if has_reward else "no episode ended without failing"
+    if state.config.limits.steps == 0 and state.learning.version_issued:
+        return RunOutcome.TRAINED, None
     if state.obeying is Wish.FINISH and n_trained_steps == state.learning.n_steps_at_start:
         return RunOutcome.NOTHING_LEARNED, "its owner ended it before its first step"
     if n_trained_steps == state.learning.n_steps_at_start:

@@ -64,6 +64,8 @@ def _of_the_broker(state: CoordinatorState) -> list[str]:
 
 def _of_the_trainer(state: CoordinatorState) -> list[str]:
     lease, n_waiting = state.lease, state.learning.last_op - state.learning.done_op
+    if not state.needs_trainer:
+        return []
     if lease.holder is None:
         return ["no trainer has the model"]
     if not lease.is_opened:

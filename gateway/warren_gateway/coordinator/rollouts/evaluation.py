@@ -116,12 +116,13 @@ def _staying(learning: LearningState) -> list[int]:
 
 def advance(state: CoordinatorState) -> None:
     """Admit what may be in flight."""
-    evaluation = state.rollouts.evaluation
-    if evaluation is None:
+    evaluation, config = state.rollouts.evaluation, state.config.evaluation
+    if evaluation is None or config is None:
         return
-    left = evaluation.n_episodes - evaluation.n_admitted
+    left = (evaluation.n_episodes - evaluation.n_admitted) // config.samples
     if left > 0:
-        evaluation.n_admitted += episodes.admit(state, EpisodePurpose.EVALUATE, left, n_members=1)
+        n_tasks = episodes.admit(state, EpisodePurpose.EVALUATE, left, n_members=config.samples)
+        evaluation.n_admitted += n_tasks * config.samples
 
 
 def absorb(state: CoordinatorState, group: Group) -> None:

@@ -1,7 +1,7 @@
 """The run's policy for groups in which episodes fail (`algorithm.groups`).
 
 A failed episode is tried again, left out, or takes its group with it. It is never a reward of 0.
-Evaluations and demonstrations have groups of one: they are always tried again. An environment's own
+Episodes of evaluations and demonstrations are compared with none: they are always tried again. An environment's own
 `max_failed_members` and `episode_attempts` go before what the run says.
 """
 

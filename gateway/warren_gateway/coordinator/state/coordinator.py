@@ -108,6 +108,13 @@ class CoordinatorState:
         return self.source.is_live or self.config.evaluation is not None
 
     @property
+    def needs_trainer(self) -> bool:
+        """An evaluation alone needs one until samplers can get the weights of its checkpoint or adapter."""
+        if not self.config.is_evaluation:
+            return True
+        return self.stage.phase is Phase.OPENING and not self.config.begins_bare
+
+    @property
     def groups_per_batch(self) -> int:
         """Groups that one step of this stage consumes."""
         sft = self.config.sft

@@ -19,9 +19,10 @@ def plan(config: TrainConfig) -> list[Stage]:
     stages = [Stage(Phase.OPENING)]
     if config.sft:
         stages.append(Stage(Phase.SFT, n_steps=config.sft.steps))
-    if config.evaluation and config.evaluation.before:
-        stages.append(Stage(Phase.EVALUATION, when="before"))
-    stages.append(Stage(Phase.TRAINING, n_steps=config.limits.steps))
+    if config.limits.steps:
+        if config.evaluation and config.evaluation.before:
+            stages.append(Stage(Phase.EVALUATION, when="before"))
+        stages.append(Stage(Phase.TRAINING, n_steps=config.limits.steps))
     if config.evaluation and config.evaluation.after:
         stages.append(Stage(Phase.EVALUATION, when="after"))
     return [*stages, Stage(Phase.CLOSING)]
