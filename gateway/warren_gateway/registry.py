@@ -71,6 +71,7 @@ class Registry:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._seen: dict[_Name, Seen] = {}
+        self._left: dict[_Name, Heartbeat] = {}
         self._generation = 0
         self._change = asyncio.Event()
 
@@ -121,18 +122,26 @@ class Registry:
     def hear(self, heartbeat: Heartbeat) -> None:
         """Take in one heartbeat, unless a newer one of the same worker was here."""
         name = (heartbeat.owner or "", heartbeat.worker)
-        if (newest := self._seen.get(name)) and _is_older(heartbeat, newest.heartbeat):
+        if (newest := self._newest(name)) is not None and _is_older(heartbeat, newest):
             return log.info("a heartbeat of %s has come late", heartbeat.worker)
         before = self._seen.pop(name, None)
         after = None
         if before:
             before.expiry.cancel()
-        if not heartbeat.is_leaving:
+        if heartbeat.is_leaving:
+            self._left[name] = heartbeat
+            self._timer(name, heartbeat, self._forget)
+        else:
             expiry = self._timer(name, heartbeat, self._expire)
             after = Seen(heartbeat, time.time(), expiry)
             self._seen[name] = after
         if _standing(before) != _standing(after):
             self._announce_change()
+
+    def _newest(self, name: _Name) -> Heartbeat | None:
+        """Of a worker that left a short while ago, its last."""
+        seen = self._seen.get(name)
+        return seen.heartbeat if seen else self._left.get(name)
 
     def _timer(
         self, name: _Name, heartbeat: Heartbeat, then: Callable[[_Name], None]
@@ -151,6 +160,9 @@ class Registry:
         del self._seen[name]
         self._announce_change()
 
+    def _forget(self, name: _Name) -> None:
+        self._left.pop(name, None)
+
     def _announce_change(self) -> None:
         self._generation += 1
         self._change.set()
@@ -160,3 +172,4 @@ class Registry:
         for seen in self._seen.values():
             seen.expiry.cancel()
         self._seen.clear()
+        self._left.clear()

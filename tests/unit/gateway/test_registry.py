@@ -105,6 +105,16 @@ async def test_a_heartbeat_that_comes_late_or_twice_takes_back_nothing(broker: B
     assert registry.generation == 1
 
 
+async def test_who_has_left_is_not_brought_back_by_what_it_said_before(broker: Broker) -> None:
+    registry = Registry(broker)
+    registry.hear(heartbeat("w1", TRAINER, "tiny", clock_ns=1))
+    registry.hear(heartbeat("w1", TRAINER, "tiny", clock_ns=3, is_leaving=True))
+    registry.hear(heartbeat("w1", TRAINER, "tiny", clock_ns=2))
+    assert registry.alive() == []
+    registry.hear(heartbeat("w1", TRAINER, "tiny", clock_ns=4))
+    assert [beat.worker for beat in registry.alive()] == ["w1"]
+
+
 async def test_clocks_of_two_processes_are_not_compared(broker: Broker) -> None:
     """A worker of a chosen name that begins again on another host."""
     registry = Registry(broker)
