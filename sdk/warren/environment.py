@@ -59,6 +59,7 @@ __all__ = [
     "Isolation",
     "Limits",
     "NoDemonstrations",
+    "NotReplayable",
     "Observation",
     "StepResult",
     "TaskError",
@@ -83,6 +84,11 @@ class ConfigError(ValueError):
 
 class TaskError(Exception):
     """This task can't be played, because its data is wrong: trying it again won't help, and the others go on."""
+
+
+class NotReplayable(Exception):
+    """What the episode stood on is gone (a session at a server, say), and what was rebuilt is not the same:
+    the episode fails, and is tried again from its start."""
 
 
 class NoDemonstrations(Exception):
@@ -192,10 +198,10 @@ class Env(ABC, Generic[TaskT]):
     context: Context
     """What `reset` gets as well; set before it."""
 
-    def tasks(self, split: str) -> Sequence[TaskT] | None:
+    def tasks(self, split: str) -> Sequence[TaskT] | Awaitable[Sequence[TaskT] | None] | None:
         """The tasks of a split, or None for an environment that makes its own from `ctx`.
 
-        Called once for each process, config and split, on an instance of its own; the result is
+        May be `async` where `isolation` is `shared`. Called once for each process, config and split, on an instance of its own; the result is
         shared by all episodes and must not be changed by them. Each epoch passes through the tasks
         in a fresh order.
         """

@@ -57,7 +57,7 @@ def demonstrator(environment: Env[Any], *, seed: int = 0) -> Policy:
 
 
 async def _play(environment: Env[Any], policy: Policy, ctx: Context, max_turns: int) -> Episode:
-    tasks: Sequence[object] | None = environment.tasks(ctx.split)
+    tasks: Sequence[object] | None = await _result(environment.tasks(ctx.split))
     task = tasks[ctx.index % len(tasks)] if tasks is not None else None
     environment.context = ctx
     shown = await _result(environment.reset(task, ctx))

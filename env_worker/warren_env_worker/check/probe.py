@@ -107,7 +107,7 @@ class Probe:
         limits, played = self.environment.limits, Played(longest_s=calls.longest_s)
         if not self._task_cache.has_loaded(start):
             with calls.limited("tasks()", limits.load_s):
-                self._task_cache.load(start)
+                await _result(self._task_cache.load(start))
         with calls.limited("the constructor", limits.reset_s):
             environment = self._task_cache.make(start)
         ctx = Context.derive(start.seed, start.split, start.index, start.member)

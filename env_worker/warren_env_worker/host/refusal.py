@@ -3,11 +3,13 @@
 import traceback
 from types import FrameType
 
-from warren.environment import ConfigError, NoDemonstrations, TaskError
+from warren.environment import ConfigError, NoDemonstrations, NotReplayable, TaskError
 from warren_env_worker.reach.secrets import cut, shortened, told
 from warren_schemas.episode import FailureKind
 
 MAX_REASON_CHARS = 300
+_OWN_WORDS = (ConfigError, NoDemonstrations, NotReplayable, TaskError)
+"""Whose text is a sentence by itself."""
 
 
 class Refusal(Exception):
@@ -36,6 +38,8 @@ def blame(error: BaseException, package: str) -> Refusal:
         return config_refusal(one_line(error))
     if isinstance(error, TaskError):
         return Refusal(FailureKind.ENVIRONMENT_ERROR, one_line(error), is_retryable=False)
+    if isinstance(error, NotReplayable):
+        return Refusal(FailureKind.NOT_REPLAYABLE, one_line(error))
     return error_refusal(f"{one_line(error)} ({place(error, package)})")
 
 
@@ -43,9 +47,7 @@ def one_line(error: BaseException) -> str:
     """`ValueError: no such move`, cut to a readable length."""
     text = " ".join(told(str(error)).split()).encode(errors="replace").decode()
     name = type(error).__name__
-    line = (
-        text if isinstance(error, ConfigError | NoDemonstrations | TaskError) else f"{name}: {text}"
-    )
+    line = text if isinstance(error, _OWN_WORDS) else f"{name}: {text}"
     return shortened(line, MAX_REASON_CHARS)
 
 

@@ -7,7 +7,7 @@ else would tell what listens where. What did happen stands in the worker's log.
 
 import ipaddress
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -44,20 +44,40 @@ class Service:
 
     @asynccontextmanager
     async def session(self, timeout_s: float) -> AsyncGenerator["ServiceSession"]:
+        headers = {"Authorization": f"Bearer {self.key}"} if self.key is not None else {}
+        async with self.client(headers, aiohttp.ClientTimeout(total=timeout_s)) as session:
+            yield ServiceSession(self, session)
+
+    def client(
+        self, headers: Mapping[str, str], timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientSession:
+        """For protocols of their own. Whoever asks with it calls `require_address` before each request,
+        follows no redirect, and stays below `url`."""
         if self.key == "":
             raise ConfigError(
                 f"{self.url} was asked with a key while tasks were loaded, where no key is told;"
                 " ask it in reset() or score()"
             )
         resolver = None if self.may_be_private else PublicResolver()
-        headers = {"Authorization": f"Bearer {self.key}"} if self.key is not None else {}
-        async with aiohttp.ClientSession(
+        return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=headers,
-            timeout=aiohttp.ClientTimeout(total=timeout_s),
-        ) as session:
-            yield ServiceSession(self, session)
+            timeout=timeout,
+        )
+
+    def require_address(self) -> None:
+        """An address in place of a name is looked up by nobody. Raises `ServiceFailed`."""
+        if self.may_be_private:
+            return
+        host = self.url.host or ""
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            return
+        if not is_public(host):
+            log.warning("%s has no public address", self.url)
+            raise ServiceFailed(is_passing=False)
 
 
 class ServiceSession:
@@ -68,15 +88,14 @@ class ServiceSession:
     async def post(self, body: object) -> object:
         """The JSON of a good answer. Raises `ServiceFailed`."""
         url = self._service.url
-        self._require_address()
+        self._service.require_address()
         try:
             async with self._session.post(url, json=body, allow_redirects=False) as response:
                 if response.status != 200:
                     log.warning("%s answered with status %d", url, response.status)
-                    after = response.headers.get("Retry-After", "")
-                    pause_s = float(after) if after.isascii() and after.isdigit() else 0.0
+                    pause_s = asked_pause_s(response)
                     raise ServiceFailed(is_passing=response.status in _TRY_AGAIN, pause_s=pause_s)
-                return orjson.loads(await _content(response))
+                return orjson.loads(await content_of(response))
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             log.warning("%s can't be had: %s", url, type(error).__name__)
             raise ServiceFailed(is_passing=True) from error
@@ -84,21 +103,14 @@ class ServiceSession:
             log.warning("%s answered with something else than JSON", url)
             raise ServiceFailed(is_passing=False) from error
 
-    def _require_address(self) -> None:
-        """An address in place of a name is looked up by nobody."""
-        if self._service.may_be_private:
-            return
-        host = self._service.url.host or ""
-        try:
-            ipaddress.ip_address(host)
-        except ValueError:
-            return
-        if not is_public(host):
-            log.warning("%s has no public address", self._service.url)
-            raise ServiceFailed(is_passing=False)
+
+def asked_pause_s(response: aiohttp.ClientResponse) -> float:
+    """After how long the service wants to be asked again; 0 if it does not say."""
+    after = response.headers.get("Retry-After", "")
+    return float(after) if after.isascii() and after.isdigit() else 0.0
 
 
-async def _content(response: aiohttp.ClientResponse) -> bytes:
+async def content_of(response: aiohttp.ClientResponse) -> bytes:
     """Raises `ValueError` for too much of it."""
     content = bytearray()
     async for chunk in response.content.iter_chunked(65_536):

@@ -85,7 +85,7 @@ class LiveEpisodes:
 
     async def _opened(self, call: Call, start: Start) -> Observed:
         task_cache, caller = self._task_cache, self._caller
-        if not task_cache.has_loaded(start):
+        while not task_cache.has_loaded(start):  # others may load, and push it out, meanwhile
             await caller.call(call.id, self._limits.load_s, task_cache.load, start)
         if self._prepare is not None:
             self._prepare(start)

@@ -4,7 +4,9 @@ Invariant: what is kept is bounded, in number and for tasks in bytes; what was u
 of tasks is kept however large it is.
 """
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Awaitable, Coroutine, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 import orjson
@@ -74,14 +76,21 @@ class TaskCache:
     def has_loaded(self, start: Start) -> bool:
         return _load(start) in self._loaded
 
-    def load(self, start: Start) -> None:
+    def load(self, start: Start) -> Coroutine[Any, Any, None] | None:
         """Load the tasks of a split; may take long. No secret is told: others are forked from here."""
         loader = self._made(start, start.reach)
-        try:
-            with acting(start.reach):
-                tasks: Sequence[Any] | None = loader.tasks(start.split)
-        except _MISFITS as error:
-            raise config_refusal(f"no tasks for {start.split!r}: {one_line(error)}") from error
+        with _misfits_of(start), acting(start.reach):
+            tasks = loader.tasks(start.split)
+        if inspect.isawaitable(tasks):
+            return self._load_later(start, tasks)
+        return self._keep_tasks(start, tasks)
+
+    async def _load_later(self, start: Start, tasks: Awaitable[Sequence[Any] | None]) -> None:
+        with _misfits_of(start), acting(start.reach):
+            loaded = await tasks
+        self._keep_tasks(start, loaded)
+
+    def _keep_tasks(self, start: Start, tasks: Sequence[Any] | None) -> None:
         if tasks is not None and len(tasks) == 0:
             raise config_refusal(f"the split {start.split!r} has no tasks")
         self.n_loads += 1
@@ -114,6 +123,14 @@ class TaskCache:
         if tasks is None:
             return None
         return tasks[start.order.position(start.index, len(tasks))]
+
+
+@contextmanager
+def _misfits_of(start: Start) -> Generator[None]:
+    try:
+        yield
+    except _MISFITS as error:
+        raise config_refusal(f"no tasks for {start.split!r}: {one_line(error)}") from error
 
 
 def _load(start: Start) -> _Load:

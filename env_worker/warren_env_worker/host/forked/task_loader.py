@@ -1,5 +1,6 @@
 """Tasks, loaded in the process that the episodes' processes are forked from."""
 
+import inspect
 from typing import Any
 
 from warren.environment import Env
@@ -8,6 +9,7 @@ from warren_env_worker.host.child.caller import Caller
 from warren_env_worker.host.child.task_cache import TaskCache
 from warren_env_worker.host.driven import driven
 from warren_env_worker.host.protocol import Call
+from warren_env_worker.host.refusal import config_refusal
 
 
 class TaskLoader:
@@ -25,7 +27,12 @@ class TaskLoader:
     def load(self, call: Call) -> None:
         """Under the eyes of the supervisor. Raises what user code does."""
         assert call.start is not None
-        driven(self._caller.call(call.id, self._limit_s, self.task_cache.load, call.start))
+        later: object = driven(
+            self._caller.call(call.id, self._limit_s, self.task_cache.load, call.start)
+        )
+        if inspect.iscoroutine(later):
+            later.close()
+            raise config_refusal("tasks() is async, for which isolation must be 'shared'")
 
     def loaded_at(self, call: Call) -> int:
         """A process that was forked after so many loads has its tasks."""

@@ -1,0 +1,119 @@
+"""What an ORS server answers, checked at the border.
+
+Keys that we don't know are passed over: servers of two dialects answer, and each has some that the other
+lacks. What we do read is held against its type: an answer that is none is `ValidationError`.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter
+
+from warren.environment import ChatMessage, Image
+from warren_schemas.transcript import MediaType
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class TextBlock(_Answer):
+    type: Literal["text"]
+    text: str
+
+
+class ImageBlock(_Answer):
+    type: Literal["image"]
+    data: str
+    """In base64."""
+    mime_type: MediaType = Field(alias="mimeType")
+
+
+Block = Annotated[TextBlock | ImageBlock, Field(discriminator="type")]
+Blocks = tuple[Block, ...]
+
+
+class Split(_Answer):
+    name: str
+
+
+class ToolSpec(_Answer):
+    name: str
+    description: str | None = None
+    input_schema: dict[str, Any] | None = None
+
+
+class TerminalTool(_Answer):
+    """Takes the policy's last words as its one argument; the policy is not told of it."""
+
+    name: str
+    arg: str
+
+
+class Tools(_Answer):
+    tools: tuple[ToolSpec, ...]
+    terminal_tool: TerminalTool | None = None
+
+
+class NumTasks(_Answer):
+    num_tasks: Annotated[int, Field(ge=0)]
+
+
+class TaskRange(_Answer):
+    tasks: tuple[dict[str, Any], ...]
+
+
+class Output(_Answer):
+    blocks: Blocks
+    reward: FiniteFloat | None = None
+    """None gives no reward at this call, which is not a reward of 0."""
+    finished: bool = False
+
+
+class Done(_Answer):
+    ok: Literal[True]
+    output: Output
+
+
+class Refused(_Answer):
+    """Said to the policy: an unknown tool, wrong arguments."""
+
+    ok: Literal[False]
+    error: str
+
+
+Reply = Annotated[Done | Refused, Field(discriminator="ok")]
+
+NAMES: TypeAdapter[tuple[str, ...]] = TypeAdapter(tuple[str, ...])
+SPLITS: TypeAdapter[tuple[Split, ...]] = TypeAdapter(tuple[Split, ...])
+TOOLS = TypeAdapter(Tools)
+NUM_TASKS = TypeAdapter(NumTasks)
+TASK_RANGE = TypeAdapter(TaskRange)
+PROMPT: TypeAdapter[Blocks] = TypeAdapter(Blocks)
+REPLY: TypeAdapter[Done | Refused] = TypeAdapter(Reply)
+
+
+class Opening(_Answer):
+    """How a session begins."""
+
+    tools: Tools
+    prompt: Blocks
+
+
+def digest(answer: Opening | Done | Refused) -> str:
+    """Equal for answers that are the same to the policy and to its reward."""
+    return hashlib.blake2b(answer.model_dump_json().encode(), digest_size=16).hexdigest()
+
+
+def message(role: Literal["user", "tool"], blocks: Sequence[TextBlock | ImageBlock]) -> ChatMessage:
+    """Blocks as one message: its texts, a line each, after its images."""
+    return ChatMessage(
+        role=role,
+        content="\n".join(block.text for block in blocks if isinstance(block, TextBlock)),
+        images=tuple(
+            Image(media_type=block.mime_type, base64=block.data)
+            for block in blocks
+            if isinstance(block, ImageBlock)
+        ),
+    )

@@ -1,0 +1,189 @@
+"""Tasks of an ORS server: the policy calls its tools until one of them says that it is finished.
+
+    environments:
+      - name: ors
+        config: {url: "https://ors.example.org/", environment: whodunit}
+        split: train
+
+The server's prompt is the first message, its tools stand in the system prompt. Every call is made in its order;
+its blocks are shown as a message of the role `tool`, and the rewards of a turn's calls are added up. `finished`
+ends the episode. Words without a call go to the server's terminal tool, where it has one; otherwise they cut the
+episode, and the run's `nonterminal_reward` counts.
+
+Metrics: `tool_calls`; `tool_errors` (unknown tool, arguments that the server refuses); `parse_errors`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import AfterValidator
+
+from warren.environment import ChatMessage, Context, Env, Limits, StepResult
+from warren_env_worker.environments.ors.answers import Done, Refused, Tools, message
+from warren_env_worker.environments.ors.server import OrsFailed, OrsServer
+from warren_env_worker.environments.ors.session import OrsSession, Secrets, Task
+from warren_env_worker.environments.ors.tasks import TaskList
+from warren_env_worker.environments.ors.tools import arguments_of, as_told, by_name, unknown
+from warren_env_worker.reach.reach import current
+from warren_env_worker.reach.secrets import SecretVariable
+from warren_schemas.chat.answer_text import spoken
+from warren_schemas.chat.tool_formats import Call, NotACall, parse_calls, tools_prompt
+from warren_schemas.config import ToolFormat
+from warren_schemas.config.numbers import PositiveFloat
+
+_NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,127}", re.ASCII)
+"""A part of a path: nothing that leads out of it."""
+
+
+def _plain_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError("expected letters, digits and ._-, as the server lists its environments")
+    return name
+
+
+class Ors(Env[int]):
+    name = "ors"
+    version = "1"
+    limits = Limits(
+        reset_s=600.0, step_s=600.0
+    )  # servers start machines, and tools run for minutes
+
+    def __init__(
+        self,
+        url: str,
+        environment: Annotated[str, AfterValidator(_plain_name)],
+        key_variable: SecretVariable | None = None,
+        secrets: Mapping[str, SecretVariable] | None = None,
+        secrets_in: Literal["header", "body"] = "header",
+        start: int | None = None,
+        stop: int | None = None,
+        ids: tuple[str, ...] = (),
+        system_prompt: str | None = None,
+        tool_format: ToolFormat = ToolFormat.HERMES,
+        patience_s: PositiveFloat = 60.0,
+    ) -> None:
+        """`url` of the server, and the name of one of its environments.
+
+        `key_variable` names the env worker's variable whose value is sent as `X-API-Key`; `secrets` names those
+        that the environment asks for. `start`, `stop` and `ids` choose among the tasks of the split.
+        `system_prompt` goes before the tools. A server that does not answer fails the episode after `patience_s`.
+        """
+        _plain_name(environment)
+        reach = current()
+        self.unkeyed = reach.service(url, None)
+        self.service = reach.service(url, key_variable)
+        keys = {name: reach.service(url, held).key for name, held in (secrets or {}).items()}
+        self.secrets = Secrets({name: key or "" for name, key in keys.items()}, secrets_in)
+        self.environment = environment
+        self.range = (start, stop)
+        self.ids = ids
+        self.preface = system_prompt
+        self.form = tool_format
+        self.patience_s = patience_s
+        self.tools = Tools(tools=())
+        self.session: OrsSession | None = None
+        self.counts = {"tool_calls": 0.0, "tool_errors": 0.0, "parse_errors": 0.0}
+
+    async def tasks(self, split: str) -> Sequence[int]:
+        start, stop = self.range
+        if stop is not None and stop >= 0 and (start or 0) >= 0 and not self.ids:
+            return range(start or 0, stop)
+        server = OrsServer(self.unkeyed, patience_s=self.patience_s)
+        try:
+            return await TaskList(server, self.environment, split).chosen(start, stop, self.ids)
+        except OrsFailed as error:
+            raise OrsFailed(f"{error}{self._hint}") from error
+        finally:
+            await server.close()
+
+    async def reset(self, task: int, ctx: Context) -> list[ChatMessage]:
+        self.form = ToolFormat(ctx.tool_format or self.form)
+        server = OrsServer(self.service, patience_s=self.patience_s)
+        self.session = OrsSession(server, Task(self.environment, ctx.split, task), self.secrets)
+        opening = await self.session.open()
+        self.tools = opening.tools
+        return [message("user", opening.prompt)] if opening.prompt else []
+
+    def system_prompt(self) -> str | None:
+        told = [as_told(spec) for spec in by_name(self.tools).values()]
+        parts = [self.preface, tools_prompt(told, self.form) if told else None]
+        return "\n\n".join(part for part in parts if part) or None
+
+    async def step(self, action: str) -> StepResult:
+        calls = parse_calls(action, self.form)
+        if isinstance(calls, NotACall):
+            self.counts["parse_errors"] += 1
+            return self._result([_error(calls.reason)])
+        if not calls:
+            return await self._answered(spoken(action).strip())
+        shown, rewards = list[ChatMessage](), list[float]()
+        for call in calls:
+            reply = await self._called(call)
+            shown.append(_shown(reply))
+            if isinstance(reply, Done):
+                rewards += [] if reply.output.reward is None else [reply.output.reward]
+                if reply.output.finished:
+                    return self._result(shown, rewards, done=True)
+        return self._result(shown, rewards)
+
+    async def close(self) -> None:
+        if self.session is not None:
+            await self.session.close()
+
+    async def _answered(self, words: str) -> StepResult:
+        terminal = self.tools.terminal_tool
+        if terminal is None:
+            return self._result([], truncated=True)
+        reply = await self._sent(terminal.name, {terminal.arg: words})
+        if isinstance(reply, Refused):
+            return self._result([_shown(reply)])
+        reward = reply.output.reward
+        return self._result([_shown(reply)], [] if reward is None else [reward], done=True)
+
+    async def _called(self, call: Call) -> Done | Refused:
+        known = by_name(self.tools)
+        if call.name not in known:
+            self.counts["tool_errors"] += 1
+            return Refused(ok=False, error=unknown(call.name, list(known)))
+        return await self._sent(call.name, arguments_of(call, known[call.name]))
+
+    async def _sent(self, name: str, arguments: dict[str, Any]) -> Done | Refused:
+        assert self.session is not None  # `reset` comes first
+        try:
+            orjson.dumps(arguments)
+        except (TypeError, RecursionError) as error:  # half a character, a number beyond 64 bits
+            reply: Done | Refused = Refused(ok=False, error=f"{name}: {error}")
+        else:
+            reply = await self.session.call(name, arguments)
+        self.counts["tool_calls" if isinstance(reply, Done) else "tool_errors"] += 1
+        return reply
+
+    def _result(
+        self,
+        shown: Sequence[ChatMessage],
+        rewards: Sequence[float] = (),
+        *,
+        done: bool = False,
+        truncated: bool = False,
+    ) -> StepResult:
+        reward = sum(rewards) if rewards else None
+        return StepResult(shown, reward, done, truncated, dict(self.counts))
+
+    @property
+    def _hint(self) -> str:
+        """It knows of the config alone, and nothing of what the server said."""
+        if self.service == self.unkeyed:
+            return ""
+        return "; tasks are counted without the key: if the server wants it for that, give `stop`"
+
+
+def _shown(reply: Done | Refused) -> ChatMessage:
+    return (
+        _error(reply.error) if isinstance(reply, Refused) else message("tool", reply.output.blocks)
+    )
+
+
+def _error(reason: str) -> ChatMessage:
+    return ChatMessage(role="tool", content=f"Error: {reason}")

@@ -1,0 +1,262 @@
+"""Requests to an ORS server.
+
+Invariants: only what is sure not to have run is asked for twice. A call is repeated if it never left, if the
+server said that it is busy (429, 503), or under the server's own number for it (`task_id`), which attaches to
+what runs already. A call that broke off before it had that number may have run or not: then nobody knows the
+session's state, and it is `SessionLost`.
+
+A server that says that it is busy or starting is waited for, as long as the caller may take; one that does not
+answer is `OrsFailed` after `patience_s`. Of answers that are none, nothing is told (`reach.service`).
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import aiohttp
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from warren.connection.sse import ServerEvent, SseParser
+from warren_env_worker.environments.ors.answers import REPLY, Done, Refused
+from warren_env_worker.reach.service import (
+    FAILED,
+    MAX_ANSWER_BYTES,
+    Service,
+    ServiceFailed,
+    asked_pause_s,
+    content_of,
+)
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 10.0
+CONNECT_S = 10.0
+SILENT_S = 30.0
+"""A stream says something every 10 s, if only that it is there."""
+ANSWER_S = 300.0
+"""For an answer that is no stream: it may wait for the environment to be set up."""
+
+_BUSY = (429, 503)
+_GONE = (404, 410)
+_NOT_THERE = (502, 504)
+_REFUSED = (400, 422)
+
+ResultT = TypeVar("ResultT")
+log = logging.getLogger(__name__)
+
+
+class OrsFailed(Exception):
+    """The server can't be had, or what it answers can't be used."""
+
+
+class SessionLost(Exception):
+    """The server has no such session any more, or nobody knows what happened in it."""
+
+
+class _Again(Exception):
+    """Not now. `is_busy`: the server says so itself. `is_there`: it answered, if not to the end."""
+
+    def __init__(
+        self, *, is_busy: bool = False, is_there: bool = False, pause_s: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.is_busy = is_busy
+        self.is_there = is_there or is_busy
+        self.pause_s = pause_s
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request, by its path below the server's URL."""
+
+    method: str
+    path: str
+    body: object = None
+    session: str | None = None
+    headers: Mapping[str, str] | None = None
+
+
+class OrsServer:
+    """A connection of its own to the server, for one event loop."""
+
+    def __init__(self, service: Service, *, patience_s: float) -> None:
+        self.url = service.url
+        self._service = service
+        self._patience_s = patience_s
+        headers = {"X-API-Key": service.key} if service.key is not None else {}
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=ANSWER_S)
+        self._client = service.client(headers, timeout)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    def failed(self) -> OrsFailed:
+        return OrsFailed(f"{self.url}: {FAILED}")
+
+    async def ask(self, asked: Asked) -> object:
+        """The JSON of an answer that may be asked for again. Raises `OrsFailed`, `SessionLost`."""
+        return await self.patiently(lambda: self.ask_once(asked))
+
+    async def ask_for(self, adapter: TypeAdapter[ResultT], asked: Asked) -> ResultT:
+        """The same, as what it must be."""
+        answer = await self.ask(asked)
+        try:
+            return adapter.validate_python(answer)
+        except ValidationError as error:
+            raise self._unreadable(asked.path, error) from error
+
+    async def ask_once(self, asked: Asked) -> object:
+        async with self._response(asked, read_s=ANSWER_S) as response:
+            try:
+                return orjson.loads(await content_of(response))
+            except ValueError as error:
+                log.warning("%s answered with something else than JSON", self.url)
+                raise self.failed() from error
+
+    async def new_session(self) -> str:
+        """Its id. May be asked for again: the server forgets those that nobody uses."""
+        async with self._response(Asked("POST", "create_session", {}), read_s=SILENT_S) as response:
+            async for event in _events(response):
+                if event.name == "task_id":
+                    return event.data.strip()
+        raise _Again(is_there=True)
+
+    async def call(self, asked: Asked) -> Done | Refused:
+        """What a tool answered. Raises `OrsFailed`, `SessionLost`."""
+        stream = _Call(asked)
+        return await self.patiently(lambda: self._call(stream))
+
+    async def _call(self, call: "_Call") -> Done | Refused:
+        was_resumed = call.number is not None
+        try:
+            async with self._response(call.asked, read_s=SILENT_S) as response:
+                if response.status in _REFUSED:
+                    return Refused(ok=False, error="the server refuses these arguments")
+                async for event in _events(response):
+                    if (told := call.take(event, was_resumed=was_resumed)) is not None:
+                        return self._reply(told)
+            raise _Again(is_there=True)
+        except _Again as again:
+            if again.is_busy or call.number is not None or isinstance(again.__cause__, _NOT_SENT):
+                raise
+            raise SessionLost from again
+
+    def _reply(self, text: str) -> Done | Refused:
+        try:
+            return REPLY.validate_json(text)
+        except ValidationError as error:
+            raise self._unreadable("call", error) from error
+
+    def _unreadable(self, what: str, error: ValidationError) -> OrsFailed:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return OrsFailed(f"{self.url}: the answer to {what} can't be read: {where}: {first['msg']}")
+
+    async def patiently(self, ask: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        """Asks until there is an answer, with growing pauses."""
+        loop = asyncio.get_running_loop()
+        away_since_s, pause_s = math.inf, FIRST_PAUSE_S
+        while True:
+            asked_s = loop.time()
+            try:
+                return await ask()
+            except _Again as again:
+                away_since_s = math.inf if again.is_there else min(away_since_s, asked_s)
+                if loop.time() - away_since_s >= self._patience_s:
+                    raise self.failed() from again
+                await asyncio.sleep(min(max(pause_s, again.pause_s), LONGEST_PAUSE_S))
+                pause_s *= 2
+
+    @asynccontextmanager
+    async def _response(
+        self, asked: Asked, *, read_s: float
+    ) -> AsyncGenerator[aiohttp.ClientResponse]:
+        """One with the status 200, or, of a call, one that refuses it. Raises `_Again` if it breaks off."""
+        headers = {"Content-Type": "application/json", **(asked.headers or {})}
+        if asked.session is not None:
+            headers["X-Session-ID"] = asked.session
+        is_there = False
+        try:
+            self._service.require_address()
+            async with self._client.request(
+                asked.method,
+                f"{str(self.url).rstrip('/')}/{asked.path}",
+                data=None if asked.body is None else orjson.dumps(asked.body),
+                headers=headers,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=read_s),
+            ) as response:
+                is_there = True
+                self._require_good(asked, response)
+                yield response
+        except ServiceFailed as error:
+            raise self.failed() from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            log.info("%s can't be had: %s", self.url, type(error).__name__)
+            raise _Again(is_there=is_there) from error
+
+    def _require_good(self, asked: Asked, response: aiohttp.ClientResponse) -> None:
+        status = response.status
+        is_call = asked.path.endswith("/call")
+        if status == 200 or (is_call and status in _REFUSED):
+            return
+        log.warning("%s answered %s with status %d", self.url, asked.path, status)
+        if status in _BUSY:
+            raise _Again(is_busy=True, pause_s=asked_pause_s(response))
+        if status in _NOT_THERE:  # a proxy says it
+            raise _Again
+        if status in _GONE and asked.session is not None and asked.path != "create":
+            raise SessionLost
+        raise self.failed()
+
+
+_NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+
+
+class _Call:
+    """A call of a tool, on its way through one stream or several."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self.number: str | None = None
+        """The server's, by which what runs is found again."""
+        self._pieces: list[str] = []
+
+    @property
+    def asked(self) -> Asked:
+        self._pieces = []  # a stream tells all from the beginning
+        if self.number is None:
+            return self._asked
+        body = {**_fields(self._asked.body), "task_id": self.number}
+        return Asked(self._asked.method, self._asked.path, body, self._asked.session)
+
+    def take(self, event: ServerEvent, *, was_resumed: bool) -> str | None:
+        """The whole answer, with its last event."""
+        if event.name == "task_id":
+            self.number = event.data.strip()
+        elif event.name in ("chunk", "end"):
+            self._pieces.append(event.data)
+        elif event.name == "error":
+            if was_resumed and event.data == "unknown task_id":
+                raise SessionLost
+            raise OrsFailed(
+                f"the tool {_fields(self._asked.body).get('name')} failed: {event.data}"
+            )
+        return "".join(self._pieces) if event.name == "end" else None
+
+
+async def _events(response: aiohttp.ClientResponse) -> AsyncGenerator[ServerEvent]:
+    parser, n_bytes = SseParser(), 0
+    async for chunk in response.content.iter_any():
+        n_bytes += len(chunk)
+        if n_bytes > MAX_ANSWER_BYTES:
+            raise OrsFailed("the server's answer is too long")
+        for event in parser.feed(chunk):
+            yield event
+
+
+def _fields(body: object) -> dict[str, object]:
+    return dict(body) if isinstance(body, dict) else {}  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]

@@ -1,0 +1,187 @@
+"""One episode's session with an ORS server.
+
+Invariants: what the policy was shown is what the session went through. A session that is lost (the server was
+started anew, reaped it, or broke off in a call) is opened again and all calls are repeated; if any answer,
+reward or end differs, it is `NotReplayable`, and never an episode that goes on from another state. A session is
+deleted when its episode is over; the server forgets those of a worker that was killed.
+"""
+
+import asyncio
+import base64
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import orjson
+from pydantic import TypeAdapter
+
+from warren.environment import NotReplayable
+from warren_env_worker.environments.ors.answers import (
+    PROMPT,
+    TOOLS,
+    Done,
+    Opening,
+    Refused,
+    digest,
+)
+from warren_env_worker.environments.ors.server import Asked, OrsFailed, OrsServer, SessionLost
+
+PING_S = 10.0
+"""A server may forget a session that is silent for two minutes."""
+LEAVE_S = 10.0
+MAX_LOSSES = 3
+"""In one call; then the server is no good."""
+
+ResultT = TypeVar("ResultT")
+log = logging.getLogger(__name__)
+
+
+class Task(NamedTuple):
+    environment: str
+    split: str
+    number: int
+
+
+class Secrets(NamedTuple):
+    values: Mapping[str, str]
+    """By the name that the server knows."""
+    sent_in: Literal["header", "body"]
+
+
+class _Called(NamedTuple):
+    name: str
+    arguments: dict[str, Any]
+    digest: str
+
+
+class OrsSession:
+    def __init__(self, server: OrsServer, task: Task, secrets: Secrets) -> None:
+        self._server = server
+        self._task = task
+        self._secrets = secrets
+        self._id: str | None = None
+        self._opening = ""
+        """Its digest."""
+        self._called: list[_Called] = []
+        self._pinging: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    async def open(self) -> Opening:
+        """Raises `OrsFailed`."""
+        self._pinging = asyncio.create_task(self._ping(), name="ORS ping")
+        try:
+            opening = await self._unless_lost(self._begin)
+        finally:
+            await self._leave_if_closed()
+        self._opening = digest(opening)
+        return opening
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> Done | Refused:
+        """Raises `OrsFailed` for a tool that raised too, and `NotReplayable`."""
+
+        async def at_its_place() -> Done | Refused:
+            if self._id is None:
+                await self._rebuild()
+            return await self._once(name, arguments)
+
+        try:
+            reply = await self._unless_lost(at_its_place)
+        finally:
+            await self._leave_if_closed()
+        self._called.append(_Called(name, arguments, digest(reply)))
+        return reply
+
+    async def close(self) -> None:
+        """Also in the middle of a call. Whatever the server says to it, the episode is over."""
+        self._is_closed = True
+        if self._pinging is not None:
+            self._pinging.cancel()
+        left, self._id = self._id, None
+        try:
+            if left is not None:
+                await self._delete(left)
+        finally:
+            await self._server.close()
+
+    async def _delete(self, session: str) -> None:
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(LEAVE_S):
+                for path in ("delete", "delete_session"):
+                    await self._server.ask_once(Asked("POST", path, session=session))
+
+    async def _unless_lost(self, ask: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        for _ in range(MAX_LOSSES):
+            try:
+                return await ask()
+            except SessionLost:
+                log.warning("%s lost the session of %s", self._server.url, self._task)
+                self._id = None
+        raise OrsFailed(f"{self._server.url} lost the session {MAX_LOSSES} times")
+
+    async def _rebuild(self) -> None:
+        """The session, as it was after the last call."""
+        if digest(await self._begin()) != self._opening:
+            raise _differs(self._task, "begins otherwise")
+        for number, before in enumerate(self._called, 1):
+            try:
+                again = digest(await self._once(before.name, before.arguments))
+            except OrsFailed as error:
+                raise _differs(self._task, f"failed at call {number}: {error}") from error
+            if again != before.digest:
+                raise _differs(self._task, f"answered call {number} ({before.name}) otherwise")
+
+    async def _begin(self) -> Opening:
+        self._id = await self._server.patiently(self._create)
+        tools = await self._asked_for(TOOLS, "task_tools")
+        return Opening(tools=tools, prompt=await self._asked_for(PROMPT, "prompt"))
+
+    async def _create(self) -> str:
+        """Both halves: if the second broke off, nobody knows whether that session is there."""
+        session = await self._server.new_session()
+        body: dict[str, object] = {
+            "split": self._task.split,
+            "index": self._task.number,
+            "env_name": self._task.environment,
+        }
+        headers: dict[str, str] = {}
+        if self._secrets.values and self._secrets.sent_in == "body":
+            body["secrets"] = dict(self._secrets.values)
+        elif self._secrets.values:
+            headers["X-Secrets"] = _in_header(self._secrets.values)
+        await self._server.ask_once(Asked("POST", "create", body, session, headers))
+        return session
+
+    async def _once(self, name: str, arguments: dict[str, Any]) -> Done | Refused:
+        body = {"name": name, "input": arguments}
+        return await self._server.call(Asked("POST", self._path("call"), body, self._id))
+
+    async def _asked_for(self, adapter: TypeAdapter[ResultT], what: str) -> ResultT:
+        asked = Asked("GET", self._path(what), session=self._id)
+        return await self._server.ask_for(adapter, asked)
+
+    def _path(self, what: str) -> str:
+        return f"{self._task.environment.lower()}/{what}"
+
+    async def _ping(self) -> None:
+        """Whatever it hears: the next call finds out."""
+        while True:
+            await asyncio.sleep(PING_S)
+            if self._id is not None:
+                with contextlib.suppress(Exception):
+                    await self._server.ask_once(Asked("POST", "ping", session=self._id))
+
+    async def _leave_if_closed(self) -> None:
+        """What was opened after `close` had gone by."""
+        if self._is_closed:
+            await self.close()
+
+
+def _in_header(secrets: Mapping[str, str]) -> str:
+    return base64.b64encode(orjson.dumps({k: {"value": v} for k, v in secrets.items()})).decode()
+
+
+def _differs(task: Task, how: str) -> NotReplayable:
+    return NotReplayable(
+        f"the ORS server lost the session of {task.split} {task.number}; opened and played anew, it {how}"
+    )
