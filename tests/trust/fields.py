@@ -29,8 +29,8 @@ def text_fields() -> set[str]:
 
 def _environments() -> list[type[Env[Any]]]:
     modules = [
-        import_module(f"{environments.__name__}.{module.name}")
-        for module in pkgutil.iter_modules(environments.__path__)
+        import_module(module.name)
+        for module in pkgutil.walk_packages(environments.__path__, f"{environments.__name__}.")
     ]
     return [
         value

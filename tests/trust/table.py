@@ -66,6 +66,10 @@ def rewarded(name: str, **reward: Any) -> Config:
     return math(name, rewards=[reward])
 
 
+def served(url: str, name: str = "vault", **config: Any) -> Config:
+    return environment(name="ors", config={"url": url, "environment": name, **config})
+
+
 def boxed(**sandbox: Any) -> Config:
     return math("math_python", sandbox=sandbox)
 
@@ -138,6 +142,16 @@ ATTACKS: Mapping[str, Attack] = {
     "environments.config.math_python.sandbox.libraries": Attack(
         lambda _: boxed(libraries="/etc"), "libraries: /etc is not one"
     ),
+    "environments.config.ors.url": Attack(lambda target: served(target.listener), NO_SERVICE),
+    "environments.config.ors.environment": Attack(
+        lambda target: served(target.own, "../admin"), "as the server lists its environments"
+    ),
+    "environments.config.ors.key_variable": Attack(
+        lambda target: served(target.own, key_variable=KEY), NO_SECRET
+    ),
+    "environments.config.ors.secrets": Attack(
+        lambda target: served(target.own, secrets={"TOKEN": KEY}), NO_SECRET
+    ),
     "environments.config.arithmetic.path": Attack(
         lambda target: environment(name="arithmetic", config={"path": target.outside}), NO_FILE
     ),
@@ -158,6 +172,8 @@ HARMLESS: Mapping[str, str] = {
     "environments.config.math_python.instruction": SHOWN,
     "environments.config.math_python.system_prompt": SHOWN,
     "environments.config.math_python.rewards.name": "the name of a metric",
+    "environments.config.ors.system_prompt": SHOWN,
+    "environments.config.ors.ids": "compared with the ids of the server's tasks",
     "environments.config.echo.letters": SHOWN,
     "environments.config.reasoning_gym.dataset": "a generator by its name in the package's registry",
     "environments.config.reasoning_gym.options": "numbers and choices of a generator",

@@ -9,6 +9,8 @@ import asyncio
 import base64
 import os
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 from ors import Environment, Server, tool
 from ors.types import ImageBlock, ListToolsOutput, TextBlock, ToolOutput, ToolSpec
@@ -19,8 +21,10 @@ PNG = base64.b64decode(
 )
 
 
-def said(text, reward=None, finished=False, image=False):
-    blocks = [TextBlock(text=text)]
+def said(
+    text: str, reward: float | None = None, *, finished: bool = False, image: bool = False
+) -> ToolOutput:
+    blocks: list[TextBlock | ImageBlock] = [TextBlock(text=text)]
     if image:
         data = base64.b64encode(PNG).decode()
         blocks.insert(0, ImageBlock(data=data, mimeType="image/png"))
@@ -35,24 +39,20 @@ class Code(BaseModel):
     code: str
 
 
-class Nothing(BaseModel):
-    pass
-
-
 class Vault(Environment):
     @classmethod
-    def list_splits(cls):
+    def list_splits(cls) -> list[str]:
         return ["train", "test"]
 
     @classmethod
-    def list_tasks(cls, split):
+    def list_tasks(cls, split: str) -> list[dict[str, str]]:
         start = 1000 if split == "train" else 9000
         return [{"id": f"{split}-{number}", "code": str(start + number)} for number in range(20)]
 
-    def setup(self):
+    def setup(self) -> None:
         self.n_looks = 0
 
-    def get_prompt(self):
+    def get_prompt(self) -> list[TextBlock | ImageBlock]:
         return [TextBlock(text="Open the vault: four digits.")]
 
     @tool
@@ -76,16 +76,16 @@ class Clock(Vault):
 
 
 class Trouble(Vault):
-    def __init__(self, task_spec={}, secrets={}):  # noqa: B006  as the SDK has it
+    def __init__(self, task_spec: Mapping[str, Any], secrets: dict[str, str]) -> None:
         super().__init__(task_spec, secrets)
         self.secrets = secrets
 
-    def get_prompt(self):
+    def get_prompt(self) -> list[TextBlock | ImageBlock]:
         image = base64.b64encode(PNG).decode()
         return [ImageBlock(data=image, mimeType="image/png"), TextBlock(text="Look.")]
 
-    def list_task_tools(self):
-        schema = {"type": "object", "properties": {}}
+    def list_task_tools(self) -> ListToolsOutput:
+        schema: dict[str, Any] = {"type": "object", "properties": {}}
         return ListToolsOutput(
             tools=[ToolSpec(name="extra", description="Of this task.", input_schema=schema)]
         )
@@ -98,7 +98,7 @@ class Trouble(Vault):
     @tool
     async def much(self) -> ToolOutput:
         """A lot, with spaces where it is cut."""
-        return said("é " * 9000 + "end", reward=None, image=True)
+        return said("é " * 2100 + "end", reward=None, image=True)
 
     @tool(shared=False)
     async def extra(self) -> ToolOutput:

@@ -1,0 +1,241 @@
+"""Episodes at an ORS server that fails in every way that the protocol knows."""
+
+import asyncio
+import base64
+import json
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.support.fake_ors import FakeOrs, Fault
+from tests.support.patience import PATIENCE_S
+
+from warren.environment import ConfigError, Context, NotReplayable, StepResult
+from warren_env_worker.environments.ors.environment import Ors
+from warren_env_worker.environments.ors.server import OrsFailed
+from warren_env_worker.host.refusal import blame
+from warren_env_worker.reach.reach import KeyGrant, Reach, acting
+from warren_schemas.episode import FailureKind
+
+KEY = "WARREN_SECRET_ORS"
+
+
+def call(name: str, **arguments: object) -> str:
+    said = json.dumps({"name": name, "arguments": arguments})
+    return f"<tool_call>\n{said}\n</tool_call>"
+
+
+LOOK, OPEN = call("look", place=0), call("open", code="1")
+
+
+async def opened(url: str, index: int = 3, **config: Any) -> Ors:
+    environment = Ors(url, "Vault", **config)
+    environment.context = Context.derive(1)
+    await environment.reset(index, environment.context)
+    return environment
+
+
+def texts(result: StepResult) -> list[str]:
+    assert not isinstance(result.observation, str)
+    return [shown.content for shown in result.observation]
+
+
+async def play(server: FakeOrs, *actions: str, **config: Any) -> list[StepResult]:
+    async with server.serving() as url:
+        environment = await opened(url, **config)
+        try:
+            return [await environment.step(action) for action in actions]
+        finally:
+            await environment.close()
+
+
+async def test_calls_are_made_in_their_order_and_rewards_of_a_turn_are_added() -> None:
+    server = FakeOrs()
+    results = await play(server, LOOK + LOOK, OPEN + LOOK)
+    assert [(r.reward, r.done) for r in results] == [(0.5, False), (1.0, True)]
+    assert texts(results[0]) == ["look 1 of 3", "look 2 of 3"]
+    assert texts(results[1]) == ["open 3 of 3"]  # after the end, nothing is called
+    assert server.deleted == ["session-1"]
+    created = next(body for path, _, body in server.asked if path == "/create")
+    assert created == {"split": "train", "index": 3, "env_name": "Vault"}
+    assert server.paths()[-2:] == ["/delete", "/delete_session"]
+
+
+async def test_what_the_policy_gets_wrong_is_said_to_it() -> None:
+    wrong = [call("lok"), call("look", place=9), call("look", place="\ud800"), "<tool_call>{", LOOK]
+    results = await play(FakeOrs(faults=deque(["refused"])), call("look"), *wrong)
+    said = [texts(result)[0] for result in results]
+    assert said[0] == "Error: the server refuses these arguments"
+    assert said[1] == "Error: there is no tool 'lok'; did you mean look?"
+    assert said[2] == "Error: no such place"
+    assert said[3].startswith("Error: look: ")
+    assert all(result.reward is None for result in results[:-1])
+    assert results[-1].metrics == {"tool_calls": 1.0, "tool_errors": 4.0, "parse_errors": 1.0}
+
+
+async def test_words_without_a_call_cut_the_episode_or_go_to_the_terminal_tool() -> None:
+    (cut,) = await play(FakeOrs(), "It is 42.")
+    assert (cut.truncated, cut.done, cut.reward) == (True, False, None)
+    terminal = {"name": "submit", "arg": "answer", "description": "Ends it."}
+    server = FakeOrs(terminal_tool=terminal)
+    (last,) = await play(server, "<think>look</think> It is 42.")
+    assert (last.done, last.reward) == (True, 0.5)
+    asked = [body for path, _, body in server.asked if path == "/vault/call"]
+    assert asked == [{"name": "submit", "input": {"answer": "It is 42."}}]
+
+
+@pytest.mark.parametrize("fault", ["busy", "starting", "after its number"])
+async def test_a_call_that_can_be_told_apart_runs_once_in_one_session(fault: Fault) -> None:
+    server = FakeOrs(faults=deque([fault, fault]))
+    results = await play(server, LOOK, OPEN)
+    assert [result.reward for result in results] == [0.25, 1.0]
+    assert server.paths().count("/create") == 1
+    assert server.paths().count("/vault/call") == 4
+
+
+@pytest.mark.parametrize("fault", ["before it runs", "before its number", "proxy"])
+async def test_where_nobody_knows_whether_a_call_ran_the_session_is_made_anew(fault: Fault) -> None:
+    server = FakeOrs()
+    async with server.serving() as url:
+        environment = await opened(url)
+        await environment.step(LOOK)
+        server.faults.append(fault)
+        second = await environment.step(LOOK)
+        assert texts(second) == ["look 2 of 3"]  # and not the third
+        assert server.sessions["session-2"] == ["look", "look"]
+        await environment.close()
+
+
+async def test_a_lost_session_is_played_anew() -> None:
+    server = FakeOrs()
+    async with server.serving() as url:
+        environment = await opened(url)
+        first = await environment.step(LOOK + LOOK)
+        server.lose_sessions()
+        second = await environment.step(LOOK)
+        await environment.close()
+    assert (texts(first), texts(second)) == (["look 1 of 3", "look 2 of 3"], ["look 3 of 3"])
+    assert server.deleted == ["session-2"]
+
+
+async def test_one_that_answers_otherwise_then_is_a_typed_failure_and_no_reward() -> None:
+    server = FakeOrs()
+    async with server.serving() as url:
+        environment = await opened(url)
+        await environment.step(LOOK)
+        server.lose_sessions()
+        server.is_other = True
+        with pytest.raises(NotReplayable, match=r"answered call 1 \(look\) otherwise") as failed:
+            await environment.step(OPEN)
+        await environment.close()
+    refusal = blame(failed.value, "warren_env_worker")
+    assert (refusal.kind, refusal.is_retryable) == (FailureKind.NOT_REPLAYABLE, True)
+
+
+async def test_a_result_that_the_server_forgot_is_a_lost_session() -> None:
+    server = FakeOrs(faults=deque(["after its number"]))
+    async with server.serving() as url:
+        environment = await opened(url)
+        server.slow = asyncio.Event()
+        stepping = asyncio.create_task(environment.step(LOOK))
+        await server.has_run.wait()
+        server.lose_sessions()
+        server.slow.set()
+        assert texts(await stepping) == ["look 1 of 3"]
+        await environment.close()
+
+
+async def test_a_server_that_is_away_fails_the_episode_after_its_patience() -> None:
+    server = FakeOrs()
+    async with server.serving() as url:
+        environment = await opened(url, patience_s=0.01)
+        await environment.step(LOOK)
+    with pytest.raises(OrsFailed, match="it can't be had, or it failed"):
+        await environment.step(LOOK)
+    await environment.close()
+
+
+async def test_an_episode_that_is_closed_in_a_call_leaves_no_session() -> None:
+    server = FakeOrs(slow=asyncio.Event())
+    async with server.serving() as url:
+        environment = await opened(url)
+        stepping = asyncio.create_task(environment.step(LOOK))
+        await server.has_run.wait()
+        await environment.close()
+        assert server.deleted == ["session-1"]
+        assert server.slow is not None
+        server.slow.set()
+        async with asyncio.timeout(PATIENCE_S):
+            await asyncio.wait({stepping})
+        assert stepping.exception() is not None
+        assert server.sessions == {}
+
+
+async def tasks(server: FakeOrs, split: str = "train", **config: Any) -> list[int]:
+    async with server.serving() as url:
+        return list(await Ors(url, "vault", **config).tasks(split))
+
+
+async def test_tasks_are_chosen_by_slice_and_by_id() -> None:
+    assert await tasks(FakeOrs()) == [0, 1, 2, 3, 4]
+    assert await tasks(FakeOrs(), start=-2) == [3, 4]
+    assert await tasks(FakeOrs(), start=1, ids=("task-3", "task-1")) == [3, 1]
+    unasked = FakeOrs()
+    assert await tasks(unasked, start=2, stop=4) == [2, 3]
+    assert unasked.asked == []
+
+
+@pytest.mark.parametrize(
+    ("name", "split", "ids", "sentence"),
+    [
+        ("valt", "train", (), "has no environment valt; did you mean vault"),
+        ("vault", "trian", (), "has no split trian; did you mean train"),
+        ("vault", "train", ("x",), "no task of train has the id x"),
+    ],
+)
+async def test_what_is_not_there_is_said(
+    name: str, split: str, ids: tuple[str, ...], sentence: str
+) -> None:
+    async with FakeOrs().serving() as url:
+        with pytest.raises(ConfigError, match=sentence):
+            await Ors(url, name, ids=ids).tasks(split)
+
+
+@pytest.mark.parametrize("name", ["../admin", "a/b", "..", "", "a b", "%2e%2e"])
+def test_no_name_of_an_environment_leads_elsewhere(name: str) -> None:
+    with pytest.raises(ValueError, match="as the server lists its environments"):
+        Ors("http://127.0.0.1:1/", name)
+
+
+@pytest.fixture
+def reach() -> Iterator[Reach]:
+    yield Reach(is_trusted=True, keys=(KeyGrant(KEY, "sk-0123456789", None),))
+
+
+async def test_a_key_and_secrets_go_along_by_header(reach: Reach) -> None:
+    server = FakeOrs()
+    with acting(reach):
+        await play(server, OPEN, key_variable=KEY, secrets={"TOKEN": KEY})
+    assert {headers.get("X-API-Key") for _, headers, _ in server.asked} == {"sk-0123456789"}
+    sent = {
+        path: headers["X-Secrets"] for path, headers, _ in server.asked if "X-Secrets" in headers
+    }
+    assert list(sent) == ["/create"]
+    assert json.loads(base64.b64decode(sent["/create"])) == {"TOKEN": {"value": "sk-0123456789"}}
+
+
+async def test_secrets_go_in_the_body_where_the_server_wants_them_there(reach: Reach) -> None:
+    server = FakeOrs()
+    with acting(reach):
+        await play(server, OPEN, secrets={"TOKEN": KEY}, secrets_in="body")
+    (created,) = [body for path, _, body in server.asked if path == "/create"]
+    assert created["secrets"] == {"TOKEN": "sk-0123456789"}
+    assert not any("X-Secrets" in headers for _, headers, _ in server.asked)
+
+
+async def test_tasks_are_counted_without_the_key(reach: Reach) -> None:
+    server = FakeOrs()
+    with acting(reach):
+        assert await tasks(server, key_variable=KEY) == [0, 1, 2, 3, 4]
+    assert not any("X-API-Key" in headers for _, headers, _ in server.asked)
