@@ -16,16 +16,17 @@ VLLM      ?= $(if $(filter Linux-x86_64,$(shell uname -sm | tr ' ' -)),yes)
 BIN        := .venv/bin
 INSTALLED  := .venv/installed
 FUZZING    := .venv-fuzz/installed
+ORS        := .venv-ors/installed
 BENCHMARKS := codec scheduling transport sampler trainer trainer.sharing trainer.equality episodes host sandbox verifier
 
 # Spinning BLAS threads cost more than they bring on a small machine.
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test-fast test tour storm chaos rough fuzz fuzz-http check format golden bench gpu gpu-pack
+.PHONY: help install demo test-fast test tour storm chaos rough fuzz fuzz-http ecosystems check format golden bench gpu gpu-pack
 
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(INSTALLED)  ## Make .venv with everything in it, pinned by constraints.txt (VLLM= leaves vLLM out)
 
@@ -72,6 +73,15 @@ fuzz-http: install $(FUZZING)  ## The requests alone
 $(FUZZING): fuzz.txt
 	test -x .venv-fuzz/bin/python || $(PYTHON) -m venv .venv-fuzz
 	.venv-fuzz/bin/python -m pip install $(PIP_FLAGS) --requirement fuzz.txt
+	touch $@
+
+ecosystems: install $(ORS)  ## Play environments of foreign packages, each on its own real server (2 minutes)
+	$(BIN)/python -m pytest -m ecosystem tests/ecosystems $(ARGS)
+
+# Foreign packages never go into .venv.
+$(ORS): ors.txt
+	test -x .venv-ors/bin/python || $(PYTHON) -m venv .venv-ors
+	.venv-ors/bin/python -m pip install $(PIP_FLAGS) --requirement ors.txt
 	touch $@
 
 check: install  ## Lint, formatting, types and import layers

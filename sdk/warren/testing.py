@@ -60,7 +60,14 @@ async def _play(environment: Env[Any], policy: Policy, ctx: Context, max_turns: 
     tasks: Sequence[object] | None = await _result(environment.tasks(ctx.split))
     task = tasks[ctx.index % len(tasks)] if tasks is not None else None
     environment.context = ctx
-    shown = await _result(environment.reset(task, ctx))
+    try:
+        return await _played(environment, task, policy, max_turns)
+    finally:
+        await _result(environment.close())
+
+
+async def _played(environment: Env[Any], task: object, policy: Policy, max_turns: int) -> Episode:
+    shown = await _result(environment.reset(task, environment.context))
     prompt = environment.system_message()
     messages = [ChatMessage(role="system", content=prompt)] if prompt is not None else []
     messages += _listed(shown)
@@ -72,7 +79,6 @@ async def _play(environment: Env[Any], policy: Policy, ctx: Context, max_turns: 
         if len(results) == max_turns or _is_last(results[-1]):
             results[-1] = _with_score(results[-1], await _result(environment.score()))
         messages += _listed(results[-1].observation)
-    await _result(environment.close())
     return Episode(tuple(messages), tuple(results))
 
 

@@ -85,6 +85,21 @@ def test_playing_stops_at_max_turns() -> None:
     assert len(play(Chat(), lambda _: "hello", max_turns=5).results) == 5
 
 
+def test_an_episode_that_fails_is_closed() -> None:
+    closed = list[Env[Any]]()
+
+    class Failing(Echo):
+        async def step(self, action: str) -> StepResult:  # pyright: ignore[reportIncompatibleMethodOverride]
+            raise ValueError(action)
+
+        def close(self) -> None:
+            closed.append(self)
+
+    with pytest.raises(ValueError, match="a word"):
+        play(Failing(), lambda _: "a word")
+    assert len(closed) == 1
+
+
 def test_without_demonstrate_there_are_none() -> None:
     with pytest.raises(NoDemonstrations, match="Chat has no demonstrate"):
         Chat().demonstrate(random.Random(0))

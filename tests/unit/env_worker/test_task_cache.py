@@ -1,14 +1,19 @@
 """Lists of tasks that a process keeps for the next episodes: bounded in bytes, the used ones stay."""
 
+import asyncio
 import sys
 from dataclasses import dataclass
 
+import pytest
 from tests.support.interacting import spec
 
-from warren.environment import Context, Env, Limits, StepResult
+from warren.environment import ConfigError, Context, Env, Limits, StepResult
+from warren_env_worker.host.call_status import SharedCallStatus
 from warren_env_worker.host.child.size import size_bytes
 from warren_env_worker.host.child.task_cache import TaskCache
-from warren_env_worker.host.protocol import Start
+from warren_env_worker.host.forked.task_loader import TaskLoader
+from warren_env_worker.host.protocol import Call, Start
+from warren_env_worker.host.refusal import Refusal
 from warren_env_worker.host.request import start_of
 from warren_env_worker.reach.granting import granted
 from warren_schemas.operator_policy import TRUSTING
@@ -59,6 +64,35 @@ def test_one_list_is_kept_however_large() -> None:
     cache.load(start(1, size_mib=10.0))
     assert not cache.has_loaded(start(0))
     assert cache.task(start(1, size_mib=10.0))
+
+
+class Remote(Bulky):
+    """Asks somebody for its tasks."""
+
+    async def tasks(self, split: str) -> list[str]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        await asyncio.sleep(0)
+        if self.number < 0:
+            raise ConfigError(f"nobody has {split}")
+        return [f"{split} {self.number}"]
+
+
+async def test_tasks_that_must_be_waited_for_are_loaded_as_others_are() -> None:
+    cache = TaskCache(Remote)
+    loading = cache.load(start(7))
+    assert loading is not None
+    assert not cache.has_loaded(start(7))
+    await loading
+    assert cache.task(start(7)) == "train 7"
+    with pytest.raises(Refusal, match="no tasks for 'train': nobody has train"):
+        await (cache.load(start(-1)) or asyncio.sleep(0))
+
+
+def test_only_a_shared_process_waits_for_tasks() -> None:
+    status = SharedCallStatus()
+    loader = TaskLoader(status, Remote)
+    with pytest.raises(Refusal, match="is async, for which isolation must be"):
+        loader.load(Call(1, 1, start(7)))
+    status.close()
 
 
 @dataclass

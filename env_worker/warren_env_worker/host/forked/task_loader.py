@@ -18,6 +18,7 @@ class TaskLoader:
     def __init__(self, status: CallStatus, environment: type[Env[Any]]) -> None:
         self.task_cache = TaskCache(environment)
         self._limit_s = environment.limits.load_s
+        self._awaits = inspect.iscoroutinefunction(environment.tasks)
         self._caller = Caller(status, is_async=False)
 
     def has(self, call: Call) -> bool:
@@ -27,12 +28,9 @@ class TaskLoader:
     def load(self, call: Call) -> None:
         """Under the eyes of the supervisor. Raises what user code does."""
         assert call.start is not None
-        later: object = driven(
-            self._caller.call(call.id, self._limit_s, self.task_cache.load, call.start)
-        )
-        if inspect.iscoroutine(later):
-            later.close()
+        if self._awaits:
             raise config_refusal("tasks() is async, for which isolation must be 'shared'")
+        driven(self._caller.call(call.id, self._limit_s, self.task_cache.load, call.start))
 
     def loaded_at(self, call: Call) -> int:
         """A process that was forked after so many loads has its tasks."""

@@ -1,0 +1,220 @@
+"""The environment `ors` on the real server of `ors-sdk` 0.1.0, which is killed in the middle of episodes."""
+
+import json
+import signal
+import subprocess
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.interacting import endings, sampling, spec, start, start_all
+from tests.support.patience import PATIENCE_S
+from tests.support.private_rabbit import PrivateRabbit
+from tests.support.processes import free_port, signal_group, spawn
+from tests.system.test_env_worker import COMMAND, ROOT, heard_from
+
+import warren.testing
+from warren.environment import ChatMessage, NotReplayable
+from warren.testing import Policy
+from warren_broker.connect import open_broker
+from warren_env_worker.environments.ors.environment import Ors
+from warren_env_worker.environments.ors.server import OrsFailed
+from warren_env_worker.reach.reach import KeyGrant, Reach, acting
+from warren_schemas.config import ToolFormat
+from warren_schemas.episode import Completed, Generate
+from warren_schemas.ids import new_id, new_run_id
+
+pytestmark = [pytest.mark.ecosystem, pytest.mark.server]
+PYTHON = ROOT / ".venv-ors" / "bin" / "python"
+PROGRAM = Path(__file__).with_name("server.py")
+
+
+@dataclass
+class RealServer:
+    port: int
+    log: Path
+    process: "subprocess.Popen[bytes]"
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/"
+
+    def kill(self) -> None:
+        signal_group(self.process, signal.SIGKILL)
+        self.process.wait()
+
+    def start_again(self) -> None:
+        self.process = run(self.port, self.log)
+
+
+def run(port: int, log: Path) -> "subprocess.Popen[bytes]":
+    return spawn([str(PYTHON), str(PROGRAM), str(port)], log_path=log)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[RealServer]:
+    log, port = tmp_path_factory.mktemp("ors") / "log", free_port()
+    started = RealServer(port, log, run(port, log))
+    try:
+        yield started
+    finally:
+        started.kill()
+
+
+def call(name: str, **arguments: object) -> str:
+    said = json.dumps({"name": name, "arguments": arguments})
+    return f"<tool_call>\n{said}\n</tool_call>"
+
+
+LOOK = call("look", place=0)
+
+
+def saying(*actions: str) -> Policy:
+    left = iter(actions)
+    return lambda _: next(left)
+
+
+def play(
+    server: RealServer, policy: Policy, environment: str = "vault", **config: Any
+) -> warren.testing.Episode:
+    of = Ors(server.url, environment, patience_s=PATIENCE_S, **config)
+    return warren.testing.play(of, policy, index=3)
+
+
+def told(episode: warren.testing.Episode) -> list[str]:
+    return [message.content for message in episode.messages if message.role == "tool"]
+
+
+def test_an_episode_from_the_prompt_to_the_end(server: RealServer) -> None:
+    episode = play(server, saying(LOOK + call("look", place=3), call("open", code="1003")))
+    assert told(episode) == ["1 (look 1)", "3 (look 2)", "open"]
+    assert [result.reward for result in episode.results] == [0.2, 1.0]
+    assert episode.results[-1].done
+    assert "The digit at a place" in episode.messages[0].content
+
+
+@pytest.mark.parametrize("form", [ToolFormat.XML, ToolFormat.CODE])
+def test_the_other_formats_of_calls(server: RealServer, form: ToolFormat) -> None:
+    said = {
+        ToolFormat.XML: "<tool_call><function=look><parameter=place>3</parameter></function></tool_call>",
+        ToolFormat.CODE: "```look\n3\n```",
+    }[form]
+    assert told(play(server, saying(said, "done"), tool_format=form)) == ["3 (look 1)"]
+
+
+def test_what_the_server_refuses_is_said_to_the_policy(server: RealServer) -> None:
+    episode = play(server, saying(call("look", place="x"), call("loook"), "I give up."))
+    assert "validation error" in told(episode)[0]
+    assert told(episode)[1] == "Error: there is no tool 'loook'; did you mean look?"
+    assert episode.results[-1].truncated
+    assert [result.reward for result in episode.results] == [None, None, None]
+
+
+def test_images_long_answers_tools_of_a_task_and_slow_calls(server: RealServer) -> None:
+    actions = (call("much"), call("extra"), call("slow"), "done")
+    episode = play(server, saying(*actions), "trouble", ids=("train-3",))
+    prompt = episode.messages[1]
+    assert (prompt.content, [image.media_type for image in prompt.images]) == (
+        "Look.",
+        ["image/png"],
+    )
+    assert told(episode) == ["é " * 2100 + "end", "extra", "at last"]
+
+
+def test_secrets_reach_an_environment_in_the_form_that_it_reads(server: RealServer) -> None:
+    key = "WARREN_SECRET_TOKEN"
+    with acting(Reach(is_trusted=True, keys=(KeyGrant(key, "sk-0123456789", None),))):
+        secrets = {"secrets": {"TOKEN": key}}
+        sent = play(server, saying(call("secret"), "done"), "trouble", secrets_in="body", **secrets)
+        lost = play(server, saying(call("secret"), "done"), "trouble", **secrets)
+    assert (told(sent), told(lost)) == (["TOKEN"], [""])  # 0.1.0 reads the body alone
+
+
+def test_a_tool_that_raises_fails_the_episode(server: RealServer) -> None:
+    with pytest.raises(OrsFailed, match="the tool kaput failed: kaput"):
+        play(server, saying(call("kaput")), "trouble")
+
+
+def killing(server: RealServer, actions: Sequence[str], *, before: int) -> Policy:
+    """The server is killed, and started again, before the action of this number."""
+    left = iter(enumerate(actions))
+
+    def policy(_: Sequence[ChatMessage]) -> str:
+        number, action = next(left)
+        if number == before:
+            server.kill()
+            server.start_again()
+        return action
+
+    return policy
+
+
+def test_a_killed_server_is_waited_for_and_its_session_played_anew(server: RealServer) -> None:
+    actions = [LOOK, call("look", place=1), call("look", place=2), call("open", code="1003")]
+    undisturbed = play(server, saying(*actions))
+    for before in range(len(actions)):
+        episode = play(server, killing(server, actions, before=before))
+        assert episode.messages == undisturbed.messages
+        assert episode.reward == undisturbed.reward
+
+
+def test_a_killed_server_that_goes_on_otherwise_fails_the_episode(server: RealServer) -> None:
+    with pytest.raises(NotReplayable, match="answered call 1"):
+        play(server, killing(server, [LOOK, LOOK], before=1), "clock")
+
+
+async def test_a_killed_env_worker_costs_nothing(
+    server: RealServer, private_rabbit: PrivateRabbit, tmp_path: Path
+) -> None:
+    """Its episodes move to another one, which may ask the server by its operator's policy."""
+    listed = {"services": [{"url": server.url, "private": True}]}
+    policy_path = tmp_path / "policy.yaml"
+    policy_path.write_text(json.dumps(listed))
+    command = [*COMMAND, "--broker", private_rabbit.url, "--only"]
+    command += ["--env", "warren_env_worker.environments.ors.environment:Ors"]
+    command += ["--operator-policy", str(policy_path)]
+    workers = [
+        spawn(command, log_path=tmp_path / name, folder=ROOT) for name in ("first", "second")
+    ]
+    run = new_run_id()
+    config: dict[str, Any] = {"url": server.url, "environment": "vault"}
+    starts = [
+        start(new_id("ep"), spec("ors", environment_config=config, max_turns=9), run=run)
+        for _ in range(40)
+    ]
+    try:
+        async with open_broker(private_rabbit.url, name="test") as broker:
+            lost, heir = [await heard_from(broker, worker) for worker in workers]
+
+            def policy(item: Generate) -> str:
+                if item.home == lost and item.turn == 3:
+                    signal_group(workers[0], signal.SIGKILL)
+                shown = [m.content[0] for m in item.transcript.messages if m.role == "tool"]
+                n_seen = len(shown)
+                return (
+                    call("look", place=n_seen) if n_seen < 4 else call("open", code="".join(shown))
+                )
+
+            async with sampling(broker, policy):
+                await start_all(broker, starts)
+                ended = await endings(broker, len(starts), run=run)
+    finally:
+        for worker in workers:
+            signal_group(worker, signal.SIGKILL)
+            worker.wait()
+    outcomes = [item.outcome for item in ended]
+    assert all(isinstance(o, Completed) and o.reward == pytest.approx(1.4) for o in outcomes), (
+        outcomes
+    )
+    assert heir in {item.worker for item in ended}
+    assert any(item.spec.n_recoveries_left == 2 for item in ended)
+
+
+def test_a_session_is_deleted_when_its_episode_is_over_or_has_failed(server: RealServer) -> None:
+    before = server.log.read_text().count("session_deleted")
+    play(server, saying(LOOK, "done"))
+    with pytest.raises(OrsFailed):
+        play(server, saying(call("kaput")), "trouble")
+    assert server.log.read_text().count("session_deleted") == before + 2
