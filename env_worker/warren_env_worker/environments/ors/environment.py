@@ -15,12 +15,11 @@ Metrics: `tool_calls`; `tool_errors` (unknown tool, arguments that the server re
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import orjson
-from pydantic import AfterValidator
 
-from warren.environment import ChatMessage, Context, Env, Limits, StepResult
+from warren.environment import ChatMessage, ConfigError, Context, Env, Limits, StepResult
 from warren_env_worker.environments.ors.answers import Done, Refused, Tools, message
 from warren_env_worker.environments.ors.server import OrsFailed, OrsServer
 from warren_env_worker.environments.ors.session import OrsSession, Secrets, Task
@@ -37,10 +36,11 @@ _NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,127}", re.ASCII)
 """A part of a path: nothing that leads out of it."""
 
 
-def _plain_name(name: str) -> str:
+def _require_plain(name: str) -> None:
     if not _NAME.fullmatch(name):
-        raise ValueError("expected letters, digits and ._-, as the server lists its environments")
-    return name
+        raise ConfigError(
+            "environment: expected letters, digits and ._-, as the server lists its environments"
+        )
 
 
 class Ors(Env[int]):
@@ -53,7 +53,7 @@ class Ors(Env[int]):
     def __init__(
         self,
         url: str,
-        environment: Annotated[str, AfterValidator(_plain_name)],
+        environment: str,
         key_variable: SecretVariable | None = None,
         secrets: Mapping[str, SecretVariable] | None = None,
         secrets_in: Literal["header", "body"] = "header",
@@ -70,7 +70,7 @@ class Ors(Env[int]):
         that the environment asks for. `start`, `stop` and `ids` choose among the tasks of the split.
         `system_prompt` goes before the tools. A server that does not answer fails the episode after `patience_s`.
         """
-        _plain_name(environment)
+        _require_plain(environment)
         reach = current()
         self.unkeyed = reach.service(url, None)
         self.service = reach.service(url, key_variable)
