@@ -183,7 +183,8 @@ def _run_progress(
         broker,
         relay,
         runs_dir=settings.runs_dir,
-        followers=(scheduler, coordinators, metrics, archive),
+        queue=scheduler,
+        followers=(scheduler, coordinators),
         limits=limits,
         places=scheduler.place,
     )

@@ -67,6 +67,7 @@ class Gateway:
     broker: Broker
     relay: Relay
     parts: Parts
+    queue: Follower
     follower: Follower
     url: str
     ann: aiohttp.ClientSession
@@ -96,13 +97,14 @@ async def open_gateway(
     """`replacing` are `Parts` that stand in for the usual ones."""
     callers, relay, registry = Callers(store), Relay(store, broker), Registry(broker)
     keys = ApiKeys(store, callers)
-    follower = Follower()
+    queue, follower = Follower(), Follower()
     options = budgets or BudgetOptions()
     runs = Runs(
         store,
         broker,
         relay,
         runs_dir=runs_dir,
+        queue=queue,
         followers=[follower],
         limits=OwnerLimits(options),
     )
@@ -141,7 +143,7 @@ async def open_gateway(
             _client(url, await _key_of(keys, "bob")) as bob,
             _client(url, None) as nobody,
         ):
-            yield Gateway(store, broker, relay, parts, follower, url, ann, bob, nobody)
+            yield Gateway(store, broker, relay, parts, queue, follower, url, ann, bob, nobody)
     finally:
         await runner.cleanup()
     assert not undeclared, f"add to the `errors` of these routes: {sorted(undeclared)}"

@@ -20,7 +20,7 @@ def mistakes_and_notes(
     mistakes: list[str] = []
     notes: list[str] = []
     plays = not isinstance(config.source, RecordedSource)
-    trained = not (config.is_evaluation and config.begins_bare)
+    trained = config.needs_trainer
     roles = [WorkerRole.TRAINER] * trained + [WorkerRole.SAMPLER] * plays
     for role in roles:
         workers = alive(role)

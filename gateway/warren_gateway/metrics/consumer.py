@@ -1,7 +1,7 @@
 """The metrics consumer: follows the events of every run and records what they tell.
 
 It is a reader like any other: a run never waits for it, and what it missed it reads later. Runs that
-another gateway drives are recorded there. File work happens in one thread.
+another gateway drives are recorded there, and runs that are queued by nobody yet. File work happens in one thread.
 """
 
 import asyncio
@@ -129,5 +129,6 @@ class Metrics:
 
 
 def _running(session: Session) -> set[RunId]:
-    final = [state for state in RunState if state.is_final]
-    return {RunId(run) for run in session.exec(select(Run.id).where(col(Run.state).not_in(final)))}
+    """A run that is queued is recorded once somebody drives it."""
+    idle = [state for state in RunState if state.is_final or state is RunState.QUEUED]
+    return {RunId(run) for run in session.exec(select(Run.id).where(col(Run.state).not_in(idle)))}

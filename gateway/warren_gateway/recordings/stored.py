@@ -65,5 +65,7 @@ def _progress(session: Session, run: str) -> tuple[int, bool]:
 def _to_archive(session: Session) -> list[RunId]:
     since_s = time.time() - LATELY_S
     is_recent = col(Run.ended_s).is_(None) | (col(Run.ended_s) > since_s)
-    configs = {row.id: readable_config(row) for row in session.exec(select(Run).where(is_recent))}
+    is_begun = col(Run.state) != RunState.QUEUED
+    query = select(Run).where(is_recent, is_begun)
+    configs = {row.id: readable_config(row) for row in session.exec(query)}
     return [RunId(run) for run, config in configs.items() if config and config.retention.archive]

@@ -39,7 +39,7 @@ from warren_gateway.runs.owned import (
 from warren_gateway.runs.retrying import retrial
 from warren_gateway.runs.sources import require_source
 from warren_gateway.runs.streams import recording
-from warren_gateway.runs.submitting import insert_run, new_row
+from warren_gateway.runs.submitting import insert_unless_known, new_row, with_key_of
 from warren_gateway.runs.views import run_view
 from warren_gateway.store.outbox import Relay, is_unsent
 from warren_gateway.store.store import Store
@@ -85,11 +85,14 @@ class Runs:
         relay: Relay,
         *,
         runs_dir: Path,
+        queue: Notified,
         followers: Sequence[Notified],
         limits: OwnerLimits = DEFAULT_LIMITS,
         places: Callable[[str], QueuePlace | None] = lambda _: None,
     ) -> None:
-        """`places`: where a run stands in the queue for trainers."""
+        """`queue` is told of every new run that needs a trainer, `followers` of the others and of what owners want
+        of theirs; `places`: where a run stands in the queue for trainers."""
+        self._queue = queue
         self._places = places
         self._store = store
         self._broker = broker
@@ -117,22 +120,18 @@ class Runs:
     async def _submit(
         self, viewer: Viewer, owner: str, body: SubmitRun, *, retry_of: str | None = None
     ) -> tuple[RunView, bool]:
-        known = await self._known(owner, body)
-        if known is not None:
-            return known, False
-        await self._store.transact(
-            lambda session: require_source(session, viewer, body.config),
-        )
         run = new_row(owner, body, retry_of=retry_of)
+        insert = partial(insert_unless_known, run, viewer, body.config, self._limits)
         try:
-            await self._store.transact(partial(insert_run, run, viewer, body.config, self._limits))
+            known = await self._store.transact(insert)
         except IntegrityError:  # the same key, a moment earlier
-            known = await self._known(owner, body)
+            known = await self._store.transact(partial(with_key_of, run))
             if known is None:
                 raise
-            return known, False
+        if known is not None:
+            return self._known(known, body), False
         await self._declare(recording(run.id, body.config), run_events(run.id))
-        self._announce(RunId(run.id))
+        self._announce_new(RunId(run.id), body.config)
         return self._view(run), True
 
     async def require_usable(self, viewer: Viewer, config: TrainConfig) -> int | None:
@@ -221,14 +220,8 @@ class Runs:
         """Models of this viewer's runs that are still trained."""
         return await self._store.transact(partial(_live_models, viewer))
 
-    async def _known(self, owner: str, body: SubmitRun) -> RunView | None:
-        """The run that this idempotency key has already made."""
-        key = body.idempotency_key
-        if key is None:
-            return None
-        row = await self._store.transact(partial(_find, owner, key))
-        if row is None:
-            return None
+    def _known(self, row: Run, body: SubmitRun) -> RunView:
+        """The run that this idempotency key has already made. Raises `KeyReused`."""
         view = self._view(row)
         if view.config != body.config:
             raise KeyReused(view.id)
@@ -241,6 +234,14 @@ class Runs:
         except BrokerError as error:
             log.warning("a run was submitted while the broker is away: %s", error)
 
+    def _announce_new(self, run: RunId, config: TrainConfig) -> None:
+        """One that waits for a trainer is nobody's to drive before the scheduler admits it."""
+        if config.needs_trainer:
+            self._relay.notify()
+            self._queue.notify(run)
+        else:
+            self._announce(run)
+
     def _announce(self, run: RunId) -> None:
         self._relay.notify()
         for follower in self._followers:
@@ -248,11 +249,6 @@ class Runs:
 
     def _view(self, row: Run) -> RunView:
         return run_view(row, self._runs_dir, place=self._places(row.id))
-
-
-def _find(owner: str, key: str, session: Session) -> Run | None:
-    query = select(Run).where(col(Run.owner) == owner, col(Run.idempotency_key) == key)
-    return session.exec(query).one_or_none()
 
 
 def _get(viewer: Viewer, run: str, session: Session) -> Run:

@@ -2,12 +2,13 @@
 
 import time
 
-from sqlmodel import Session
+from sqlmodel import Session, col, select
 
 from warren_broker.topology import run_events
 from warren_gateway.access.caller import Viewer
 from warren_gateway.budgets.budget import OverBudget
 from warren_gateway.runs.checkpoints import require_checkpoint
+from warren_gateway.runs.sources import require_source
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import HistoryRow, JobRow, Model, Run, User
 from warren_gateway.usage.limits import InForce, OwnerLimits, n_queued
@@ -32,6 +33,29 @@ def new_row(owner: str, body: SubmitRun, *, retry_of: str | None = None) -> Run:
         created_s=time.time(),
         retry_of=retry_of,
     )
+
+
+def insert_unless_known(
+    run: Run, viewer: Viewer, config: TrainConfig, limits: OwnerLimits, session: Session
+) -> Run | None:
+    """Insert the run, unless its key has made one already: that one.
+
+    Raises `UnusableSource`, `UnusableCheckpoint`, `OverBudget`.
+    """
+    if (known := with_key_of(run, session)) is not None:
+        return known
+    require_source(session, viewer, config)
+    insert_run(run, viewer, config, limits, session)
+    return None
+
+
+def with_key_of(run: Run, session: Session) -> Run | None:
+    """The run that this one's idempotency key has made."""
+    owner, key = run.owner, run.idempotency_key
+    if key is None:
+        return None
+    query = select(Run).where(col(Run.owner) == owner, col(Run.idempotency_key) == key)
+    return session.exec(query).one_or_none()
 
 
 def insert_run(
@@ -82,7 +106,7 @@ def job_row(run: Run, config: TrainConfig, model: Model) -> JobRow:
         environments=[
             (e.name, run.owner if e.workers == "own" else "") for e in config.environments
         ],
-        state="over" if config.is_evaluation and config.begins_bare else "queued",
+        state="queued" if config.needs_trainer else "over",
         queued_s=run.created_s,
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from warren_gateway.advice import Advice
 from warren_gateway.coordinator.waiting import missing_environment, nobody_offers
-from warren_gateway.store.tables import JobRow
+from warren_gateway.scheduling.lines import JobLine
 from warren_schemas.config import EnvironmentConfig
 from warren_schemas.control import Heartbeat, WorkerRole
 
@@ -19,7 +19,7 @@ class Blockers:
         self._of_role = {role: [w for w in workers if w.role is role] for role in WorkerRole}
         self._known: dict[tuple[str, ...], str | None] = {}
 
-    def reason(self, job: JobRow) -> str | None:
+    def reason(self, job: JobLine) -> str | None:
         """A sentence without its full stop; None for a job that can move."""
         if job.is_held_back:
             return HELD_BACK
@@ -28,7 +28,7 @@ class Blockers:
         reasons = (self._no_sampler(job.base_model), *self._no_environments(job))
         return next((reason for reason in reasons if reason is not None), None)
 
-    def missing(self, job: JobRow) -> str | None:
+    def missing(self, job: JobLine) -> str | None:
         """Also when it is a trainer."""
         return self._nobody(WorkerRole.TRAINER, job.base_model) or self.reason(job)
 
@@ -44,7 +44,7 @@ class Blockers:
             self._known[key] = reason
         return self._known[key]
 
-    def _no_environments(self, job: JobRow) -> list[str | None]:
+    def _no_environments(self, job: JobLine) -> list[str | None]:
         return [self._no_environment(job.owner, *needed) for needed in job.environments]
 
     def _no_environment(self, run_owner: str, name: str, played_by: str) -> str | None:

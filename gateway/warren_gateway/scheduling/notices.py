@@ -3,32 +3,37 @@
 Where a job stands changes with every decision and is answered when somebody asks; an event is for what a
 person may do something about. Runs that were admitted before have a coordinator, which tells it.
 
-Invariant: one decision tells of no more than `MOST_AT_ONCE` runs, those that are next first.
+Invariants: one decision tells of no more than `MOST_AT_ONCE` runs, those that are next first, in a handful
+of statements; what was told once is told again only when it has changed.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import update
-from sqlmodel import Session, col, select
+from sqlalchemy import bindparam, update
+from sqlmodel import Session, SQLModel
 
-from warren_broker.topology import run_events
+from warren_broker.topology import Stream, run_events
 from warren_gateway.advice import Advice
 from warren_gateway.coordinator import busy
 from warren_gateway.coordinator.records import runs_of
-from warren_gateway.store.outbox import post
-from warren_gateway.store.tables import JobRow, Run
+from warren_gateway.coordinator.state.observed import TrainedRun
+from warren_gateway.scheduling.lines import JobLine
+from warren_gateway.store.outbox import post_all
 from warren_schemas.control import Heartbeat
-from warren_schemas.envelope import Envelope
+from warren_schemas.envelope import Envelope, Item
 from warren_schemas.events import RunEvent, WaitingEnded, WaitingStarted
-from warren_schemas.ids import RunId
+from warren_schemas.ids import ModelId, RunId
 
 PATIENCE_S = 3.0
 """Workers may come up a moment after the run; only what is missing for longer is told."""
 MOST_AT_ONCE = 32
-
+REST_S = 0.25
+"""Until the next ones are told."""
 
 _BUSY = "every trainer that offers"
+_RUN = SQLModel.metadata.tables["run"]
+_TELL = update(_RUN).where(_RUN.c.id == bindparam("run")).values(waiting_for=bindparam("reason"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,66 +46,70 @@ class Told:
 
 def tell(
     session: Session,
-    jobs: Sequence[JobRow],
+    jobs: Sequence[JobLine],
     trainers: Sequence[Heartbeat],
-    reasons: Callable[[JobRow], str | None],
+    missing: Callable[[JobLine], str | None],
     advice: Advice,
     *,
     now_s: float,
 ) -> Told:
-    """`jobs` are those that were not admitted, those that are next first; `reasons`: what is missing."""
-    known = _told_before(session)
-    fresh = [job for job in jobs if job.run_id in known]
+    """`jobs` are those that were not admitted, those that are next first; `missing`: a reason."""
+    fresh = [job for job in jobs if job.coordinator is None]
     due = [job for job in fresh if job.queued_s + PATIENCE_S <= now_s]
     times = (job.queued_s + PATIENCE_S for job in fresh)
     next_s = min((time_s for time_s in times if time_s > now_s), default=None)
-    n_told = 0
+    holders = _Holders(session, trainers, advice)
+    news: list[tuple[RunId, str | None]] = []
     for place, job in enumerate(due):
-        before = known.get(job.run_id)
-        reason = reasons(job) or _busy(session, job, trainers, advice, before, is_next=place == 0)
-        if reason == before:
-            continue
-        if n_told == MOST_AT_ONCE:
-            return Told(has_told=True, next_s=now_s)
-        _tell(session, job.run_id, reason, now_s)
-        n_told += 1
-    return Told(n_told > 0, next_s)
+        reason = missing(job) or holders.reason(job, is_next=place == 0)
+        if reason != job.told:
+            news.append((job.run_id, reason))
+        if len(news) == MOST_AT_ONCE:
+            next_s = now_s + REST_S
+            break
+    _tell(session, news, now_s)
+    return Told(bool(news), next_s)
 
 
-def _told_before(session: Session) -> dict[str, str | None]:
-    """Of the queued runs that have no coordinator."""
-    query = (
-        select(Run.id, Run.waiting_for)
-        .join(JobRow, col(JobRow.run_id) == col(Run.id))
-        .where(col(JobRow.state) == "queued", col(Run.coordinator).is_(None))
-    )
-    return dict(session.exec(query).all())
+class _Holders:
+    """Who has the trainers of a base model, looked up once for all that wait for it."""
+
+    def __init__(self, session: Session, trainers: Sequence[Heartbeat], advice: Advice) -> None:
+        self._session = session
+        self._trainers = trainers
+        self._advice = advice
+        self._runs: dict[str, dict[ModelId, TrainedRun]] = {}
+        self._reasons: dict[tuple[str, str, bool], str] = {}
+
+    def reason(self, job: JobLine, *, is_next: bool) -> str:
+        """It is told once, and kept true for the job that is next."""
+        if job.told is not None and job.told.startswith(_BUSY) and not is_next:
+            return job.told
+        key = job.base_model, job.owner, job.is_full
+        if key not in self._reasons:
+            self._reasons[key] = busy.reason(
+                job.base_model,
+                self._trainers,
+                self._runs_of(job.base_model),
+                owner=job.owner,
+                is_full=job.is_full,
+                advice=self._advice,
+            )
+        return self._reasons[key]
+
+    def _runs_of(self, base: str) -> dict[ModelId, TrainedRun]:
+        if base not in self._runs:
+            self._runs[base] = runs_of(self._session, busy.holding(base, self._trainers))
+        return self._runs[base]
 
 
-def _busy(
-    session: Session,
-    job: JobRow,
-    trainers: Sequence[Heartbeat],
-    advice: Advice,
-    before: str | None,
-    *,
-    is_next: bool,
-) -> str | None:
-    """Who has the trainers is told once, and kept true for the one that is next."""
-    if before is not None and before.startswith(_BUSY) and not is_next:
-        return before
-    return busy.reason(
-        job.base_model,
-        trainers,
-        runs_of(session, busy.holding(job.base_model, trainers)),
-        owner=job.owner,
-        is_full=job.is_full,
-        advice=advice,
-    )
+def _tell(session: Session, news: Sequence[tuple[RunId, str | None]], now_s: float) -> None:
+    if not news:
+        return
+    session.connection().execute(_TELL, [{"run": run, "reason": reason} for run, reason in news])
+    post_all(session, [_event(run, reason, now_s) for run, reason in news])
 
 
-def _tell(session: Session, run: str, reason: str | None, now_s: float) -> None:
-    session.exec(update(Run).where(col(Run.id) == run).values(waiting_for=reason))
+def _event(run: RunId, reason: str | None, now_s: float) -> tuple[Stream, Item]:
     body = WaitingEnded() if reason is None else WaitingStarted(reason=reason)
-    event = RunEvent(envelope=Envelope(run=RunId(run)), at_s=now_s, body=body)
-    post(session, run_events(run), event)
+    return run_events(run), RunEvent(envelope=Envelope(run=run), at_s=now_s, body=body)

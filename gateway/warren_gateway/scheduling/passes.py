@@ -4,27 +4,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import update
-from sqlmodel import Session, col, select
+from sqlmodel import Session, col
 
 from warren_broker.topology import trainer
 from warren_gateway.advice import Advice
 from warren_gateway.scheduling import notices
 from warren_gateway.scheduling.blocked import Blockers
+from warren_gateway.scheduling.lines import open_jobs
 from warren_gateway.scheduling.owner_shares import owner_shares
-from warren_gateway.scheduling.policy import (
-    Decision,
-    HeldJob,
-    Place,
-    WaitingJob,
-    decide,
-)
+from warren_gateway.scheduling.policy import Decision, Place, decide
 from warren_gateway.scheduling.rooms import rooms
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import JobRow, SchedulerRow
 from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.envelope import Envelope
-from warren_schemas.ids import ModelId, RunId, WorkerId
+from warren_schemas.ids import RunId
 from warren_schemas.training import KeepForJob
 
 
@@ -48,17 +43,13 @@ def run_pass(
 ) -> Outcome:
     """Decide what these live workers may take."""
     row = session.get_one(SchedulerRow, 1, with_for_update=True)
-    jobs = session.exec(
-        select(JobRow)
-        .where(col(JobRow.state) != "over")
-        .order_by(col(JobRow.queued_s), col(JobRow.number))
-    ).all()
+    jobs = open_jobs(session)
     waiting = [job for job in jobs if job.state == "queued"]
-    held = [_held(job) for job in jobs if job.state != "queued"]
+    held = [job.held() for job in jobs if job.state != "queued"]
     trainers = [beat for beat in workers if beat.role is WorkerRole.TRAINER]
     blockers = Blockers(workers, advice)
     decision = decide(
-        [_waiting(job, n, blockers.reason(job)) for n, job in enumerate(waiting)],
+        [job.waiting(n, blockers.reason(job)) for n, job in enumerate(waiting)],
         held,
         rooms(trainers, held, row.reserved),
         owner_shares(session, {job.owner for job in jobs}, limits, now_s),
@@ -69,10 +60,9 @@ def run_pass(
         row.reserved = reserved
     has_orders = _keep(session, trainers, decision)
     admitted = _admit(session, decision, now_s)
-    left = [job for job in waiting if ModelId(job.model_id) in decision.places]
-    run_of = {job.model_id: RunId(job.run_id) for job in waiting}
-    places = {run_of[model]: place for model, place in decision.places.items()}
-    left.sort(key=lambda job: places[RunId(job.run_id)].number)
+    by_model = {job.model_id: job for job in waiting}
+    left = [by_model[model] for model in decision.places]
+    places = {by_model[model].run_id: place for model, place in decision.places.items()}
     told = notices.tell(session, left, trainers, blockers.missing, advice, now_s=now_s)
     return Outcome(admitted, places, told, has_orders)
 
@@ -97,34 +87,3 @@ def _admit(session: Session, decision: Decision, now_s: float) -> tuple[RunId, .
         update(JobRow).where(*chosen).values(**values).returning(col(JobRow.run_id))
     )
     return tuple(RunId(run) for (run,) in done)
-
-
-def _waiting(job: JobRow, number: int, blocked_by: str | None) -> WaitingJob:
-    return WaitingJob(
-        model=ModelId(job.model_id),
-        run=RunId(job.run_id),
-        owner=job.owner,
-        base_model=job.base_model,
-        is_full=job.is_full,
-        n_gpus=job.n_gpus,
-        memory_bytes=job.memory_bytes,
-        priority=job.priority,
-        queued_s=job.queued_s,
-        number=number,
-        is_interrupted=job.is_interrupted,
-        blocked_by=blocked_by,
-    )
-
-
-def _held(job: JobRow) -> HeldJob:
-    return HeldJob(
-        model=ModelId(job.model_id),
-        run=RunId(job.run_id),
-        owner=job.owner,
-        base_model=job.base_model,
-        is_full=job.is_full,
-        n_gpus=job.n_gpus,
-        worker=WorkerId(job.worker) if job.worker else None,
-        since_s=job.taken_s or job.admitted_s or job.queued_s,
-        memory_bytes=job.memory_bytes,
-    )

@@ -52,17 +52,25 @@ def post(
     most: int = MAX_ITEMS,
 ) -> None:
     """Store the items as messages of so many at most; they leave after the commit."""
+    _insert(session, [(address, body) for body in _messages(items, min(most, MAX_ITEMS))])
+
+
+def post_all(session: Session, letters: Iterable[tuple[WorkQueue | Stream | Topic, Item]]) -> None:
+    """The same, to many addresses at once, one message each."""
+    _insert(session, [(address, encode([item])) for address, item in letters])
+
+
+def _insert(session: Session, bodies: Sequence[tuple[Address, bytes]]) -> None:
     gateway = session.info.get(GATEWAY, "")
-    kind = next(name for name, cls in _KINDS.items() if isinstance(address, cls))
     rows = [
         {
-            "address_kind": kind,
+            "address_kind": next(kind for kind, cls in _KINDS.items() if isinstance(address, cls)),
             "address": address.name,
             "body": body,
             "message_id": new_message_id(),
             "gateway": gateway,
         }
-        for body in _messages(items, min(most, MAX_ITEMS))
+        for address, body in bodies
     ]
     if rows:
         session.exec(insert(OutboxRow), params=rows)

@@ -1,10 +1,14 @@
 """What runs keep on the checkpoint store: their checkpoints, and the policies that samplers can load."""
 
+from sqlalchemy import literal_column
 from sqlmodel import Session, col, func, select
 
 from warren_gateway.store.tables import Checkpoint, Model, Run
 
 GIB = 1024**3
+
+_HAS_POLICIES = col(Model.policy_bytes) > literal_column("0")
+"""In the words of the index, so that models which store nothing, a thousand queued ones say, aren't read."""
 
 
 def stored_bytes(session: Session, owner: str) -> int:
@@ -27,7 +31,7 @@ def stored_by_run(session: Session, owner: str | None = None) -> dict[str, int]:
     policies = (
         select(Model.run_id, Model.policy_bytes * func.json_array_length(Model.policies))
         .join(Run, col(Run.id) == col(Model.run_id))
-        .where(col(Model.policy_bytes) > 0)
+        .where(_HAS_POLICIES)
     )
     found = dict[str, int]()
     for query in (checkpoints, policies):

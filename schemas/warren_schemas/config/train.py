@@ -122,6 +122,11 @@ class TrainConfig(Config):
         has_adapter = isinstance(update, LoraUpdate) and update.start_adapter is not None
         return self.resume_from is None and not has_adapter
 
+    @property
+    def needs_trainer(self) -> bool:
+        """Whether it waits in the queue for one, and does nothing before."""
+        return not (self.is_evaluation and self.begins_bare)
+
     def _of_training(self) -> dict[str, BaseModel]:
         """What says how a policy is trained, as far as nothing else needs it.
 

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import event, update
 from sqlmodel import Session, col, select
 from tests.support.factories import make_heartbeat
 
@@ -123,6 +123,30 @@ async def test_what_could_not_move_delays_nobody_and_its_owner_is_told(store: St
     told = await store.transact(lambda session: session.exec(query).one())
     assert (told or "").startswith("no env worker offers chess")
     assert not (await decide(store, trainer("t", capacity=1), *PLAYERS)).told.has_told
+
+
+async def test_a_decision_takes_as_many_statements_however_many_wait(store: Store) -> None:
+    await submit(store, *range(5))
+    few = await statements_of(store, trainer("t", capacity=1))
+    await submit(store, *range(5, 40))
+    assert await statements_of(store, trainer("t", capacity=1)) <= few
+
+
+async def statements_of(store: Store, *workers: Heartbeat) -> int:
+    """Of one decision that admits nobody and tells many why they wait."""
+    n = 0
+
+    def count(session: Session) -> None:
+        def note(*_: object) -> None:
+            nonlocal n
+            n += 1
+
+        connection = session.connection()
+        event.listen(connection, "before_cursor_execute", note)
+        run_pass(session, workers, SEPARATE_WORKERS, time.time())
+
+    await store.transact(count)
+    return n
 
 
 async def test_a_run_that_was_never_admitted_has_no_coordinator_unless_it_is_cancelled(

@@ -42,7 +42,7 @@ async def test_a_submitted_run_is_queued_with_its_model_and_first_event(gateway:
     assert run.config and run.config.algorithm.group_size == 16
     model = await gateway.store.transact(lambda session: session.exec(select(Model)).one())
     assert (model.run_id, model.base_model, model.epoch) == (run.id, "warren/tiny", 0)
-    assert gateway.follower.runs == [run.id]
+    assert (gateway.queue.runs, gateway.follower.runs) == ([run.id], [])
     relaying = asyncio.create_task(gateway.relay.run())
     async with follow(gateway.broker, run_events(run.id), RunEvent, start="first") as inbox:
         (claim,) = await anext(inbox)
@@ -51,6 +51,19 @@ async def test_a_submitted_run_is_queued_with_its_model_and_first_event(gateway:
         claim.done()
     relaying.cancel()
     await asyncio.gather(relaying, return_exceptions=True)
+
+
+async def test_a_run_that_needs_no_trainer_waits_in_no_queue(gateway: Gateway) -> None:
+    """Who drives runs hears of it at once."""
+    evaluation = {
+        "name": "alone",
+        "model": CONFIG["model"],
+        "environments": CONFIG["environments"],
+        "evaluation": {"episodes": 8},
+        "limits": {"steps": 0},
+    }
+    run = await gateway.submit(config=evaluation)
+    assert (gateway.queue.runs, gateway.follower.runs) == ([], [run])
 
 
 async def test_the_same_key_gives_the_same_run(gateway: Gateway) -> None:
@@ -253,7 +266,7 @@ async def test_cancelling_is_asked_for_once_and_may_be_asked_again(gateway: Gate
         async with gateway.ann.post(f"/v1/runs/{run}/cancel") as response:
             assert response.status == 200
             assert (await response.json())["id"] == run
-    assert gateway.follower.runs == [run] * 3
+    assert gateway.follower.runs == [run] * 2
     row = await gateway.store.transact(lambda session: session.exec(select(Run)).one())
     assert row.is_cancel_requested
     await _set_state(gateway, run, RunState.CANCELLED)

@@ -7,7 +7,7 @@ Invariants
 
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, BigInteger, Column, LargeBinary
+from sqlalchemy import JSON, BigInteger, Column, Index, LargeBinary, text
 from sqlmodel import Field, SQLModel
 
 
@@ -15,6 +15,14 @@ class Model(SQLModel, table=True):
     """A model and its lease."""
 
     __tablename__: ClassVar[Any] = "model"
+    __table_args__ = (
+        Index(
+            "ix_model_with_policies",
+            "run_id",
+            sqlite_where=text("policy_bytes > 0"),
+            postgresql_where=text("policy_bytes > 0"),
+        ),
+    )
 
     id: str = Field(primary_key=True)
     run_id: str = Field(index=True, foreign_key="run.id")

@@ -7,13 +7,16 @@ Invariants
 
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, Column, UniqueConstraint
+from sqlalchemy import JSON, Column, Index, UniqueConstraint
 from sqlmodel import Field, SQLModel
 
 
 class Run(SQLModel, table=True):
     __tablename__: ClassVar[Any] = "run"
-    __table_args__ = (UniqueConstraint("owner", "idempotency_key"),)
+    __table_args__ = (
+        UniqueConstraint("owner", "idempotency_key"),
+        Index("ix_run_owner_state", "owner", "state"),
+    )
 
     id: str = Field(primary_key=True)
     owner: str = Field(index=True)

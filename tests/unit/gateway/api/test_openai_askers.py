@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.support.brokers import eventually
 from tests.support.episodes import first_turn, policy
-from tests.support.gateway import Gateway, heartbeat, open_gateway
+from tests.support.gateway import Follower, Gateway, heartbeat, open_gateway
 from tests.support.openai_asking import chat, said
 from tests.support.patience import PATIENCE_S
 from tests.support.rote_sampler import asking, ignored, step
@@ -63,7 +63,9 @@ async def test_what_was_begun_by_a_caller_who_left_is_finished(
             done.set()
             return await super().newest(viewer, state, limit, shared=shared)
 
-    runs = SlowRuns(store, broker, Relay(store, broker), runs_dir=tmp_path, followers=())
+    runs = SlowRuns(
+        store, broker, Relay(store, broker), runs_dir=tmp_path, queue=Follower(), followers=()
+    )
     async with open_gateway(store, broker, tmp_path, runs=runs) as gateway:
         leaving = asyncio.create_task(gateway.ann.get("/v1/runs"))
         await asyncio.wait_for(begun.wait(), PATIENCE_S)

@@ -9,7 +9,7 @@ import pytest
 from sqlmodel import select
 from tests.support.access import ADMIN
 from tests.support.factories import make_episode_ended
-from tests.support.gateway import Gateway, open_gateway
+from tests.support.gateway import Follower, Gateway, open_gateway
 from tests.support.lost_store import lost_store
 
 from warren_broker.port import Broker
@@ -137,7 +137,9 @@ class MistakenRuns(Runs):
 async def test_a_mistake_of_ours_is_logged_with_an_id_and_not_shown(
     store: Store, broker: Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    runs = MistakenRuns(store, broker, Relay(store, broker), runs_dir=tmp_path, followers=())
+    runs = MistakenRuns(
+        store, broker, Relay(store, broker), runs_dir=tmp_path, queue=Follower(), followers=()
+    )
     with caplog.at_level(logging.ERROR):
         async with (
             open_gateway(store, broker, tmp_path, runs=runs) as gateway,

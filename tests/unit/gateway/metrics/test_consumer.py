@@ -79,6 +79,7 @@ async def test_a_restart_neither_loses_nor_doubles(
     gateway: Gateway, recorded: Recorded, tmp_path: Path
 ) -> None:
     run = await gateway.submit()
+    await _enter(gateway, RunState.RUNNING)
     await gateway.tell(run, step(1, reward_mean=0.1))
     async with _running(gateway, tmp_path, recorded):  # finds the run by itself: it has not ended
         await recorded.until(1)
@@ -86,7 +87,7 @@ async def test_a_restart_neither_loses_nor_doubles(
     async with _running(gateway, tmp_path, recorded):
         await recorded.until(3)  # the last message recorded is read again
     await gateway.tell(run, step(3, reward_mean=0.3), ended())
-    await _end(gateway)
+    await _enter(gateway, RunState.COMPLETED)
     async with _running(gateway, tmp_path, recorded):  # it ended while nobody recorded
         await recorded.until(5)
     assert read_back(tmp_path / folder_name("guessing", run)) == {
@@ -94,11 +95,28 @@ async def test_a_restart_neither_loses_nor_doubles(
     }
 
 
+async def test_of_queued_runs_nobody_reads_until_somebody_drives_them(
+    gateway: Gateway, recorded: Recorded, tmp_path: Path
+) -> None:
+    queued = await gateway.submit()
+    await gateway.tell(queued, step(1, reward_mean=0.1))
+    driven = await gateway.submit()
+    await gateway.tell(driven, step(1, reward_mean=0.2))
+    async with _running(gateway, tmp_path, recorded) as metrics:
+        metrics.notify(driven)
+        await recorded.until(1)
+        assert not (tmp_path / folder_name("guessing", queued)).exists()
+        metrics.notify(queued)
+        await recorded.until(2)
+    assert (tmp_path / folder_name("guessing", queued)).exists()
+
+
 async def test_a_disk_that_is_full_costs_time_only(
     gateway: Gateway, recorded: Recorded, tmp_path: Path
 ) -> None:
     (tmp_path / "runs").write_text("a file where the folder should be")
     run = await gateway.submit()
+    await _enter(gateway, RunState.RUNNING)
     await gateway.tell(run, step(1, reward_mean=0.5))
     async with _running(gateway, tmp_path / "runs", recorded):
         async with _logged(run) as retried, asyncio.timeout(PATIENCE_S):
@@ -114,6 +132,7 @@ async def test_a_journal_that_can_not_be_read_ends_only_its_own_run(
     gateway: Gateway, recorded: Recorded, tmp_path: Path
 ) -> None:
     bad, good = [await gateway.submit() for _ in range(2)]
+    await _enter(gateway, RunState.RUNNING)
     folder = tmp_path / folder_name("guessing", bad)
     folder.mkdir()
     (folder / JOURNAL).write_text("nonsense\n")
@@ -140,9 +159,9 @@ async def _running(gateway: Gateway, runs_dir: Path, recorded: Recorded) -> Asyn
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def _end(gateway: Gateway) -> None:
+async def _enter(gateway: Gateway, state: RunState) -> None:
     def change(session: Session) -> None:
-        session.exec(update(Run).values(state=RunState.COMPLETED))
+        session.exec(update(Run).values(state=state))
 
     await gateway.store.transact(change)
 

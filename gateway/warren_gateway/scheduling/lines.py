@@ -1,0 +1,81 @@
+"""The jobs that are not over, read as plain tuples: a thousand of them wait, and all are read at each decision."""
+
+from typing import NamedTuple
+
+from sqlalchemy import select
+from sqlmodel import Session, SQLModel, col
+
+from warren_gateway.scheduling.policy import HeldJob, WaitingJob
+from warren_gateway.store.tables import JobRow, Run
+from warren_schemas.ids import ModelId, RunId, WorkerId
+
+OPEN = ("queued", "admitted", "taken")
+
+
+class JobLine(NamedTuple):
+    """A row of `job`; of its run, what its owner was told last of why it waits, and who drives it."""
+
+    number: int
+    run_id: RunId
+    model_id: ModelId
+    owner: str
+    base_model: str
+    is_full: bool
+    n_gpus: int
+    memory_bytes: int | None
+    priority: int
+    plays_at_once: bool
+    environments: list[tuple[str, str]]
+    state: str
+    queued_s: float
+    admitted_s: float | None
+    taken_s: float | None
+    worker: WorkerId | None
+    is_interrupted: bool
+    is_held_back: bool
+    told: str | None
+    coordinator: str | None
+
+    def waiting(self, number: int, blocked_by: str | None) -> WaitingJob:
+        return WaitingJob(
+            model=self.model_id,
+            run=self.run_id,
+            owner=self.owner,
+            base_model=self.base_model,
+            is_full=self.is_full,
+            n_gpus=self.n_gpus,
+            memory_bytes=self.memory_bytes,
+            priority=self.priority,
+            queued_s=self.queued_s,
+            number=number,
+            is_interrupted=self.is_interrupted,
+            blocked_by=blocked_by,
+        )
+
+    def held(self) -> HeldJob:
+        return HeldJob(
+            model=self.model_id,
+            run=self.run_id,
+            owner=self.owner,
+            base_model=self.base_model,
+            is_full=self.is_full,
+            n_gpus=self.n_gpus,
+            worker=self.worker,
+            since_s=self.taken_s or self.admitted_s or self.queued_s,
+            memory_bytes=self.memory_bytes,
+        )
+
+
+_TABLE = SQLModel.metadata.tables["job"]
+_COLUMNS = [_TABLE.c[name] for name in JobLine._fields[:-2]]
+_OPEN = (
+    select(*_COLUMNS, col(Run.waiting_for), col(Run.coordinator))
+    .join(Run, col(Run.id) == col(JobRow.run_id))
+    .where(col(JobRow.state).in_(OPEN))
+    .order_by(col(JobRow.queued_s), col(JobRow.number))
+)
+
+
+def open_jobs(session: Session) -> list[JobLine]:
+    """In the order in which they queued."""
+    return [JobLine._make(row) for row in session.connection().execute(_OPEN)]
