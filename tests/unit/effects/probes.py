@@ -43,6 +43,7 @@ from warren_gpu_worker.trainer.supervisor.fair_share import (
 )
 from warren_schemas.config import Sampling, TrainConfig
 from warren_schemas.episode import EpisodeSpec
+from warren_schemas.events import RunState
 from warren_schemas.ids import GroupId
 from warren_schemas.operator_policy import TRUSTING
 from warren_schemas.tensorboard.about import folder_name
@@ -162,8 +163,10 @@ def environment(config: TrainConfig, bench: Bench) -> Facts:
 def stored(config: TrainConfig, bench: Bench) -> Facts:
     """What is kept of the run, and under which name."""
     with Session(PlayedWorld(config, CHANCE).engine) as session:
-        archived = [str(run) for run in _to_archive(session)]
         row = session.get_one(Run, RUN)
+        row.state = RunState.RUNNING  # nothing is kept of a run that is queued
+        session.flush()
+        archived = [str(run) for run in _to_archive(session)]
         return {
             "stream": recording(RUN, config),
             "archive": archived,

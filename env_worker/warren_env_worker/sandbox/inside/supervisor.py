@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import time
-from typing import Any, Dict, Optional, Tuple  # noqa: UP035 - runs on old Pythons
+from typing import Any, Dict, List, Optional, Tuple  # noqa: UP035 - runs on old Pythons
 
 from warren_env_worker.sandbox.inside import confinement, session, tree
 from warren_env_worker.sandbox.inside.output import Output
@@ -95,10 +95,20 @@ class Supervisor:
             if self._output in ready:
                 output.add(os.read(self._output, _PART_BYTES))
             if self._control in ready:
-                return "", self._word()
+                word = self._word()
+                is_over = watches and self._is_over_memory(word)
+                return ("memory", None) if is_over else ("", word)
             excess = self._excess(output) if watches else None
             if excess or time.monotonic() > deadline:
                 return excess or "timeout", None
+
+    def _is_over_memory(self, word: Dict[str, Any]) -> bool:  # noqa: UP006
+        """A cell that was quicker than a look may not keep what is too much."""
+        heir = word["process"]
+        return heir != self._session and self._takes_too_much([heir])
+
+    def _takes_too_much(self, processes: List[int]) -> bool:  # noqa: UP006
+        return tree.resident_bytes(processes) > self._limits["memory_bytes"]
 
     def _word(self) -> Dict[str, Any]:  # noqa: UP006
         try:
@@ -128,7 +138,7 @@ class Supervisor:
         if output.n_bytes > limits["flood_bytes"]:
             return "output"
         processes = [process for process in tree.living() if process != self._session]
-        if tree.resident_bytes(processes) > limits["memory_bytes"]:
+        if self._takes_too_much(processes):
             return "memory"
         if len(processes) > limits["n_processes"]:
             return "processes"
