@@ -29,9 +29,12 @@ class PrettyOutput:
     def table(
         self, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()
     ) -> None:
-        table = Table(box=SIMPLE_HEAD, header_style="dim", pad_edge=False)
+        """What a row is called, in the first column, stays whole, for it is there to be copied; so do numbers."""
+        table = Table(box=SIMPLE_HEAD, header_style="dim", pad_edge=False, padding=(0, 1, 0, 0))
         for column in columns:
-            table.add_column(column, justify="right" if column in right else "left")
+            is_whole = column == columns[0] or column in right
+            justify = "right" if column in right else "left"
+            table.add_column(column, justify=justify, no_wrap=is_whole, overflow="fold")
         for row in rows:
             table.add_row(*(Text(cell, style=STATE_STYLES.get(cell, "")) for cell in row))
         self.console.print(table)

@@ -201,6 +201,16 @@ def test_tables_at_a_terminal() -> None:
     assert "0.500" in text
 
 
+def test_an_id_and_numbers_stay_whole_at_a_narrow_terminal() -> None:
+    console = Console(width=80, record=True, file=io.StringIO(), force_terminal=True)
+    id_ = "run_01a20bbe5c944acc0b903fd9b3b8"
+    row = [id_, "a name that is long", "queued (number 12)", "1000/30000", "an hour ago"]
+    PrettyOutput(console).table(["run", "name", "state", "step", "started"], [row], right=["step"])
+    text = console.export_text()
+    assert id_ in text
+    assert "1000/30000" in text
+
+
 def test_why_a_run_ended_is_left_to_its_summary(capsys: pytest.CaptureFixture[str]) -> None:
     fed(PlainView(PlainOutput()), [StateChanged(state=RunState.FAILED, reason="no groups")])
     assert capsys.readouterr().out == "failed\n"
