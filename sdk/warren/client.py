@@ -64,15 +64,18 @@ class Client:
         return Access(self._transport)
 
     @pending
-    async def train(self, config: ConfigLike, *, idempotency_key: str | None = None) -> Run:
+    async def train(
+        self, config: ConfigLike, *, idempotency_key: str | None = None, priority: int = 0
+    ) -> Run:
         """Submit a run; return as soon as the gateway has stored it.
 
         `config` is a `TrainConfig`, a dict of the same shape, or the path of a YAML file. The same
         idempotency key gives the same run; without one the client makes a fresh one, so that its
-        own retries never start a second run. Raises `ConfigurationError`.
+        own retries never start a second run. `priority`: higher ones go first in the queue for trainers;
+        more than 0 takes an admin's key. Raises `ConfigurationError`.
         """
         key = idempotency_key or secrets.token_hex(16)
-        body = SubmitRun(config=to_config(config), idempotency_key=key)
+        body = SubmitRun(config=to_config(config), idempotency_key=key, priority=priority)
         return Run(self._transport, await self._transport.post("/v1/runs", RunView, body))
 
     @pending

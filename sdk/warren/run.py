@@ -29,6 +29,7 @@ from warren_schemas.http import (
     RunDeleted,
     RunResult,
     RunView,
+    SetRun,
     TrajectoryView,
 )
 from warren_schemas.ids import RunId
@@ -96,6 +97,15 @@ class Run:
     async def resume(self) -> RunView:
         """Let it go on; it queues for a trainer like any other. Raises `GatewayError` (409) when it is over."""
         self.view = await self._ask("resume")
+        return self.view
+
+    @pending
+    async def set_priority(self, priority: int) -> RunView:
+        """Let it go before others in the queue for trainers (higher), or behind (lower), from now on.
+
+        Only an admin's key gives more than 0: raises `GatewayError` (403), and (409) when it is over.
+        """
+        self.view = await self._ask("set", SetRun(priority=priority))
         return self.view
 
     @pending

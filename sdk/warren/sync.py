@@ -83,9 +83,13 @@ class Client:
         """Users, API keys and the audit log."""
         return Access(self._thread, self._client.access)
 
-    def train(self, config: ConfigLike, *, idempotency_key: str | None = None) -> "Run":
+    def train(
+        self, config: ConfigLike, *, idempotency_key: str | None = None, priority: int = 0
+    ) -> "Run":
         """Submit a run; return as soon as the gateway has stored it."""
-        return self._run(self._client.train(config, idempotency_key=idempotency_key))
+        return self._run(
+            self._client.train(config, idempotency_key=idempotency_key, priority=priority)
+        )
 
     def check(self, config: ConfigLike) -> RunCheck:
         """Whether the gateway could run this config now, and what it may cost; submits nothing."""
@@ -193,6 +197,10 @@ class Run:
     def resume(self) -> RunView:
         """Let it go on; it queues for a trainer like any other."""
         return self._thread.call(self._run.resume())
+
+    def set_priority(self, priority: int) -> RunView:
+        """Let it go before others in the queue for trainers (higher), or behind (lower)."""
+        return self._thread.call(self._run.set_priority(priority))
 
     def retry(self) -> "Run":
         """The run that goes on for this one, which failed or was cancelled."""

@@ -27,7 +27,11 @@ def retrial(viewer: Viewer, run: str, session: Session) -> tuple[str, SubmitRun]
         why = f"Run {run} is {state}, and only one that failed or was cancelled can be retried"
         hint = f"`warren runs cancel {run} --save` ends it with a checkpoint to go on from."
         raise WrongState(why, hint)
-    return row.owner, SubmitRun(config=_config(session, row), idempotency_key=f"retry-of-{run}")
+    priority = row.priority if viewer.sees_all else min(row.priority, 0)
+    key = f"retry-of-{run}"
+    return row.owner, SubmitRun(
+        config=_config(session, row), idempotency_key=key, priority=priority
+    )
 
 
 def _config(session: Session, row: Run) -> TrainConfig:

@@ -183,6 +183,12 @@ class Runs:
         """Ask for it to go on. Raises as `finish`, and `OverBudget`."""
         return await self._steer(run, partial(verbs.resume, viewer, run, self._limits))
 
+    async def set_priority(self, viewer: Viewer, run: str, priority: int) -> RunView:
+        """Let it go before others in the queue, or behind. Raises as `finish`, and `NotPermitted`."""
+        row = await self._store.transact(partial(verbs.set_priority, viewer, run, priority))
+        self._queue.notify(RunId(run))
+        return self._view(row)
+
     async def _steer(self, run: str, change: Callable[[Session], Run]) -> RunView:
         row = await self._store.transact(change)
         self._announce(RunId(run))

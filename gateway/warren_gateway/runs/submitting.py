@@ -6,6 +6,7 @@ from sqlmodel import Session, col, select
 
 from warren_broker.topology import run_events
 from warren_gateway.access.caller import Viewer
+from warren_gateway.access.problems import NotPermitted
 from warren_gateway.budgets.budget import OverBudget
 from warren_gateway.runs.checkpoints import require_checkpoint
 from warren_gateway.runs.sources import require_source
@@ -31,6 +32,7 @@ def new_row(owner: str, body: SubmitRun, *, retry_of: str | None = None) -> Run:
         state=RunState.QUEUED,
         n_steps=body.config.limits.steps,
         created_s=time.time(),
+        priority=body.priority,
         retry_of=retry_of,
     )
 
@@ -40,13 +42,22 @@ def insert_unless_known(
 ) -> Run | None:
     """Insert the run, unless its key has made one already: that one.
 
-    Raises `UnusableSource`, `UnusableCheckpoint`, `OverBudget`.
+    Raises `UnusableSource`, `UnusableCheckpoint`, `OverBudget`, `NotPermitted`.
     """
     if (known := with_key_of(run, session)) is not None:
         return known
+    require_allowed(viewer, run.priority)
     require_source(session, viewer, config)
     insert_run(run, viewer, config, limits, session)
     return None
+
+
+def require_allowed(viewer: Viewer, priority: int) -> None:
+    """Raises `NotPermitted`: whoever goes first takes turns from everybody."""
+    if priority > 0 and not viewer.sees_all:
+        raise NotPermitted(
+            "Only an admin gives a priority above 0; a lower one lets others go first"
+        )
 
 
 def with_key_of(run: Run, session: Session) -> Run | None:

@@ -10,7 +10,7 @@ from sqlmodel import Session
 from warren_broker.topology import RUN_CHANGES
 from warren_gateway.access.caller import Viewer
 from warren_gateway.runs.owned import NoSuchRun, owned_run
-from warren_gateway.runs.submitting import require_queue_place
+from warren_gateway.runs.submitting import require_allowed, require_queue_place
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import Run
 from warren_gateway.usage.limits import OwnerLimits
@@ -92,6 +92,15 @@ def resume(viewer: Viewer, run: str, limits: OwnerLimits, session: Session) -> R
         require_queue_place(session, row.owner, limits)
     row.wish = None
     return _told(session, row)
+
+
+def set_priority(viewer: Viewer, run: str, priority: int, session: Session) -> Run:
+    """From the next decision on; a run that has its trainer keeps it. Raises `NotPermitted`."""
+    row = _locked(session, viewer, run)
+    _require_going(row)
+    require_allowed(viewer, priority)
+    row.priority = priority
+    return row
 
 
 def _locked(session: Session, viewer: Viewer, run: str) -> Run:

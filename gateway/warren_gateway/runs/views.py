@@ -27,6 +27,7 @@ def run_view(
         phase=Phase(row.phase) if row.phase else None,
         waiting_for=row.waiting_for,
         queue=None if state.is_final or state is RunState.PAUSED else place,
+        priority=row.priority,
         step=row.step,
         n_steps=row.n_steps,
         sft_step=row.sft_step,

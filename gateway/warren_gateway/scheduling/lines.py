@@ -13,7 +13,7 @@ OPEN = ("queued", "admitted", "taken")
 
 
 class JobLine(NamedTuple):
-    """A row of `job`; of its run, what its owner was told last of why it waits, and who drives it."""
+    """A row of `job`; of its run, what its owner was told last of why it waits, who drives it, and its priority."""
 
     number: int
     run_id: RunId
@@ -23,7 +23,6 @@ class JobLine(NamedTuple):
     is_full: bool
     n_gpus: int
     memory_bytes: int | None
-    priority: int
     plays_at_once: bool
     environments: list[tuple[str, str]]
     state: str
@@ -35,6 +34,7 @@ class JobLine(NamedTuple):
     is_held_back: bool
     told: str | None
     coordinator: str | None
+    priority: int
 
     def waiting(self, number: int, blocked_by: str | None) -> WaitingJob:
         return WaitingJob(
@@ -67,9 +67,9 @@ class JobLine(NamedTuple):
 
 
 _TABLE = SQLModel.metadata.tables["job"]
-_COLUMNS = [_TABLE.c[name] for name in JobLine._fields[:-2]]
+_COLUMNS = [_TABLE.c[name] for name in JobLine._fields[:-3]]
 _OPEN = (
-    select(*_COLUMNS, col(Run.waiting_for), col(Run.coordinator))
+    select(*_COLUMNS, col(Run.waiting_for), col(Run.coordinator), col(Run.priority))
     .join(Run, col(Run.id) == col(JobRow.run_id))
     .where(col(JobRow.state).in_(OPEN))
     .order_by(col(JobRow.queued_s), col(JobRow.number))

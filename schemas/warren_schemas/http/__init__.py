@@ -17,6 +17,7 @@ from warren_schemas.http.runs import CancelRun as CancelRun
 from warren_schemas.http.runs import QueuePlace as QueuePlace
 from warren_schemas.http.runs import RunDeleted as RunDeleted
 from warren_schemas.http.runs import RunList as RunList
+from warren_schemas.http.runs import SetRun as SetRun
 from warren_schemas.http.runs import SubmitRun as SubmitRun
 
 __all__: list[str] = []

@@ -11,11 +11,16 @@ from warren_schemas.ids import RunId
 
 __all__ = ["RunResult", "RunView", "StateView"]
 
+Priority = Annotated[int, Field(ge=-100, le=100)]
+"""Runs of a higher one go first in the queue for trainers; above 0 only admins give."""
+
 
 class SubmitRun(Frozen):
     config: TrainConfig
     idempotency_key: Annotated[str, Field(min_length=8, max_length=128)] | None = None
     """The same key gives the same run, however often it is submitted."""
+    priority: Priority = 0
+    """A higher one goes first in the queue for trainers, whoever owns it. Only admins give more than 0."""
 
 
 class RunResult(Frozen):
@@ -62,6 +67,11 @@ class CancelRun(Frozen):
     """Save a checkpoint first."""
 
 
+class SetRun(Frozen):
+    priority: Priority
+    """A higher one goes first in the queue for trainers, whoever owns it. Only admins give more than 0."""
+
+
 class QueuePlace(Frozen):
     """Where a run's job stands among those that wait for a trainer."""
 
@@ -85,6 +95,8 @@ class RunView(Frozen):
     """Why nothing moves, when nothing moves."""
     queue: QueuePlace | None = None
     """Of a run that waits for a trainer, as the scheduler decided last."""
+    priority: Priority = 0
+    """Those of a higher one go first in the queue for trainers."""
     step: NonNegativeInt = 0
     """Steps of reinforcement learning, those before a resumption among them."""
     n_steps: NonNegativeInt

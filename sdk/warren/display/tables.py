@@ -27,6 +27,8 @@ def print_run(view: RunView, output: Output) -> None:
     rows = [("name", view.name), ("state", _state(view)), ("step", _step(view))]
     if view.queue:
         rows.append(("queue", queued(view.queue)))
+    if view.priority:
+        rows.append(("priority", str(view.priority)))
     if view.waiting_for:
         rows.append(("waiting for", view.waiting_for))
     if view.error:

@@ -103,6 +103,19 @@ async def test_no_more_jobs_are_admitted_than_there_is_room_and_in_the_order_of_
     assert (await decide(store, trainer("t"), *PLAYERS)).admitted == ("run_2",)
 
 
+async def test_a_higher_priority_goes_first_and_holds_from_the_next_decision_on(
+    store: Store,
+) -> None:
+    await submit(store, 1, 2)
+
+    def prefer(session: Session) -> None:
+        session.exec(update(Run).where(col(Run.id) == "run_2").values(priority=1))
+
+    await store.transact(prefer)
+    outcome = await decide(store, trainer("t", capacity=1), *PLAYERS)
+    assert outcome.admitted == ("run_2",)
+
+
 async def test_a_job_that_lost_its_trainer_goes_before_those_that_never_had_one(
     store: Store,
 ) -> None:

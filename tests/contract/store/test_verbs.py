@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 from sqlmodel import col, select
-from tests.support.gateway import Gateway
+from tests.support.gateway import CONFIG, Gateway
 
+from warren_gateway.access.caller import Viewer
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Checkpoint, Model, OutboxRow, Run
 from warren_schemas.events import RunState
@@ -152,3 +153,26 @@ async def _save_checkpoint(gateway: Gateway, run: str) -> None:
         session.exec(change)
 
     await gateway.store.transact(save)
+
+
+async def test_owners_lower_the_priority_of_their_runs_and_admins_alone_raise_it(
+    gateway: Gateway,
+) -> None:
+    run = await gateway.submit(priority=-5)
+    assert (await row_of(gateway, run)).priority == -5
+    gateway.queue.runs.clear()
+    status, view = await ask(gateway, run, "set", priority=-7)
+    assert (status, view["priority"], gateway.queue.runs) == (200, -7, [run])
+
+    status, problem = await ask(gateway, run, "set", priority=1)
+    assert (status, problem["message"].split()[2]) == (403, "admin")
+    body = {"config": CONFIG, "priority": 1}
+    async with gateway.ann.post("/v1/runs", json=body) as response:
+        assert response.status == 403
+    assert (await row_of(gateway, run)).priority == -7
+
+    runs = gateway.parts.runs
+    assert (await runs.set_priority(Viewer("root", sees_all=True), run, 9)).priority == 9
+    await set_row(gateway, run, state=RunState.FAILED)
+    status, successor = await ask(gateway, run, "retry")
+    assert (status, successor["priority"]) == (201, 0)

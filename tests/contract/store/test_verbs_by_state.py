@@ -16,8 +16,8 @@ from warren_gateway.store.store import Store
 from warren_gateway.store.tables import JobRow, Run
 from warren_schemas.events import RunState
 
-CANCEL, SAVE, FINISH, PAUSE, RESUME, RETRY, DELETE = VERBS = (
-    "cancel", "cancel --save", "finish", "pause", "resume", "retry", "delete",
+CANCEL, SAVE, FINISH, PAUSE, RESUME, SET, RETRY, DELETE = VERBS = (
+    "cancel", "cancel --save", "finish", "pause", "resume", "set", "retry", "delete",
 )  # fmt: skip
 OVER = "has ended already: it is {state}"
 LIVE = "is {state}, and only one that failed or was cancelled can be retried"
@@ -25,29 +25,29 @@ GOING = "is {state}: cancel it first"
 
 TABLE: dict[RunState, dict[str, int | str]] = {
     RunState.QUEUED: {
-        CANCEL: 200, SAVE: 200, FINISH: "is queued and has done nothing", PAUSE: 200, RESUME: 200,
+        CANCEL: 200, SAVE: 200, FINISH: "is queued and has done nothing", PAUSE: 200, RESUME: 200, SET: 200,
         RETRY: LIVE, DELETE: GOING,
     },
     RunState.STARTING: {
-        CANCEL: 200, SAVE: 200, FINISH: 200, PAUSE: 200, RESUME: 200, RETRY: LIVE, DELETE: GOING,
+        CANCEL: 200, SAVE: 200, FINISH: 200, PAUSE: 200, RESUME: 200, SET: 200, RETRY: LIVE, DELETE: GOING,
     },
     RunState.RUNNING: {
-        CANCEL: 200, SAVE: 200, FINISH: 200, PAUSE: 200, RESUME: 200, RETRY: LIVE, DELETE: GOING,
+        CANCEL: 200, SAVE: 200, FINISH: 200, PAUSE: 200, RESUME: 200, SET: 200, RETRY: LIVE, DELETE: GOING,
     },
     RunState.PAUSED: {
-        CANCEL: 200, SAVE: 200, FINISH: "is paused", PAUSE: 200, RESUME: 200, RETRY: LIVE, DELETE: GOING,
+        CANCEL: 200, SAVE: 200, FINISH: "is paused", PAUSE: 200, RESUME: 200, SET: 200, RETRY: LIVE, DELETE: GOING,
     },
     RunState.FINISHING: {
-        CANCEL: 200, SAVE: 200, FINISH: 200, PAUSE: "is finishing", RESUME: 200, RETRY: LIVE, DELETE: GOING,
+        CANCEL: 200, SAVE: 200, FINISH: 200, PAUSE: "is finishing", RESUME: 200, SET: 200, RETRY: LIVE, DELETE: GOING,
     },
     RunState.COMPLETED: {
-        CANCEL: OVER, SAVE: OVER, FINISH: 200, PAUSE: OVER, RESUME: OVER, RETRY: OVER, DELETE: 200,
+        CANCEL: OVER, SAVE: OVER, FINISH: 200, PAUSE: OVER, RESUME: OVER, SET: OVER, RETRY: OVER, DELETE: 200,
     },
     RunState.FAILED: {
-        CANCEL: OVER, SAVE: OVER, FINISH: OVER, PAUSE: OVER, RESUME: OVER, RETRY: 201, DELETE: 200,
+        CANCEL: OVER, SAVE: OVER, FINISH: OVER, PAUSE: OVER, RESUME: OVER, SET: OVER, RETRY: 201, DELETE: 200,
     },
     RunState.CANCELLED: {
-        CANCEL: 200, SAVE: 200, FINISH: OVER, PAUSE: OVER, RESUME: OVER, RETRY: 201, DELETE: 200,
+        CANCEL: 200, SAVE: 200, FINISH: OVER, PAUSE: OVER, RESUME: OVER, SET: OVER, RETRY: 201, DELETE: 200,
     },
 }  # fmt: skip
 
@@ -69,7 +69,7 @@ def test_the_table_has_every_state_and_every_verb() -> None:
 
 async def ask(gateway: Gateway, run: str, verb: str) -> tuple[int, str]:
     name, _, option = verb.partition(" --")
-    body = {option: True} if option else {}
+    body = {option: True} if option else {"priority": -1} if name == SET else {}
     async with gateway.ann.post(f"/v1/runs/{run}/{name}", json=body) as response:
         return response.status, (await response.json()).get("message", "")
 

@@ -3,7 +3,7 @@
 from aiohttp import web
 
 from warren_gateway.api.route import Call, Nothing, Route, reply
-from warren_schemas.http import CancelRun, RunView
+from warren_schemas.http import CancelRun, RunView, SetRun
 from warren_schemas.users.access import KeyScope
 
 
@@ -27,6 +27,11 @@ async def resume_run(call: Call[Nothing]) -> web.StreamResponse:
 async def retry_run(call: Call[Nothing]) -> web.StreamResponse:
     run, is_new = await call.parts.runs.retry(call.viewer, call.run)
     return reply(run, status=201 if is_new else 200)
+
+
+async def set_run(call: Call[SetRun]) -> web.StreamResponse:
+    priority = call.takes.priority
+    return reply(await call.parts.runs.set_priority(call.viewer, call.run, priority))
 
 
 _ERRORS = (400, 404, 409, 413, 422)
@@ -71,6 +76,16 @@ ROUTES = (
         summary="Let a paused run go on; it queues for a trainer",
         scope=KeyScope.SUBMIT,
         errors=(*_ERRORS, 429),
+    ),
+    Route(
+        "POST",
+        "/v1/runs/{run}/set",
+        set_run,
+        takes=SetRun,
+        answers=RunView,
+        summary="Set the priority of a run that is not over; above 0 takes an admin",
+        scope=KeyScope.SUBMIT,
+        errors=(*_ERRORS, 403),
     ),
     Route(
         "POST",

@@ -53,7 +53,7 @@ ROUTES = (
         scope=KeyScope.SUBMIT,
         status=201,
         repeated_status=200,
-        errors=(400, 409, 413, 422, 429, 429),
+        errors=(400, 403, 409, 413, 422, 429),
     ),
     Route(
         "GET",

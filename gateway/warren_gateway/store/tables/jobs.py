@@ -24,8 +24,6 @@ class JobRow(SQLModel, table=True):
     is_full: bool
     n_gpus: int = 1
     memory_bytes: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
-    priority: int = 0
-    """Higher goes first."""
     plays_at_once: bool
     """Without samplers and its environments it could not begin."""
     environments: list[tuple[str, str]] = Field(sa_column=Column(JSON, nullable=False))

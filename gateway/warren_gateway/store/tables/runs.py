@@ -32,7 +32,7 @@ class Run(SQLModel, table=True):
     submitted: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON))
     """The config as it was submitted, where its owner has changed it since."""
     priority: int = 0
-    """Runs of a higher one go first."""
+    """Those of a higher one go first in the queue for trainers."""
     retry_of: str | None = None
     """The run that this one goes on for."""
     on_disconnect: str = "detach"

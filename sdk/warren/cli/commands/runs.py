@@ -7,6 +7,7 @@ For example:
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -20,7 +21,7 @@ from warren.display.tables import print_run, print_runs
 from warren.run import Run
 from warren_schemas.http import RunList, RunView
 
-__all__ = ["cancel", "delete", "finish", "ls", "pause", "resume", "retry", "show"]
+__all__ = ["cancel", "delete", "finish", "ls", "pause", "resume", "retry", "set_", "show"]
 
 RunName = Annotated[
     str,
@@ -109,6 +110,28 @@ def resume(run: RunName, /, *, json: AsJson = False, gateway: GatewayOptions = H
         warren runs resume last
     """
     return asyncio.run(_steer(run, gateway, Run.resume, "goes on", as_json=json))
+
+
+def set_(
+    run: RunName,
+    /,
+    *,
+    priority: Annotated[
+        int, Parameter(help="Higher goes first, from -100 to 100; above 0 takes an admin's key.")
+    ],
+    json: AsJson = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Set the priority of a run that waits for a trainer, or may have to again.
+
+    Jobs of a higher priority go first, whoever owns them. A run that has its trainer keeps it.
+
+    For example:
+        warren runs set last --priority -10
+    """
+    asked = f"has the priority {priority}"
+    ask = partial(Run.set_priority, priority=priority)
+    return asyncio.run(_steer(run, gateway, ask, asked, as_json=json))
 
 
 def retry(run: RunName, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:

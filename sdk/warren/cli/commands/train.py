@@ -25,6 +25,10 @@ def train(
         Parameter(name="--set", help="KEY=VALUE that overrides the file; repeatable."),
     ] = (),
     detach: Annotated[bool, Parameter(help="Submit, print the run's id and exit.")] = False,
+    priority: Annotated[
+        int,
+        Parameter(help="Higher goes first in the queue; above 0 takes an admin's key."),
+    ] = 0,
     dry_run: Annotated[
         bool,
         Parameter(help="Check the config here and at the gateway; print it in full with its cost."),
@@ -45,14 +49,20 @@ def train(
     checked = read_config(config, set_)
     if dry_run:
         return asyncio.run(check(config, checked, output, gateway, as_json=json))
-    return asyncio.run(_submit(checked, output, gateway, detach=detach, as_json=json))
+    return asyncio.run(_submit(checked, output, gateway, priority, detach=detach, as_json=json))
 
 
 async def _submit(
-    config: TrainConfig, output: Output, gateway: Gateway, *, detach: bool, as_json: bool
+    config: TrainConfig,
+    output: Output,
+    gateway: Gateway,
+    priority: int,
+    *,
+    detach: bool,
+    as_json: bool,
 ) -> int:
     async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
-        run = await client.train(config)
+        run = await client.train(config, priority=priority)
         if not detach:
             if not as_json:
                 output.line(f"Submitted {run.id}; Ctrl-C lets go of it, and it goes on.", "dim")

@@ -30,6 +30,7 @@ ANOTHER_TENANTS: dict[str, int] = {
     "pause_run": OF_ONE_OWNER,
     "resume_run": OF_ONE_OWNER,
     "retry_run": OF_ONE_OWNER,
+    "set_run": OF_ONE_OWNER,
     "delete_run": OF_ONE_OWNER,
     "check_run": REFUSED,
     "share_run": OF_ONE_OWNER,
@@ -65,6 +66,7 @@ ANOTHER_TENANTS: dict[str, int] = {
 }
 """What a user with every scope but `admin` is answered who asks for what is somebody else's."""
 QUERY = {"run_files": "version=best", "run_file": "version=best&name=SHA256SUMS"}
+BODY = {"set_run": {"priority": 0}}
 
 
 @dataclass
@@ -79,10 +81,10 @@ class Callers:
             run=self.run, letter="msg_1", model=self.run, user="ann", key_id=self.anns_key
         )
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        query = QUERY.get(route.name, "")
+        query, body = QUERY.get(route.name, ""), BODY.get(route.name)
         async with (
             aiohttp.ClientSession(self.gateway.url, headers=headers) as client,
-            client.request(route.method, f"{path}?{query}") as response,
+            client.request(route.method, f"{path}?{query}", json=body) as response,
         ):
             return response.status
 
