@@ -8,9 +8,8 @@
         print(event)
     print(run.result())
 
-Requests run on an event loop in a thread of their own, so this works in Jupyter as well, where a loop
-runs already. Ctrl-C ends the call that waits. `close`, or `with`, ends the connection; so does the
-end of the program.
+Requests run on an event loop in a thread of their own, so this works in Jupyter as well, where a loop runs
+already. Ctrl-C ends the call that waits. `close`, `with` or the end of the program ends the connection.
 """
 
 import weakref
@@ -87,9 +86,8 @@ class Client:
         self, config: ConfigLike, *, idempotency_key: str | None = None, priority: int = 0
     ) -> "Run":
         """Submit a run; return as soon as the gateway has stored it."""
-        return self._run(
-            self._client.train(config, idempotency_key=idempotency_key, priority=priority)
-        )
+        key = idempotency_key
+        return self._run(self._client.train(config, idempotency_key=key, priority=priority))
 
     def check(self, config: ConfigLike) -> RunCheck:
         """Whether the gateway could run this config now, and what it may cost; submits nothing."""
@@ -104,8 +102,7 @@ class Client:
         idempotency_key: str | None = None,
     ) -> "Run":
         """Submit a run that trains on what another run recorded."""
-        recorder = run if isinstance(run, str) else str(run.id)
-        key = idempotency_key
+        recorder, key = run if isinstance(run, str) else str(run.id), idempotency_key
         return self._run(self._client.replay(recorder, into, from_=from_, idempotency_key=key))
 
     def run(self, name: str, *, only_one: bool = False) -> "Run":
