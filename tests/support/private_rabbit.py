@@ -107,8 +107,12 @@ class PrivateRabbit:
         self._process = None
 
     def pause(self) -> None:
-        """Stop the world: connections stay open and nobody answers."""
+        """Stop the world: connections stay open and nobody answers.
+
+        Its threads run on for a moment after the signal, so this waits until the last one has stopped.
+        """
         signal_group(self.process, signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         signal_group(self.process, signal.SIGCONT)

@@ -136,6 +136,7 @@ async def test_parity_row_03_each_state_has_a_time_and_a_reason(ann: User) -> No
         await good.result()
         with pytest.raises(RunFailed, match="it broke"):
             await bad.result()
+        await until_state(stopped, RunState.CANCELLED)
         for run, end in ((good, "completed"), (bad, "failed"), (stopped, "cancelled")):
             await run.refresh()
             history = run.view.history
