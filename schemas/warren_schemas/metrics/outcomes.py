@@ -119,13 +119,15 @@ EPISODES = Section(
     "How episodes are made, and how much of a batch can teach anything.",
     (
         Metric("group/all_same_frac", SHARE, "mean over the groups of the step's batch",
-               "Groups whose members all got the same reward: they carry no signal.",
+               "Groups whose members all got the same reward (within 1e-6), or that have one member: they carry no"
+               " signal.",
                "below 0.5 for most of the run",
                "near 1: tasks are too hard (reward low) or too easy (reward high)"),
         Metric("group/all_same", "groups", "count in the step's batch",
                "The same as a count.", "few beside groups_per_step", "all of them"),
-        Metric("group/unclear_turns", "turns", "count in the step's batch; with credit by turn",
-               "Turns whose tokens can't be told apart, so that their reward is not credited.",
+        Metric("group/inseparable_episodes", "episodes",
+               "count in the step's batch; with credit by turn or a critic",
+               "Completed episodes whose turns can't be told apart in their tokens; they are not trained on.",
                "0", "more than a few: the template merges turns"),
         Metric("group/dropped_total", "groups", "count since the run's start",
                "Complete groups that were not trained on, for any of the reasons below.", "0, or flat",
@@ -153,7 +155,7 @@ EPISODES = Section(
         Metric("seq/turns_cut_frac", SHARE, f"mean over the turns of {BATCH}",
                "Turns that were cut at `sampling.max_tokens`.", "near 0", "near 1: raise max_tokens"),
         Metric("seq/single_candidate_frac", SHARE,
-               f"over the sampled tokens of {BATCH}; with top_p, top_k or min_p",
+               f"over the sampled tokens of those among {BATCH} that were sampled with top_p, top_k or min_p",
                "Tokens that had no other beside them in what truncated sampling left: no exploration and no"
                " gradient there.", "well below 1 while the reward rises",
                "above 0.9: the alarm `single_candidate` is raised"),

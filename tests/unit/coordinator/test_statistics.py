@@ -5,6 +5,8 @@ from collections import Counter
 
 from tests.unit.coordinator.world import World, config
 
+from warren_gateway.coordinator.learning.batch_metrics import batch_metrics
+from warren_gateway.coordinator.learning.credit import n_without_signal
 from warren_gateway.coordinator.rollouts import failure_limits
 from warren_gateway.coordinator.rollouts.by_environment import (
     add,
@@ -113,6 +115,15 @@ def test_groups_are_dropped_for_a_reason() -> None:
     assert dropped["no_signal"] == sum(step["group/all_same"] for step in steps(world)) > 0
     assert last["group/dropped_total"] <= sum(dropped.values())
     assert set(dropped) <= {"no_signal", "failed", "stale"}
+
+
+def test_rewards_are_the_same_where_credit_sees_no_difference() -> None:
+    world = World(config(), random.Random(0))
+    rounded = group_of(world, Completed(reward=0.1 + 0.2), Completed(reward=0.3))
+    apart = group_of(world, Completed(reward=0.3), Completed(reward=0.31))
+    metrics = batch_metrics([rounded, apart])
+    assert metrics["group/all_same"] == 1.0 == n_without_signal([rounded, apart], world.config.algorithm)
+    assert metrics["group/all_same_frac"] == 0.5
 
 
 def test_groups_that_lose_too_many_members_are_dropped_as_failed() -> None:

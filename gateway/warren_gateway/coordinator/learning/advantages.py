@@ -34,12 +34,13 @@ def advantages(groups: Sequence[Floats], kind: AdvantageKind) -> list[Floats | N
     example calls r - mean and (r - mean) / std of the group. `batch_mean`: r - mean of the batch.
     `batch_std`: (r - mean) / (std + 1e-4) of the batch (Andrychowicz et al. 2021).
     """
-    telling = [returns_G for returns_G in groups if _tells(returns_G)]
+    telling = [returns_G for returns_G in groups if tells(returns_G)]
     returns_B = np.concatenate(telling) if telling else np.zeros(0)
-    return [_of_group(g, returns_B, kind) if _tells(g) else None for g in groups]
+    return [_of_group(g, returns_B, kind) if tells(g) else None for g in groups]
 
 
-def _tells(returns_G: Floats) -> bool:
+def tells(returns_G: Floats) -> bool:
+    """Whether members can be compared, and one did better than another."""
     return returns_G.size >= 2 and bool(np.ptp(returns_G) >= SAME)
 
 

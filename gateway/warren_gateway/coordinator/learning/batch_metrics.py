@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from warren_gateway.coordinator.learning.advantages import tells
 from warren_gateway.coordinator.state.groups import Group
 from warren_schemas.episode import Completed, EpisodeEnded, StopReason
 
@@ -62,7 +63,7 @@ def _reduce(name: str, values: list[float], weights: list[float]) -> float:
 
 def _rewards(groups: Sequence[Group], rewards: list[float]) -> dict[str, float]:
     rewards_B = np.array(rewards)
-    same = [len({outcome.reward for _, outcome in group.completed}) < 2 for group in groups]
+    same = [not tells(np.array([o.reward for _, o in group.completed])) for group in groups]
     return {
         "reward/mean": float(rewards_B.mean()),
         "reward/std": float(rewards_B.std()),
@@ -101,7 +102,7 @@ def _stops(items: Sequence[EpisodeEnded]) -> dict[str, float]:
 
 
 def _candidates(items: Sequence[EpisodeEnded]) -> dict[str, float]:
-    """How many of the tokens of truncated episodes had no other beside them."""
+    """Of the sampled tokens of episodes that have a sampling mask, those that had no other beside them."""
     masks = [item.transcript.tokens.sampling_mask for item in items]
     sizes = [mask.sizes_N[mask.sizes_N > 0] for mask in masks if mask is not None]
     n_sampled = sum(size.size for size in sizes)

@@ -74,7 +74,7 @@ def _take_step(state: CoordinatorState) -> None:
     }
     data, divisor = step_data(groups, config.algorithm)
     if is_by_turn(config.algorithm):
-        metrics["group/unclear_turns"] = float(n_inseparable(groups))
+        metrics["group/inseparable_episodes"] = float(n_inseparable(groups))
     learning.max_staleness_seen = max(
         learning.max_staleness_seen, int(metrics.get("stale/lag_max", 0))
     )
