@@ -25,8 +25,10 @@ class TokenLogprobs:
     logprobs_M: Tensor
     """float32 at least; carries the gradient."""
     entropy_M: Tensor
-    """Of the distribution before the sampler cut it; has a gradient if asked for. Over what was left
-    it would draw nothing back that was cut, and of a single token it has no gradient at all."""
+    """H = -Σ p ln p over the whole vocabulary (Shannon 1948), of each token's distribution p after penalty
+    and temperature and before the sampler cut it; has a gradient if asked for (entropy bonus: Williams and
+    Peng 1991). Over what was left it would draw nothing back that was cut, and of a single token it has no
+    gradient at all."""
 
 
 @dataclass(frozen=True, slots=True)
