@@ -52,7 +52,7 @@ tour: TESTERS = 2
 tour: install  ## Follow README.md and docs/environments.md block by block, and two tenants through their jobs (4 minutes)
 	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder -m tour tests/tour $(ARGS)
 
-storm: TESTERS = 2
+storm: TESTERS = 3
 storm: install  ## Run the tests that take minutes each: deployments under faults, whole runs, replays, the tutorial
 	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder -m storm $(ARGS)
 
