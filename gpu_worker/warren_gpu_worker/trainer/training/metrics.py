@@ -72,5 +72,10 @@ def report(merged: Mapping[str, float]) -> dict[str, float]:
         elif stem != "ratio_square":
             metrics[stem + _MEAN] = value / n_tokens
     if "ratio_square:sum" in merged:
-        metrics["ess:mean"] = merged["ratio:sum"] ** 2 / (n_tokens * merged["ratio_square:sum"])
+        metrics["ess:mean"] = _ess(merged["ratio:sum"], merged["ratio_square:sum"]) / n_tokens
     return metrics
+
+
+def _ess(total: float, total_square: float) -> float:
+    """0 where every ratio is 0, as it is of tokens that the trainer holds to be impossible."""
+    return total**2 / total_square if total_square else 0.0
