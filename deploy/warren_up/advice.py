@@ -25,6 +25,8 @@ class StartAgain:
         if role is WorkerRole.ENVIRONMENT:
             command = self._command("--env", "module:Class")
             return f"{again}: {command} (of an environment named {offer})"
+        if offer in self.base_models:
+            return f"{again}: {self._command()}"
         chosen = () if self._names_base_models else self.base_models
         return f"{again}: {self._command(*self._options(*chosen, offer))}"
 

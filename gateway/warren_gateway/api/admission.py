@@ -21,6 +21,7 @@ from warren_gateway.bearer import bearer_key
 from warren_gateway.budgets.request_rate import TooManyRequests
 from warren_gateway.budgets.wrong_keys import TooManyWrongKeys
 from warren_schemas.http import Problem
+from warren_schemas.users.access import KeyScope
 
 MAX_PATH = 300
 
@@ -85,9 +86,16 @@ def _lacks(caller: Caller, scope: str) -> Refusal:
     problem = Problem(
         code="forbidden",
         message=f"This route needs a key with the scope {scope}; the key {caller.key_id} has {has}.",
-        hint="`warren keys create --help` says how to make one, with a key that may.",
+        hint=_remedy(scope),
     )
     return Refusal(403, problem)
+
+
+def _remedy(scope: str) -> str:
+    """A key makes none that may more than itself, so nobody is told to make one for admins."""
+    if scope == KeyScope.ADMIN:
+        return "This is for admins: ask one, or use an admin's key."
+    return "`warren keys create --help` says how to make one, with a key that may."
 
 
 def _too_many(error: TooManyRequests | TooManyWrongKeys) -> Refusal:

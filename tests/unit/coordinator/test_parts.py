@@ -182,6 +182,9 @@ def test_under_warren_up_what_is_missing_comes_with_the_same_command_and_more() 
     }
     named = StartAgain(("warren", "up", "--base-model=z"), ("z",))
     assert named.start(WorkerRole.TRAINER, "x").endswith("warren up --base-model=z --base-model x")
+    dead = StartAgain(("warren", "up"), ("warren/tiny",)).start(WorkerRole.TRAINER, "warren/tiny")
+    assert dead.endswith("start it again with: warren up")
+    assert named.start(WorkerRole.TRAINER, "z").endswith("again with: warren up --base-model=z")
     assert "warren up --port 9 --env module:Class" in given.start(WorkerRole.ENVIRONMENT, "chess")
     assert "--max-models" in (given.more_capacity("x", is_full=False) or "")
 

@@ -37,8 +37,9 @@ async def test_a_user_from_their_first_key_to_their_last(
         assert [key.name for key in await carla.access.keys()] == ["laptop", "first key"]
         rotated = await carla.access.rotate_key(second.view.id)
         assert (await carla.access.revoke_key(rotated.view.id)).revoked_s is not None
-        with pytest.raises(AuthenticationError, match="scope admin"):
+        with pytest.raises(AuthenticationError, match="scope admin") as refused:
             await carla.access.users()
+        assert "for admins" in (refused.value.hint or "") and "keys create" not in str(refused)
         await admin.access.disable_user("carla")
         with pytest.raises(AuthenticationError, match="carla is disabled"):
             await carla.runs()
