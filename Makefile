@@ -17,16 +17,22 @@ BIN        := .venv/bin
 INSTALLED  := .venv/installed
 FUZZING    := .venv-fuzz/installed
 ORS        := .venv-ors/installed
-BENCHMARKS := codec scheduling transport sampler trainer trainer.sharing trainer.equality episodes host sandbox verifier
+AGENTS     := .venv-agents/installed
+TINKER     := .venv-tinker/installed
+OLD_SDKS   ?= 0.34.0
+OPENREWARD := .venv-openreward/installed
+GYMNASIUM  := .venv-gymnasium/installed
+TEXTARENA  := .venv-textarena/installed
+BENCHMARKS := codec scheduling transport sampler trainer trainer.sharing trainer.equality episodes host sandbox verifier agents
 
 # Spinning BLAS threads cost more than they bring on a small machine.
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test-fast test tour storm chaos rough fuzz fuzz-http ecosystems check format golden bench gpu gpu-pack
+.PHONY: help install demo test-fast test tour storm chaos rough fuzz fuzz-http ecosystems ecosystems-all agents proto tinker-compat check format golden bench gpu gpu-pack
 
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(INSTALLED)  ## Make .venv with everything in it, pinned by constraints.txt (VLLM= leaves vLLM out)
 
@@ -75,14 +81,57 @@ $(FUZZING): fuzz.txt
 	.venv-fuzz/bin/python -m pip install $(PIP_FLAGS) --requirement fuzz.txt
 	touch $@
 
-ecosystems: install $(ORS)  ## Play environments of foreign packages, each on its own real server (2 minutes)
+ecosystems: install $(ORS) $(AGENTS) $(GYMNASIUM) $(TINKER)  ## Play environments of foreign packages, each on its own real server, and Tinker's SDK on ours (3 minutes)
 	$(BIN)/python -m pytest -m ecosystem tests/ecosystems $(ARGS)
 
-# Foreign packages never go into .venv.
-$(ORS): ors.txt
-	test -x .venv-ors/bin/python || $(PYTHON) -m venv .venv-ors
-	.venv-ors/bin/python -m pip install $(PIP_FLAGS) --requirement ors.txt
+ecosystems-all: install $(ORS) $(AGENTS) $(GYMNASIUM) $(TEXTARENA) $(OPENREWARD)  ## And those that are too large for the CI; writes docs/ecosystems.md
+	$(BIN)/python -m pytest -m "ecosystem or ecosystem_all" tests/ecosystems --ecosystem-table docs/ecosystems.md $(ARGS)
+
+$(GYMNASIUM) $(TEXTARENA): .venv-%/installed: env_worker/warren_env_worker/foreign/requirements/%.txt
+	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install $(PIP_FLAGS) --requirement $<
 	touch $@
+
+# Foreign packages never go into .venv: NAME.txt is for .venv-NAME.
+$(ORS) $(OPENREWARD): .venv-%/installed: %.txt
+	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install $(PIP_FLAGS) --requirement $<
+	touch $@
+
+agents: install $(AGENTS)  ## Train the agents of examples/agents, twice each, on the real packages (half an hour)
+	$(BIN)/python -m pytest -m ecosystem_all tests/ecosystems/agents $(ARGS)
+
+# What it shares with .venv has the same versions, and what it lacks comes from there: the env worker of the
+# agents is a part of a whole deployment.
+$(AGENTS): agents.txt
+	test -x .venv-agents/bin/python || $(PYTHON) -m venv .venv-agents
+	.venv-agents/bin/python -m pip install $(PIP_FLAGS) --constraint constraints.txt --requirement $<
+	$(BIN)/python -c 'import sys; print(*(p for p in sys.path if p.startswith("$(CURDIR)") or p.endswith("site-packages")), sep="\n")' \
+		> $$(.venv-agents/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/zz_warren.pth
+	touch $@
+
+# The compiler is nothing that Warren needs to run.
+proto:  ## Compile the messages of Tinker's protocol, after they were changed (in .venv-proto)
+	test -x .venv-proto/bin/python || $(PYTHON) -m venv .venv-proto
+	.venv-proto/bin/python -m pip install $(PIP_FLAGS) grpcio-tools==1.85.1
+	cd gateway/warren_gateway/tinker/wire && ../../../../.venv-proto/bin/python -m grpc_tools.protoc -I . \
+		--descriptor_set_out=messages.binpb messages.proto
+
+# Its torch is .venv's, put on the path once nothing more is installed.
+$(TINKER): tinker.txt
+	test -x .venv-tinker/bin/python || $(PYTHON) -m venv .venv-tinker
+	.venv-tinker/bin/python -m pip install $(PIP_FLAGS) --requirement tinker.txt
+	echo $(CURDIR)/.venv/lib/python*/site-packages > $$(echo .venv-tinker/lib/python*/site-packages)/zz_warren.pth
+	touch $@
+
+tinker-compat: install $(TINKER)  ## Try every method of Tinker's SDKs, older ones too, and write the table of docs/tinker.md
+	set -e; for version in $(OLD_SDKS); do folder=.venv-tinker-$$version; \
+		test -x $$folder/bin/python || $(PYTHON) -m venv $$folder; \
+		test -e $$folder/installed || { $$folder/bin/python -m pip install $(PIP_FLAGS) --requirement tinker.txt; \
+			$$folder/bin/python -m pip install $(PIP_FLAGS) tinker==$$version; \
+			echo $(CURDIR)/.venv/lib/python*/site-packages > $$(echo $$folder/lib/python*/site-packages)/zz_warren.pth; \
+			touch $$folder/installed; }; done
+	$(BIN)/python -m tests.ecosystems.tinker.table $(foreach v,$(OLD_SDKS),.venv-tinker-$(v)/bin/python) .venv-tinker/bin/python
 
 check: install  ## Lint, formatting, types and import layers
 	$(BIN)/ruff check

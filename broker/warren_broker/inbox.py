@@ -93,21 +93,24 @@ async def follow(
 
 @asynccontextmanager
 async def listen(
-    broker: WorkBroker, topic: Topic, kind: type[ItemT]
+    broker: WorkBroker, topic: Topic, kinds: type[ItemT] | tuple[type[ItemT], ...]
 ) -> AsyncGenerator[Inbox[ItemT]]:
     """The items of a topic; what doesn't validate is skipped with a log line."""
     async with (
         broker.subscribe(topic) as consumer,
-        _opened(consumer, StreamSettler(topic.name), kind) as inbox,
+        _opened(consumer, StreamSettler(topic.name), kinds) as inbox,
     ):
         yield inbox
 
 
 async def hear(
-    broker: WorkBroker, topic: Topic, kind: type[ItemT], tell: Callable[[Sequence[ItemT]], None]
+    broker: WorkBroker,
+    topic: Topic,
+    kinds: type[ItemT] | tuple[type[ItemT], ...],
+    tell: Callable[[Sequence[ItemT]], None],
 ) -> None:
     """Tell what is said in a topic, as it comes, until cancelled."""
-    async with listen(broker, topic, kind) as inbox:
+    async with listen(broker, topic, kinds) as inbox:
         async for claims in inbox:
             tell([claim.item for claim in claims])
             for claim in claims:

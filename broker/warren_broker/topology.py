@@ -20,9 +20,11 @@ op_result      trainer      -> results.<model>              the run's coordinato
 run_event      gateway      -> events.<run>                 stream; people and TensorBoard
 heartbeat      workers      -> topic workers                gateways
 heartbeats_requested        -> topic heartbeat-requests     workers, from a gateway that starts
+drain_worker   gateway      -> topic heartbeat-requests     the worker that it names
 policy_published            -> topic policies               samplers
 run_ended      gateway      -> topic runs                   workers
 run_changed    gateway      -> topic run-changes            the gateway that drives the run
+requests_answered           -> topic model-answers          the gateways where its client may wait
 episode_cancelled           -> topic cancellations          samplers, env workers
 (dead letters)              -> dead                         people
 """
@@ -104,6 +106,7 @@ HEARTBEAT_REQUESTS = Topic("heartbeat-requests")
 POLICIES = Topic("policies")
 RUNS = Topic("runs")
 RUN_CHANGES = Topic("run-changes")
+MODEL_ANSWERS = Topic("model-answers")
 CANCELLATIONS = Topic("cancellations")
 
 

@@ -13,7 +13,8 @@ from warren.client import connect
 from warren.display.output import Output
 from warren.display.watching import make_view, watch
 from warren.display.words import decimal, duration
-from warren.run import Run, outcome
+from warren.ending import outcome
+from warren.run import Run
 from warren_schemas.config import TrainConfig
 from warren_schemas.http import RunResult
 from warren_up.site import Site

@@ -53,8 +53,11 @@ def _alone(interaction: Interaction) -> Interaction:
         taken = taken.model_copy(update={"transcript": Transcript()})
     if successor is not None and isinstance(successor.item, EpisodeEnded):
         item = successor.item
-        tokens = item.transcript.tokens
-        transcript = item.transcript.model_copy(update={"tokens": _copied(tokens)})
+        aside = (
+            b.model_copy(update={"tokens": _copied(b.tokens)}) for b in item.transcript.set_aside
+        )
+        copies = {"tokens": _copied(item.transcript.tokens), "set_aside": tuple(aside)}
+        transcript = item.transcript.model_copy(update=copies)
         successor = replace(successor, item=item.model_copy(update={"transcript": transcript}))
     return replace(interaction, taken=taken, successor=successor, claims=[])
 
@@ -77,5 +80,4 @@ def _size_bytes(interaction: Interaction) -> int:
     if successor is None or not isinstance(successor.item, EpisodeEnded):
         return 0
     transcript = successor.item.transcript
-    n_chars = sum(message.n_chars for message in transcript.messages)
-    return transcript.tokens.size_bytes + n_chars
+    return sum(tokens.size_bytes for tokens in transcript.sequences) + transcript.n_chars

@@ -36,7 +36,7 @@ from warren_env_worker.interaction import Interaction, episode_of, misfit, run_o
 from warren_env_worker.successor import Origin, Successor, Taken, end, follow
 from warren_schemas.control import EpisodeCancelled, RunEnded
 from warren_schemas.envelope import Envelope, Item
-from warren_schemas.episode import Failed, FailureKind, Step
+from warren_schemas.episode import Failed, FailureKind, FinishReason, Step
 from warren_schemas.ids import EpisodeId, RunId, WorkerId
 
 Publish = Callable[[Destination, Item, Sequence[Claim[Taken]]], None]
@@ -58,6 +58,7 @@ class Interactions:
         self._hosts = hosts
         self._publish = publish
         self._capacity = capacity
+        self._takes_new = True
         self._live: dict[EpisodeId, Interaction] = {}
         self._finished = FinishedEpisodes()
         self._unwanted = Unwanted()
@@ -68,6 +69,12 @@ class Interactions:
     def free_capacity(self, environment: str) -> asyncio.Event:
         """Set while another episode of this environment may be live."""
         return self._free_capacity[environment]
+
+    def take_new(self, takes_new: bool) -> None:
+        """Whether another episode may be live, where there is capacity for it."""
+        self._takes_new = takes_new
+        for environment in self._hosts:
+            self._note_capacity(environment)
 
     @property
     def n_live(self) -> int:
@@ -193,7 +200,8 @@ class Interactions:
         taken = interaction.taken
         transcript = taken.transcript if isinstance(taken, Step) else None
         answer = partial(self._answered, interaction)
-        request = Request(interaction.slot, taken.spec, transcript, answer)
+        is_cut = isinstance(taken, Step) and taken.finish is FinishReason.LENGTH
+        request = Request(interaction.slot, taken.spec, transcript, answer, is_cut)
         interaction.asked_s = time.monotonic()
         self._hosts[taken.spec.environment].submit_request(request)
 
@@ -239,7 +247,8 @@ class Interactions:
         self._note_capacity(environment)
 
     def _note_capacity(self, environment: str) -> None:
-        if self._n_live[environment] < self._capacity and self._hosts[environment].has_capacity:
+        has_capacity = self._n_live[environment] < self._capacity
+        if self._takes_new and has_capacity and self._hosts[environment].has_capacity:
             self._free_capacity[environment].set()
         else:
             self._free_capacity[environment].clear()
@@ -250,8 +259,9 @@ def _followed(taken: Taken, answer: Answer, by: Origin) -> Successor:
     this: what nobody could read fails its own episode."""
     try:
         return follow(taken, answer, by)
-    except ValidationError as error:
-        reason = f"its environment sent what can't be read: {error.errors()[0]['msg']}"
+    except ValueError as error:
+        what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        reason = f"its environment sent what can't be read: {what}"
         return follow(taken, Refused(answer.id, FailureKind.ENVIRONMENT_ERROR, reason), by)
 
 

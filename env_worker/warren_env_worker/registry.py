@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 
+from warren_env_worker.foreign import places
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.startup import EnvironmentUnusable
 from warren_env_worker.settings import EnvWorkerSettings
@@ -21,6 +22,8 @@ from warren_schemas.control import EnvironmentShape
 from warren_schemas.operator_policy import OperatorPolicy
 
 GROUP = "warren.environments"
+FOREIGN_GROUP = "warren.foreign_environments"
+"""Of adapters to packages that `warren env install` installs."""
 HINT = "Name one, as in --env my_module:MyEnv"
 
 log = logging.getLogger(__name__)
@@ -52,12 +55,19 @@ async def hosted(settings: EnvWorkerSettings, policy: OperatorPolicy) -> AsyncGe
 
 async def _assemble(hosts: "_Hosts", settings: EnvWorkerSettings) -> None:
     if not settings.only_named:
-        for point in entry_points(group=GROUP):
-            hosts.add(point.name, point.value)
+        for name, reference in _installed().items():
+            hosts.add(name, reference)
     for environment in settings.environments:
         await hosts.add_asked_for(environment)
     if not hosts.hosts:
         raise EnvironmentUnusable("there is no environment to host", hint=HINT)
+
+
+def _installed() -> dict[str, str]:
+    """References by name: of those that came with packages, and of foreign ones that were installed."""
+    own = {point.name: point.value for point in entry_points(group=GROUP)}
+    foreign = entry_points(group=FOREIGN_GROUP)
+    return own | {p.name: p.value for p in foreign if places.is_installed(p.name)}
 
 
 class _Hosts:
@@ -75,8 +85,18 @@ class _Hosts:
         self._name(name, reference, self._run(reference))
 
     async def add_asked_for(self, environment: str) -> None:
-        """`module:Class` or `name=module:Class`; started at once."""
+        """`module:Class` or `name=module:Class`, or the name of an installed one; started at once."""
         name, _, reference = environment.rpartition("=")
+        installed = _installed()
+        if environment in self.hosts:
+            return
+        if environment in installed:
+            name, reference = environment, installed[environment]
+        elif environment in places.names():
+            raise EnvironmentUnusable(
+                f"{environment} is not installed on this machine",
+                hint=f"Install it: warren env install {environment}",
+            )
         if not all(reference.partition(":")):
             raise EnvironmentUnusable(
                 f"{environment!r} names no environment",

@@ -3,7 +3,7 @@
 Per environment it consumes two queues: `interact.<environment>`, which any env worker takes from
 (starts, and steps whose home is gone), and its own home, where the steps of its live episodes
 arrive. A remote worker takes from its owner's queues of the same kinds, through a gateway. No new
-episode of an environment is taken while `capacity` are live; steps of those that are always flow,
+episode of an environment is taken while `capacity` are live, or while the worker is drained; steps of those that are always flow,
 whichever queue they come from.
 
 Invariants: nothing is acknowledged before what follows from it is confirmed (`outbound`); user code
@@ -26,6 +26,7 @@ from warren_broker.inbox import Claim, Inbox, hear, receive
 from warren_broker.port import WorkBroker
 from warren_broker.successors import open_successor_publisher
 from warren_broker.topology import CANCELLATIONS, RUNS, Home, WorkQueue, home, interact
+from warren_broker.worker.draining import Draining
 from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
 from warren_env_worker.host.host import NOTHING_LISTED
 from warren_env_worker.interactions import Interactions
@@ -86,7 +87,11 @@ async def serve_env_worker(
         interactions = Interactions(
             settings.worker, hosts, publisher.put, capacity=settings.capacity
         )
-        worker = _Worker(settings, interactions, tuple(hosts), found.shapes, owner, full_s)
+        draining = Draining(
+            settings.worker, lambda: interactions.take_new(not draining.is_draining)
+        )
+        offers = tuple(hosts)
+        worker = _Worker(settings, interactions, offers, found.shapes, owner, full_s, draining)
         await _serve(broker, worker, inboxes)
 
 
@@ -106,19 +111,21 @@ class _Worker:
     shapes: tuple[EnvironmentShape, ...]
     owner: str | None
     full_s: float
+    draining: Draining
 
     def heartbeat(self, *, is_leaving: bool = False) -> Heartbeat:
         return Heartbeat(
             envelope=Envelope(),
             worker=self.settings.worker,
             role=WorkerRole.ENVIRONMENT,
-            offers=self.offers,
+            offers=() if self.draining.is_draining else self.offers,
             interval_s=INTERVAL_S,
             capacity=self.settings.capacity * len(self.offers),
             in_flight=self.interactions.n_live,
             n_done=self.interactions.n_done,
             owner=self.owner,
             shapes=self.shapes,
+            is_draining=self.draining.is_draining,
             host=socket.gethostname(),
             pid=os.getpid(),
             is_leaving=is_leaving,
@@ -150,7 +157,9 @@ async def _serve(
                 name="cancelled episodes",
             )
             group.create_task(_reap(interactions), name="reap")
-            group.create_task(beat(broker, worker.heartbeat), name="heartbeat")
+            group.create_task(
+                beat(broker, worker.heartbeat, draining=worker.draining), name="heartbeat"
+            )
     finally:
         await announce(broker, worker.heartbeat(is_leaving=True))
 

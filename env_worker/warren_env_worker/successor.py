@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from warren_broker.successors import Destination
 from warren_broker.topology import generate, sampler_home, trajectories
+from warren_env_worker.branching import gone_back
 from warren_env_worker.host.protocol import Answer, Description, Message, Observed, Refused
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import (
@@ -130,22 +131,26 @@ def _extended(taken: Taken, observed: Observed, by: Origin) -> Transcript:
     shown = _messages(observed.messages)
     if isinstance(taken, StartEpisode):
         times = EpisodeTimes(reset_s=by.call_s)
-        return Transcript(messages=shown, reset_digest=observed.digest, times=times)
+        return Transcript(
+            messages=shown,
+            reset_digest=observed.digest,
+            task_number=observed.task_number,
+            category=observed.category,
+            times=times,
+        )
     before = taken.transcript
     turn = Turn(
         reward=observed.reward,
         digest=observed.digest,
         metrics=observed.metrics,
         is_cut=taken.finish is FinishReason.LENGTH,
+        branch=before.branch,
     )
     call = "reset_s" if by.is_rebuilt else "step_s"
-    return before.model_copy(
-        update={
-            "messages": (*before.messages, *shown),
-            "turns": (*before.turns, turn),
-            "times": before.times.plus(sampler_wait_s=by.waited_s, **{call: by.call_s}),
-        }
-    )
+    times = before.times.plus(sampler_wait_s=by.waited_s, **{call: by.call_s})
+    answered = before.model_copy(update={"turns": (*before.turns, turn), "times": times})
+    found = answered if observed.after is None else gone_back(answered, observed.after)
+    return found.model_copy(update={"messages": (*found.messages, *shown)})
 
 
 def _messages(shown: Sequence[Message]) -> tuple[ChatMessage, ...]:
@@ -153,9 +158,10 @@ def _messages(shown: Sequence[Message]) -> tuple[ChatMessage, ...]:
 
 
 def _message(shown: Message) -> ChatMessage:
+    """Whatever is shown to the policy as its own words, it did not say here."""
     if len(shown) == 2:
         role, content = shown
-        return ChatMessage(role=role, content=content)
+        return ChatMessage(role=role, content=content, is_quoted=role == "assistant")
     role, content, pictures = shown
     images = tuple(Image(media_type=kind, base64=data) for kind, data in pictures)
     return ChatMessage(role=role, content=content, images=images)
@@ -163,7 +169,7 @@ def _message(shown: Message) -> ChatMessage:
 
 def _outcome(taken: Taken, observed: Observed, transcript: Transcript) -> Outcome | None:
     """None while the episode goes on."""
-    n_chars = sum(message.n_chars for message in transcript.messages)
+    n_chars = transcript.n_chars
     if n_chars > MAX_TRANSCRIPT_CHARS:
         return Failed(
             kind=FailureKind.ENVIRONMENT_ERROR,

@@ -4,6 +4,8 @@ from aiohttp import web
 
 
 def bearer_key(request: web.Request) -> str | None:
-    """From the `Authorization` header; None when there is none. Never log it."""
+    """From `Authorization`, or from `X-API-Key`, as some clients send it; None when there is none. Never log it."""
     scheme, _, key = request.headers.get("Authorization", "").partition(" ")
-    return key if scheme.lower() == "bearer" and key else None
+    if scheme.lower() == "bearer" and key:
+        return key
+    return request.headers.get("X-API-Key") or None

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from importlib import import_module
 from typing import Any, BinaryIO
 
-from warren_schemas.files import SEAL, FileView, FolderView
+from warren_schemas.files import SEAL, FileView, FolderView, NamedFolder
 
 CHUNK_BYTES = 1024 * 1024
 LARGEST_SEAL_BYTES = 1024 * 1024
@@ -19,9 +19,9 @@ class UnreadableFolder(Exception):
     """The gateway can't read it; says why."""
 
 
-async def read_folder(url: str) -> FolderView:
+async def read_folder(named: NamedFolder) -> FolderView:
     """What its seal says. Raises `UnreadableFolder`."""
-    return await asyncio.to_thread(_read_folder, url)
+    return await asyncio.to_thread(_read_folder, named)
 
 
 async def read_file(url: str, name: str, offset: int) -> AsyncGenerator[bytes]:
@@ -36,14 +36,15 @@ async def read_file(url: str, name: str, offset: int) -> AsyncGenerator[bytes]:
         await asyncio.to_thread(file.close)
 
 
-def _read_folder(url: str) -> FolderView:
+def _read_folder(named: NamedFolder) -> FolderView:
+    url = named.url
     with _open(f"{url}/{SEAL}", 0) as file:
         seal = file.read(LARGEST_SEAL_BYTES).decode(errors="replace")
     try:
         files = [_file(url, *line.split("  ", 1)) for line in seal.splitlines() if line]
     except (TypeError, ValueError) as error:
         raise UnreadableFolder(f"the {SEAL} of {url} can't be read") from error
-    return FolderView(url=url, files=tuple(files))
+    return FolderView(version=named.version, url=url, files=tuple(files))
 
 
 def _file(url: str, sha256: str, name: str) -> FileView:

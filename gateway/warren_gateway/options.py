@@ -20,6 +20,7 @@ _NAMES = {
     "home": Parameter(env_var="WARREN_HOME", show_default=_in_home),
     "runs_dir": Parameter(show_default=False),
     "archive_url": Parameter(name="--archive", env_var="WARREN_ARCHIVE_URL", show_default=False),
+    "datasets_url": Parameter(name="--datasets", env_var="WARREN_DATASETS_URL", show_default=False),
 }
 name_options(GatewayOptions, _NAMES)
 name_options(

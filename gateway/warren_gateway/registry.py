@@ -58,6 +58,7 @@ def _standing(seen: Seen | None) -> object:
         seen.heartbeat.offers,
         seen.heartbeat.models,
         seen.heartbeat.without_disk_space,
+        seen.heartbeat.is_draining,
     )
 
 

@@ -29,23 +29,31 @@ from warren_gateway.api.parts import Parts
 from warren_gateway.archive.service import Archive
 from warren_gateway.budgets.pool import Budgets
 from warren_gateway.coordinator.service import Coordinators
+from warren_gateway.datasets.service import Datasets
 from warren_gateway.dead_letters import DeadLetters
+from warren_gateway.evaluations.stored import Evaluations
 from warren_gateway.following.followers import Followers
+from warren_gateway.inference.names import ServedNames
 from warren_gateway.inference.questions import Questions
 from warren_gateway.inference.served import Served
 from warren_gateway.metrics.consumer import Metrics
 from warren_gateway.metrics.reports import Reports
+from warren_gateway.models.outcomes import Waiters
+from warren_gateway.models.service import Models
 from warren_gateway.private import make_private_folder
 from warren_gateway.probe import Probe, answers_broker, answers_store
 from warren_gateway.recordings.stored import Recordings
 from warren_gateway.registry import Registry
 from warren_gateway.remote.sessions import RemoteSessions
+from warren_gateway.runs.client_leases import ClientLeases
 from warren_gateway.runs.service import Runs
 from warren_gateway.runs.sharing import Sharing
+from warren_gateway.scheduling.draining import Draining
 from warren_gateway.scheduling.service import Scheduler
 from warren_gateway.settings import GatewaySettings
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store
+from warren_gateway.tinker.parts import tinker_of
 from warren_gateway.usage.limits import OwnerLimits, UserLimits
 from warren_gateway.usage.service import UsageReports
 from warren_schemas.ids import RunId
@@ -104,12 +112,22 @@ async def _serve(
     keys = ApiKeys(store, callers)
     await ensure_key(keys, settings)
     registry, recordings, limits = Registry(broker), Recordings(store), OwnerLimits(settings)
-    progress = _run_progress(store, broker, registry, recordings, limits, settings, advice)
+    draining = Draining(store, broker, registry)
+    served = Served(store, registry, advice)
+    cache = settings.home / "cache" / "datasets"
+    datasets = Datasets(store, settings.datasets_url, cache, limits)
+    progress = _run_progress(
+        store, broker, registry, recordings, limits, settings, advice, datasets
+    )
     questions, budgets = Questions(broker), Budgets(settings)
+    tinker = tinker_of(store, questions, budgets.answers, registry)
     parts = Parts(
         broker=broker,
         registry=registry,
+        draining=draining,
         runs=progress.runs,
+        client_leases=progress.client_leases,
+        models=progress.models,
         sharing=Sharing(store, callers),
         callers=callers,
         users=Users(store, callers),
@@ -119,9 +137,13 @@ async def _serve(
         audit=Audit(store),
         recordings=recordings,
         reports=Reports(store),
+        evaluations=Evaluations(store),
+        datasets=datasets,
         remote_sessions=RemoteSessions(broker, progress.runs, budgets),
-        served=Served(store, registry, advice),
+        served=served,
+        names=ServedNames(store, lambda: served.offered, progress.posted),
         questions=questions,
+        tinker=tinker,
         budgets=budgets,
         followers=Followers(broker),
         store_probe=Probe(partial(answers_store, store)),
@@ -132,6 +154,8 @@ async def _serve(
         "registry": registry.run,
         **progress.background,
         "questions": questions.run,
+        "sample futures": tinker.futures.run,
+        "draining of workers": draining.run,
         "dead letters": DeadLetters(broker, store, budgets.dead_letters).run,
         "tidy the broker": broker.tidy,
     }
@@ -143,7 +167,11 @@ class _RunProgress:
     """What takes runs in, brings them forward and records them."""
 
     runs: Runs
+    client_leases: ClientLeases
+    models: Models
     background: Background
+    posted: Callable[[], None]
+    """Told of every new message in the outbox."""
 
 
 def _run_progress(
@@ -154,8 +182,9 @@ def _run_progress(
     limits: OwnerLimits,
     settings: GatewaySettings,
     advice: Advice,
+    datasets: Datasets,
 ) -> _RunProgress:
-    relay, due = Relay(store, broker), asyncio.Event()
+    relay, due, waiters = Relay(store, broker), asyncio.Event(), Waiters()
     metrics = Metrics(store, broker, settings.runs_dir)
     archive = Archive(recordings, broker, settings.archive_url)
 
@@ -172,8 +201,10 @@ def _run_progress(
         driving=record,
         limits=limits,
         reschedule=due.set,
+        answered=lambda _, requests: waiters.answered(requests),
         advice=advice,
         lease_s=settings.run_lease_s,
+        open_rows=datasets.opened,
     )
     scheduler = Scheduler(
         store, registry, relay, due=due, admitted=coordinators.notify, advice=advice, limits=limits
@@ -188,15 +219,20 @@ def _run_progress(
         limits=limits,
         places=scheduler.place,
     )
+    client_leases = ClientLeases(store, relay)
+    driving, place = (scheduler, coordinators), scheduler.place
+    models = Models(store, broker, relay, waiters, *driving, limits=limits, places=place)
     background = {
         "relay": relay.run,
         "coordinators": coordinators.run,
         "changes of runs": coordinators.hear,
         "scheduler": scheduler.run,
+        "models of clients": models.run,
         "metrics": metrics.run,
         "archive": archive.run,
+        "client leases": client_leases.run,
     }
-    return _RunProgress(runs, background)
+    return _RunProgress(runs, client_leases, models, background, relay.notify)
 
 
 async def _run(

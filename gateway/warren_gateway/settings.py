@@ -54,6 +54,9 @@ class GatewayOptions(Frozen):
     archive_url: str = _in_home("archive", "file://")
     """Folder or fsspec URL for the trajectories of runs with `retention.archive` (default: `archive` in the
     home folder)."""
+    datasets_url: str = _in_home("datasets", "file://")
+    """Folder or fsspec URL for data sets; the same at every gateway of a store (default: `datasets` in the home
+    folder)."""
     host: str = HOST
     """Address to listen at; `0.0.0.0` for every interface."""
     port: Annotated[int, Field(ge=1, le=65535)] = PORT

@@ -65,6 +65,8 @@ class Heartbeat(Item):
     """Who connected this env worker through the gateway; None for a worker of the deployment."""
     shapes: tuple[EnvironmentShape, ...] = ()
     """Of the environments that an env worker offers, as far as it knows them."""
+    is_draining: bool = False
+    """It was told to take nothing new, and offers nothing; what it holds it finishes or gives away."""
     host: str = ""
     pid: NonNegativeInt = 0
     clock_ns: NonNegativeInt = 0
@@ -81,6 +83,18 @@ class HeartbeatsRequested(Item):
 
     kind: ClassVar[str] = "heartbeats_requested"
     schema_version: ClassVar[int] = 1
+
+
+class DrainWorker(Item):
+    """A worker is to take nothing new, or again what comes -> topic `heartbeat-requests`.
+
+    Gateways say so as long as its heartbeats say otherwise. It holds for the life of the worker's process.
+    """
+
+    kind: ClassVar[str] = "drain_worker"
+    schema_version: ClassVar[int] = 1
+    worker: WorkerId
+    is_drained: bool
 
 
 class PolicyPublished(Item):
@@ -111,6 +125,19 @@ class RunChanged(Item):
     kind: ClassVar[str] = "run_changed"
     schema_version: ClassVar[int] = 1
     changed_run: RunId
+
+
+class RequestsAnswered(Item):
+    """Requests of a client's model have their outcomes in the store -> topic `model-answers`.
+
+    Sent to the gateways where the client may wait for them; one that missed it looks when the wait is over.
+    """
+
+    kind: ClassVar[str] = "requests_answered"
+    schema_version: ClassVar[int] = 1
+    answered_model: ModelId
+    requests: tuple[str, ...] | None
+    """None: all of the model's."""
 
 
 class EpisodeCancelled(Item):

@@ -20,6 +20,7 @@ from warren_schemas.config import Name, RewardRules, Sampling, SecretName, ToolF
 from warren_schemas.envelope import Item
 from warren_schemas.fields.spec_texts import NumberedInMessages
 from warren_schemas.ids import GroupId, ModelId
+from warren_schemas.token_options import PromptLogprobs, TokenOptions
 from warren_schemas.transcript import Transcript
 
 MAX_VERSION = 2**31 - 1
@@ -42,6 +43,14 @@ class PolicyRef(Frozen):
     pinned: bool = False
 
 
+class TaskRow(Frozen):
+    """A row of a data set; it travels along, so that whoever plays the episode needs no file."""
+
+    number: int = Field(ge=0)
+    """Where it stands in its split, counted from 0."""
+    values: dict[str, JsonValue]
+
+
 class TaskRef(Frozen):
     """Which task of an environment: the `index`-th drawn from `split`.
 
@@ -57,6 +66,8 @@ class TaskRef(Frozen):
     """False: the tasks come in the order of the data, each epoch alike."""
     num_samples: int | None = Field(default=None, ge=1)
     """Only so many tasks of the split are used; None: all."""
+    row: TaskRow | None = None
+    """What the task is, where it is a row of a data set; None: the environment knows it by its index."""
 
 
 class EpisodePurpose(StrEnum):
@@ -181,9 +192,14 @@ class Generate(Item):
     """Worker that holds the live environment; the answer goes to its home queue."""
     forced_action: str | None = None
     """Set for demonstrations: these exact words become the turn and nothing is sampled."""
+    learned: tuple[Annotated[int, Field(ge=0)], ...] | None = None
+    """The transcript is a whole conversation, of which these messages are learned: it becomes tokens, nothing is sampled,
+    and the episode is over. None: the policy has the next turn."""
     is_plain: bool = False
     """No chat: the policy goes on from the transcript's tokens as they are or, where there are none,
     from the text of its one message; no template is applied."""
+    token_options: TokenOptions | None = None
+    """What its asker wants beside `sampling`."""
 
 
 class Step(Item):
@@ -198,6 +214,8 @@ class Step(Item):
     finish: FinishReason
     return_to: str | None = None
     """Sampler that has the transcript cached and would take the next turn; None: any sampler."""
+    prompt_logprobs: PromptLogprobs | None = None
+    """Of what the turn went on from, where `token_options` asked for them."""
 
 
 class EpisodeEnded(Item):

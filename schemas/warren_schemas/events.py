@@ -50,7 +50,7 @@ class RunOutcome(StrEnum):
     EVALUATED = "evaluated"
     """It was an evaluation alone."""
     NOTHING_LEARNED = "nothing_learned"
-    """It took steps, and none of them made an update: no group told its episodes apart."""
+    """It took steps, and none of them learned from rewards: no group told its episodes apart."""
     NOTHING_TO_DO = "nothing_to_do"
     """Its checkpoint had all the steps, or the reward, that its limits ask for."""
 

@@ -19,6 +19,7 @@ from warren_schemas.sampling_mask import SamplingMask, fault
 
 NOT_SAMPLED = -1
 """The policy version of a token that no policy sampled."""
+MAX_CATEGORY_CHARS = 128
 
 
 MediaType = Literal["image/png", "image/jpeg", "image/webp"]
@@ -61,6 +62,14 @@ class ChatMessage(Frozen):
     content: str
     images: tuple[Image, ...] = ()
     """Shown with the content, in this order. A policy that can't see fails the episode."""
+    is_quoted: bool = False
+    """Of the role assistant: words that the policy is shown as its own and did not say here, such as an
+    example, or a history that was written anew."""
+
+    @property
+    def is_action(self) -> bool:
+        """Whether the policy said it, here."""
+        return self.role == "assistant" and not self.is_quoted
 
     @property
     def n_chars(self) -> int:
@@ -164,12 +173,29 @@ class Turn(Frozen):
     metrics: dict[str, float] = Field(default_factory=dict)
     is_cut: bool = False
     """The action was cut at `sampling.max_tokens`."""
+    branch: int = Field(default=0, ge=0)
+    """The conversation that the action belongs to."""
+
+
+class Branch(Frozen):
+    """One of an episode's conversations, while it is not the one that goes on."""
+
+    number: int = Field(ge=0)
+    messages: tuple[ChatMessage, ...]
+    n_rendered: int = Field(ge=0)
+    tokens: Tokens
 
 
 class Transcript(Frozen):
-    """The whole of an episode so far."""
+    """The whole of an episode so far.
+
+    It is one conversation, unless the environment began others, or went on from an earlier turn of one:
+    then each is a branch, with its own tokens. What a branch has from another one is quoted there and
+    its tokens count as not sampled, so each token that was sampled is in one branch.
+    """
 
     messages: tuple[ChatMessage, ...] = ()
+    """Of the branch that goes on; so are `n_rendered` and `tokens`."""
     n_rendered: int = Field(default=0, ge=0)
     """How many of the messages are already in `tokens`; the rest is new to the engine."""
     tokens: Tokens = Field(default_factory=lambda: NO_TOKENS)
@@ -177,13 +203,71 @@ class Transcript(Frozen):
     """Digest of the vocabulary that the token ids are of; empty where no sampler has made any."""
     reset_digest: str = ""
     """Digest of the first observation."""
+    task_number: int | None = Field(default=None, ge=0)
+    """Which task of the split it is, in the order of the data; None where the environment makes its own."""
+    category: Annotated[str, Field(min_length=1, max_length=MAX_CATEGORY_CHARS)] | None = None
+    """What kind of task it is, as the environment says."""
     turns: tuple[Turn, ...] = ()
     times: EpisodeTimes = NO_TIMES
+    branch: int = Field(default=0, ge=0)
+    """Number of the branch that goes on."""
+    set_aside: tuple[Branch, ...] = ()
+    """The others."""
+
+    @property
+    def branches(self) -> list[Branch]:
+        """All of them, in the order of their numbers."""
+        if not self.set_aside:
+            return [self._current]
+        return sorted((*self.set_aside, self._current), key=lambda branch: branch.number)
+
+    @property
+    def _current(self) -> Branch:
+        return Branch.model_construct(
+            number=self.branch,
+            messages=self.messages,
+            n_rendered=self.n_rendered,
+            tokens=self.tokens,
+        )
+
+    @property
+    def sequences(self) -> list[Tokens]:
+        """The tokens of each branch."""
+        return [branch.tokens for branch in self.branches]
+
+    @property
+    def n_sampled(self) -> int:
+        """Tokens, in all branches."""
+        return sum(tokens.n_sampled for tokens in self.sequences)
+
+    @property
+    def newest_version(self) -> int:
+        """That sampled any of the tokens; -1 where none was sampled."""
+        return max(tokens.newest_version for tokens in self.sequences)
+
+    @property
+    def n_chars(self) -> int:
+        """Of the messages of all branches."""
+        return sum(m.n_chars for branch in self.branches for m in branch.messages)
+
+    def turns_of(self, branch: int) -> list[int]:
+        """Which actions of the episode, counted from 0, were said in this branch."""
+        said = [n for n, turn in enumerate(self.turns) if turn.branch == branch]
+        if branch != self.branch:
+            return said
+        is_unanswered = sum(m.is_action for m in self.messages) > len(said)
+        return [*said, len(self.turns)] if is_unanswered else said
 
     @property
     def actions(self) -> list[str]:
         """What the policy said, turn by turn."""
-        return [m.content for m in self.messages if m.role == "assistant"]
+        if not self.set_aside:
+            return [m.content for m in self.messages if m.is_action]
+        said: dict[int, str] = {}
+        for branch in self.branches:
+            words = (m.content for m in branch.messages if m.is_action)
+            said |= zip(self.turns_of(branch.number), words, strict=False)
+        return [said[turn] for turn in sorted(said)]
 
     @property
     def reward(self) -> float:

@@ -22,12 +22,26 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from warren import sync
+    from warren.agents.command import (
+        CommandAgent,
+    )
+    from warren.agents.environment import (
+        Agent,
+        AgentEnv,
+    )
     from warren.client import (
         Client,
         connect,
     )
+    from warren.comparing import (
+        Comparison,
+        PairedTest,
+    )
     from warren.configs import (
         ConfigLike,
+    )
+    from warren.datasets.handle import (
+        Dataset,
     )
     from warren.environment import (
         Env,
@@ -41,20 +55,37 @@ if TYPE_CHECKING:
         GatewayUnreachable,
         NotAwaited,
         NotFound,
+        OpFailed,
         RunCancelled,
         RunEndedBadly,
         RunFailed,
         WarrenError,
     )
-    from warren.reading import (
-        ConnectionChanged,
-        Event,
+    from warren.evaluations.handle import (
+        Evaluation,
     )
-    from warren.recording import (
-        Beginning,
+    from warren.jobs.sweeps.comparing import (
+        ComparedRun,
+        RunComparison,
+    )
+    from warren.jobs.sweeps.handle import (
+        Sweep,
     )
     from warren.run import (
         Run,
+    )
+    from warren.streams.events import (
+        ConnectionChanged,
+        Event,
+    )
+    from warren.streams.recording import (
+        Beginning,
+    )
+    from warren.trainable.future import (
+        Future,
+    )
+    from warren.trainable.model import (
+        TrainableModel,
     )
     from warren_schemas import config as _config
     from warren_schemas import http as _http
@@ -79,6 +110,9 @@ if TYPE_CHECKING:
         FolderView,
     )
     from warren_schemas.http import *
+    from warren_schemas.openai.generate import (
+        SamplingParams,
+    )
     from warren_schemas.users import access as _access
     from warren_schemas.users import limits as _limits
     from warren_schemas.users import usage as _usage
@@ -89,34 +123,48 @@ if TYPE_CHECKING:
     __version__: str
 
     __all__: list[str] = [
+        "Agent",
+        "AgentEnv",
         "AuthenticationError",
         "Beginning",
         "Client",
+        "CommandAgent",
+        "ComparedRun",
+        "Comparison",
         "ConfigLike",
         "ConfigurationError",
         "ConnectionChanged",
+        "Dataset",
         "Env",
+        "Evaluation",
         "EvaluationCompleted",
         "Event",
         "FileView",
         "FolderView",
+        "Future",
         "GatewayBusy",
         "GatewayError",
         "GatewayUnreachable",
         "NotAwaited",
         "NotFound",
+        "OpFailed",
+        "PairedTest",
         "Phase",
         "Run",
         "RunCancelled",
         "RunCheck",
+        "RunComparison",
         "RunEndedBadly",
         "RunEstimate",
         "RunEventBody",
         "RunFailed",
         "RunState",
+        "SamplingParams",
         "StateChanged",
         "StepCompleted",
         "StepResult",
+        "Sweep",
+        "TrainableModel",
         "WaitingEnded",
         "WaitingStarted",
         "WarningRaised",
@@ -132,17 +180,26 @@ if TYPE_CHECKING:
     __all__ += _usage.__all__
 
 _HOMES = {
+    "warren.agents.command": ("CommandAgent",),
+    "warren.agents.environment": ("Agent", "AgentEnv",),
     "warren.client": ("Client", "connect",),
     "warren.configs": ("ConfigLike",),
+    "warren.datasets.handle": ("Dataset",),
     "warren.environment": ("Env", "StepResult",),
     "warren.errors": (
         "AuthenticationError", "ConfigurationError", "GatewayBusy", "GatewayError",
-        "GatewayUnreachable", "NotAwaited", "NotFound", "RunCancelled", "RunEndedBadly",
+        "GatewayUnreachable", "NotAwaited", "NotFound", "OpFailed", "RunCancelled", "RunEndedBadly",
         "RunFailed", "WarrenError",
     ),
-    "warren.reading": ("ConnectionChanged", "Event",),
-    "warren.recording": ("Beginning",),
+    "warren.comparing": ("Comparison", "PairedTest"),
+    "warren.evaluations.handle": ("Evaluation",),
+    "warren.jobs.sweeps.comparing": ("ComparedRun", "RunComparison"),
+    "warren.jobs.sweeps.handle": ("Sweep",),
+    "warren.streams.events": ("ConnectionChanged", "Event",),
+    "warren.streams.recording": ("Beginning",),
     "warren.run": ("Run",),
+    "warren.trainable.future": ("Future",),
+    "warren.trainable.model": ("TrainableModel",),
     "warren.version": ("__version__",),
     "warren_schemas.check": ("RunCheck", "RunEstimate"),
     "warren_schemas.events": (
@@ -150,6 +207,7 @@ _HOMES = {
         "WaitingEnded", "WaitingStarted", "WarningRaised",
     ),
     "warren_schemas.files": ("FileView", "FolderView"),
+    "warren_schemas.openai.generate": ("SamplingParams",),
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _WHOLE = (

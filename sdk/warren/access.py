@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from warren.connection.transport import Transport
 from warren.errors import ConfigurationError
 from warren.pending import pending
+from warren_schemas.http import WorkerView
 from warren_schemas.text.explain import explain
 from warren_schemas.users.access import (
     USER_SCOPES,
@@ -145,6 +146,14 @@ class Access:
     async def shares(self) -> tuple[ShareView, ...]:
         """What you share and what is shared with you, newest first; for admins all."""
         return (await self._transport.get("/v1/shares", ShareList)).shares
+
+    @pending
+    async def drain_worker(self, worker: str, *, undo: bool = False) -> WorkerView:
+        """Have a worker take nothing new and give its models away, or with `undo` take work again (for admins)."""
+        verb = "undrain" if undo else "drain"
+        return await self._transport.post(
+            f"/v1/workers/{quote(worker, safe='')}/{verb}", WorkerView
+        )
 
     @pending
     async def audit(self, *, user: str | None = None, limit: int = 100) -> tuple[AuditEntry, ...]:

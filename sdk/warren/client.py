@@ -5,20 +5,30 @@ and a second client with the same key sees the same.
 """
 
 import secrets
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from warren.access import Access
 from warren.choosing import HINT, MOST_LOOKED_AT, choose_run, is_run_id, require_one
-from warren.configs import ConfigLike, to_config
+from warren.configs import ConfigLike, submission, to_config
+from warren.connection.renewals import Renewals
 from warren.connection.transport import Transport
+from warren.datasets.handle import Datasets
 from warren.errors import NotFound
+from warren.evaluations.configs import config_of_evaluation, evaluated
+from warren.evaluations.handle import Evaluation
+from warren.jobs.serving import removal, target
+from warren.jobs.sweeps.grid import Grid, configs_of
+from warren.jobs.sweeps.handle import Sweep, submit_sweep
 from warren.pending import pending
-from warren.recording import Beginning, recorded_source
 from warren.run import Run
 from warren.settings import Settings, find_settings
+from warren.streams.recording import Beginning, recorded_source
+from warren.trainable.creating import Client as ModelClient
 from warren_schemas.check import RunCheck
+from warren_schemas.config import RecordingFilter
 from warren_schemas.http import (
     DeadLetterDetails,
     DeadLetterList,
@@ -28,19 +38,23 @@ from warren_schemas.http import (
     QueueView,
     RunList,
     RunView,
+    ServedList,
+    ServedView,
     SubmitRun,
     WorkerList,
     WorkerView,
 )
+from warren_schemas.http.runs import OnDisconnect
 from warren_schemas.ids import RunId
 from warren_schemas.users.budgets import BudgetList, BudgetView
 
 
-class Client:
+class Client(ModelClient):
     """Use it as `async with warren.connect() as client`."""
 
     def __init__(self, transport: Transport) -> None:
-        self._transport = transport
+        super().__init__(transport)
+        self._renewals = Renewals(transport.another)
 
     async def __aenter__(self) -> Self:
         await self._transport.open()
@@ -52,6 +66,8 @@ class Client:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._renewals.stop()
+        self._stop_keeping_alive()
         await self._transport.close()
 
     @property
@@ -63,27 +79,83 @@ class Client:
         """Users, API keys and the audit log."""
         return Access(self._transport)
 
+    @property
+    def datasets(self) -> Datasets:
+        """Data sets: upload, find, delete."""
+        return Datasets(self._transport)
+
     @pending
     async def train(
-        self, config: ConfigLike, *, idempotency_key: str | None = None, priority: int = 0
+        self,
+        config: ConfigLike,
+        *,
+        idempotency_key: str | None = None,
+        priority: int = 0,
+        on_disconnect: OnDisconnect = "detach",
+        client_lease_s: float | None = None,
     ) -> Run:
         """Submit a run; return as soon as the gateway has stored it.
 
-        `config` is a `TrainConfig`, a dict of the same shape, or the path of a YAML file. The same
+        `config` is a `TrainConfig`, a dict of the same shape, or the path of a file in YAML or TOML. The same
         idempotency key gives the same run; without one the client makes a fresh one, so that its
         own retries never start a second run. `priority`: higher ones go first in the queue for trainers;
-        more than 0 takes an admin's key. Raises `ConfigurationError`.
+        more than 0 takes an admin's key. With `on_disconnect="cancel"` the run is saved and cancelled when this
+        client is closed, or its process has been gone for `client_lease_s` (60 s by default); until then the
+        client says by itself that it is there. Raises `ConfigurationError`.
         """
-        key = idempotency_key or secrets.token_hex(16)
-        body = SubmitRun(config=to_config(config), idempotency_key=key, priority=priority)
-        return Run(self._transport, await self._transport.post("/v1/runs", RunView, body))
+        body = submission(
+            to_config(config),
+            idempotency_key=idempotency_key or secrets.token_hex(16),
+            priority=priority,
+            on_disconnect=on_disconnect,
+            client_lease_s=client_lease_s,
+        )
+        view = await self._transport.post("/v1/runs", RunView, body)
+        if view.client_lease_s is not None and not view.state.is_final:
+            self._renewals.begin(view.id, view.client_lease_s)
+        return Run(self._transport, view)
+
+    @pending
+    async def sweep(
+        self, config: ConfigLike, values: Grid, *, name: str | None = None, priority: int = 0
+    ) -> Sweep:
+        """Submit a run for each combination of values: `{"optimizer.learning_rate": [1e-4, 3e-4], "seed": [1, 2]}`.
+
+        All are checked before the first is submitted; the same name gives the same runs. Raises `ConfigurationError`.
+        """
+        return await submit_sweep(self._transport, name, configs_of(config, values), priority)
+
+    @pending
+    async def evaluate(
+        self,
+        config: "ConfigLike | None" = None,
+        *,
+        policy: str | None = None,
+        model: str | None = None,
+        environments: Sequence[str] = (),
+        episodes: int | None = None,
+        samples: int | None = None,
+        temperature: float | None = None,
+        idempotency_key: str | None = None,
+    ) -> Evaluation:
+        """Submit an evaluation, which trains nothing: a run of its own.
+
+        Of a base model (`model`, or that of `config`), or with `policy="RUN@150"`, `"RUN@best"` or `"RUN@last"` of a
+        checkpoint of a run that is over; then `config` may be left out: it is that run's. `environments` are
+        names that stand in for the config's; `episodes`, `samples` and `temperature` go before its section `evaluation`.
+        Raises `ConfigurationError`.
+        """
+        chosen = await evaluated(config, policy, model, self.run)
+        asked = {"episodes": episodes, "samples": samples, "temperature": temperature}
+        made = config_of_evaluation(
+            chosen, model=model, environments=environments, evaluation=asked
+        )
+        return Evaluation(await self.train(made, idempotency_key=idempotency_key))
 
     @pending
     async def check(self, config: ConfigLike) -> RunCheck:
-        """Whether the gateway would take this config and could run it now, and what it may cost.
-
-        Nothing is submitted. Raises `ConfigurationError` for what `train` would refuse.
-        """
+        """Whether the gateway would take this config and could run it now, and what it may cost. Nothing is
+        submitted. Raises `ConfigurationError` for what `train` would refuse."""
         body = SubmitRun(config=to_config(config))
         return await self._transport.post("/v1/runs/check", RunCheck, body)
 
@@ -94,18 +166,44 @@ class Client:
         into: ConfigLike,
         *,
         from_: Beginning = None,
+        also: Sequence[Run | str] = (),
+        where: RecordingFilter | Mapping[str, object] | None = None,
         idempotency_key: str | None = None,
     ) -> Run:
         """Submit a run that trains on what another run recorded, and follows it while it goes on.
 
         `run` is the recording run, its id or its name; `into` the config of the new one, as in `train`, whose
         `source` is set to the recording and which loses what only live episodes have a use for (`sampling`,
-        `algorithm.max_staleness`); `from_` an offset, a time, or a timedelta (so long ago).
-        Raises `ConfigurationError`.
+        `algorithm.max_staleness`); `from_` an offset, a time, or a timedelta (so long ago); `also` are runs whose
+        recordings come after it; `where={"min_reward": 0.5}` says which groups count.
         """
-        recorder = await self._id_of(run) if isinstance(run, str) else run.id
-        config = to_config(into).for_replay(recorded_source(recorder, from_))
-        return await self.train(config, idempotency_key=idempotency_key)
+        ids = [await self._id_of(each) for each in (run, *also)]
+        source = recorded_source(ids[0], from_, also=ids[1:], where=where)
+        return await self.train(to_config(into).for_replay(source), idempotency_key=idempotency_key)
+
+    @pending
+    async def serve(
+        self, name: str, run: Run | str | None = None, *, model: str | None = None
+    ) -> ServedView:
+        """Serve a model under a name, or point the name elsewhere; requests under way are not disturbed.
+
+        `run` is `"RUN@best"`, `"RUN@last"`, `"RUN@150"` (after that step) or `"RUN@CHECKPOINT"`; without an `@`, or
+        a `Run`, the name follows what the run publishes. `model` is a base model. Raises `ConfigurationError`,
+        `NotFound`, and `GatewayError` (409) for a policy that is not kept.
+        """
+        body = await target(name, run, model, self.run)
+        return await self._transport.post("/v1/served", ServedView, body)
+
+    @pending
+    async def served(self) -> tuple[ServedView, ...]:
+        """The names that you may use, yours first."""
+        return (await self._transport.get("/v1/served", ServedList)).served
+
+    @pending
+    async def stop_serving(self, name: str, *, owner: str | None = None) -> ServedView:
+        """Serve nothing under a name any more; `owner` is for admins. Raises `NotFound`."""
+        body = removal(name, owner)
+        return await self._transport.post("/v1/served/remove", ServedView, body)
 
     @pending
     async def run(self, name: str, *, only_one: bool = False) -> Run:
@@ -122,9 +220,10 @@ class Client:
         return Run(self._transport, choose_run(views, name))
 
     @pending
-    async def runs(self, *, limit: int = 50) -> list[Run]:
-        """Your newest runs, the newest first; at most `limit`, which is at most 500."""
-        answer = await self._transport.get(f"/v1/runs?limit={limit}", RunList)
+    async def runs(self, *, limit: int = 50, sweep: str | None = None) -> list[Run]:
+        """Your newest runs, the newest first, or those of a sweep; at most `limit`, which is at most 500."""
+        query = urlencode({"limit": limit} | ({} if sweep is None else {"sweep": sweep}))
+        answer = await self._transport.get(f"/v1/runs?{query}", RunList)
         return [Run(self._transport, view) for view in answer.runs]
 
     @pending
@@ -174,7 +273,9 @@ class Client:
         except NotFound as error:
             raise NotFound(f"There is no run {run_id}", hint=HINT) from error
 
-    async def _id_of(self, name: str) -> RunId:
+    async def _id_of(self, name: Run | str) -> RunId:
+        if isinstance(name, Run):
+            return name.id
         return RunId(name) if is_run_id(name) else (await self.run(name)).id
 
 

@@ -1,15 +1,25 @@
-"""Configs as users have them: a `TrainConfig`, a plain dict, or a YAML file."""
+"""Configs as users have them: a `TrainConfig`, a plain dict, or a file in YAML or TOML."""
 
+import json
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from warren.errors import ConfigurationError
-from warren_schemas.config import TrainConfig
-from warren_schemas.config_files.overrides import ConfigError, load_config
+from warren_schemas.config import RecordingFilter, TrainConfig
+from warren_schemas.config_files.openreward.translation import HOSTED_URL, Refused, translated
+from warren_schemas.config_files.overrides import (
+    ConfigError,
+    OverrideError,
+    apply_overrides,
+    load_config,
+)
+from warren_schemas.config_files.yaml_text import YamlError, parse_yaml
+from warren_schemas.http import SetRun, SubmitRun
+from warren_schemas.http.runs import OnDisconnect
 from warren_schemas.text.explain import explain, nearest
 from warren_schemas.text.shorthand import expanded
 
@@ -28,13 +38,110 @@ def to_config(config: ConfigLike) -> TrainConfig:
         raise _invalid("The config", explain(error, TrainConfig)) from error
 
 
+def changed_config(config: TrainConfig, overrides: Sequence[str]) -> TrainConfig:
+    """The same with `a.b=c` on top, as if it were written so: defaults are left to follow. Raises
+    `ConfigurationError`."""
+    data = config.model_dump(mode="json", exclude_unset=True)
+    try:
+        written = expanded(apply_overrides(data, overrides), TrainConfig)
+        return TrainConfig.model_validate_json(json.dumps(written, default=str), strict=True)
+    except OverrideError as error:
+        raise _invalid("The config", [str(error)]) from error
+    except ValidationError as error:
+        raise _invalid("The config", explain(error, TrainConfig)) from error
+
+
 def read_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
-    """A YAML file with `a.b=c` overrides on top. Raises `ConfigurationError`."""
+    """A file with `a.b=c` overrides on top: TOML where its name ends with `.toml`, else YAML.
+
+    Raises `ConfigurationError`.
+    """
     text = _read(path)
     try:
-        return load_config(text, overrides)
+        return load_config(
+            text, overrides, written_in="toml" if path.suffix.lower() == ".toml" else "yaml"
+        )
     except ConfigError as error:
         raise _invalid(str(path), error.lines) from error
+
+
+def read_openreward(
+    path: Path, overrides: Sequence[str] = (), *, url: str | None = None
+) -> tuple[TrainConfig, list[str]]:
+    """A config of OpenReward's training example, for environments at `url`, with `a.b=c` overrides of ours
+    on top; and one line for each thing that differs here. Raises `ConfigurationError`.
+    """
+    text = _read(path)
+    try:
+        found = translated(parse_yaml(text), url or HOSTED_URL)
+        return load_config(json.dumps(found.config), overrides), found.told
+    except (Refused, ConfigError) as error:
+        raise _invalid(str(path), error.lines) from error
+    except YamlError as error:
+        raise _invalid(str(path), [str(error)]) from error
+
+
+def read_changes(written: Sequence[str]) -> SetRun:
+    """`limits.KEY=VALUE`, `priority=NUMBER` and `on_disconnect=detach`, as `warren runs set` takes them. Raises `ConfigurationError`."""
+    try:
+        data = expanded(apply_overrides({}, written), TrainConfig)
+        return SetRun.model_validate_json(json.dumps(data, default=str), strict=True)
+    except OverrideError as error:
+        lines = [str(error)]
+    except ValidationError as error:
+        lines = explain(error, SetRun)
+    raise ConfigurationError(
+        "This can't be set", details=lines, hint="Write limits.steps=400, say, or priority=-10."
+    )
+
+
+def changes(
+    *,
+    priority: int | None,
+    limits: Mapping[str, JsonValue] | None,
+    on_disconnect: Literal["detach"] | None,
+) -> SetRun:
+    """Raises `ConfigurationError`."""
+    try:
+        return SetRun(priority=priority, limits=dict(limits or {}), on_disconnect=on_disconnect)
+    except ValidationError as error:
+        raise ConfigurationError("This can't be set", details=explain(error, SetRun)) from error
+
+
+def submission(
+    config: TrainConfig,
+    *,
+    idempotency_key: str,
+    priority: int,
+    on_disconnect: OnDisconnect,
+    client_lease_s: float | None,
+) -> SubmitRun:
+    """Raises `ConfigurationError`."""
+    try:
+        return SubmitRun(
+            config=config,
+            idempotency_key=idempotency_key,
+            priority=priority,
+            on_disconnect=on_disconnect,
+            client_lease_s=client_lease_s,
+        )
+    except ValidationError as error:
+        raise ConfigurationError(
+            "This run can't be submitted", details=explain(error, SubmitRun)
+        ) from error
+
+
+def read_filter(written: Sequence[str]) -> RecordingFilter:
+    """`min_reward=0.5`, `environments=[guess]` and so on. Raises `ConfigurationError`."""
+    try:
+        data = apply_overrides({}, written)
+        return RecordingFilter.model_validate_json(json.dumps(data, default=str), strict=True)
+    except OverrideError as error:
+        lines = [str(error)]
+    except ValidationError as error:
+        lines = explain(error, RecordingFilter)
+    keys = ", ".join(RecordingFilter.model_fields)
+    raise ConfigurationError("This is no filter", details=lines, hint=f"Its keys are: {keys}.")
 
 
 def _read(path: Path) -> str:
@@ -45,13 +152,14 @@ def _read(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
         raise ConfigurationError(
-            f"Can't read {path}: {reason}", hint="Give a YAML file; see examples/guess.yaml."
+            f"Can't read {path}: {reason}",
+            hint="Give a YAML or TOML file; see examples/guess.yaml.",
         ) from error
 
 
 def _other_file(path: Path) -> str:
     try:
-        there = [p.name for p in path.parent.iterdir() if p.suffix in (".yaml", ".yml")]
+        there = [p.name for p in path.parent.iterdir() if p.suffix in (".yaml", ".yml", ".toml")]
     except OSError:
         return f"The folder {path.parent} is not there either; check the path."
     match = nearest(path.name, there)

@@ -44,10 +44,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Generic, Literal
+from typing import Any, ClassVar, Generic, Literal
 
 from typing_extensions import TypeVar
 
+from warren_schemas.chat.tool_formats import Tool
 from warren_schemas.transcript import ChatMessage, Image
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "NoDemonstrations",
     "NotReplayable",
     "Observation",
+    "Sampled",
     "StepResult",
     "TaskError",
 ]
@@ -75,7 +77,8 @@ failure, and no leftover that Warren looks for. With `async` methods, as `episod
 
 Observation = str | Sequence[ChatMessage]
 """What the policy is shown: a text (one `user` message; empty for none), or chat messages of the
-roles system, user and tool, which may hold images. `assistant` is the policy's own role."""
+roles system, user and tool, which may hold images. `assistant` is the policy's own role: a message of it is
+taken where it says `is_quoted`, that the policy did not say this here."""
 
 
 class ConfigError(ValueError):
@@ -175,6 +178,24 @@ class StepResult:
     """Ends the episode because of a limit and not because of what happened in it."""
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
     """Finite numbers for charts, for example `{"exact": 1.0}`; the last value of a name counts."""
+    after: int | None = None
+    """The action of the episode, counted from 1, that the observation follows; 0 begins a conversation
+    anew. None is the last action. What was said meanwhile the policy doesn't see there; each conversation
+    is trained on as a sequence of its own, with the episode's reward."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """The tokens of an action, as they were sampled."""
+
+    is_cut: bool = False
+    """It was cut at `max_tokens`."""
+    prompt_ids: Sequence[int] = ()
+    """All that the policy had before it."""
+    ids: Sequence[int] = ()
+    logprobs: Sequence[float] = ()
+    versions: Sequence[int] = ()
+    """Of the policy, one for each token."""
 
 
 class Env(ABC, Generic[TaskT]):
@@ -193,10 +214,25 @@ class Env(ABC, Generic[TaskT]):
     limits: ClassVar[Limits] = Limits()
     replayable: ClassVar[bool] = True
     """True if the same seed and actions give the same observations."""
+    single_turn: ClassVar[bool] = False
+    """True if the first action ends every episode: `warren ors-server` then offers plain words as the answer."""
     isolation: ClassVar[Isolation | None] = None
     """None: `shared` for a class with `async` methods, else `process`."""
+    sees_tokens: ClassVar[bool] = False
+    """Whether `sampled` is set before each `step`."""
     context: Context
     """What `reset` gets as well; set before it."""
+    sampled: Sampled = Sampled()
+    """The tokens of the action that `step` gets, if `sees_tokens`."""
+    category: str | None = None
+    """What kind of task this episode's is; evaluations have a table by it. `reset` may set it: one or a few
+    words, the same for all episodes of a task."""
+
+    @classmethod
+    def offered(cls) -> Sequence[Tool] | None:
+        """Tools that the policy may call, as `warren ors-server` lists them; None where it speaks plain words
+        alone. `warren.tools.ToolEnv` has them."""
+        return None
 
     def tasks(self, split: str) -> Sequence[TaskT] | Awaitable[Sequence[TaskT] | None] | None:
         """The tasks of a split, or None for an environment that makes its own from `ctx`.
@@ -206,6 +242,13 @@ class Env(ABC, Generic[TaskT]):
         in a fresh order.
         """
         return None
+
+    def task_of(self, row: Mapping[str, Any]) -> TaskT:
+        """The task that a row of a data set describes, where a run's config names one (`dataset`).
+
+        Called on the episode's own instance, and `tasks` is not. `TaskError` says what is wrong with a row.
+        """
+        raise ConfigError(f"{type(self).__name__} takes no data set: it has no task_of()")
 
     def system_prompt(self) -> str | None:
         """Goes before the first observation as a system message. Called after `reset`."""

@@ -10,6 +10,7 @@ WarrenError
 ├── RunEndedBadly          the run has no result to give
 │   ├── RunFailed              it failed
 │   └── RunCancelled           it was cancelled
+├── OpFailed               an op of a model that you train had no effect
 └── NotAwaited             `await` was forgotten (AttributeError)
 
 `retryable` is decided by the type, never by the text of a message.
@@ -27,6 +28,7 @@ __all__ = [
     "GatewayUnreachable",
     "NotAwaited",
     "NotFound",
+    "OpFailed",
     "RunCancelled",
     "RunEndedBadly",
     "RunFailed",
@@ -76,6 +78,13 @@ class RunFailed(RunEndedBadly):
 
 class RunCancelled(RunEndedBadly):
     """Somebody cancelled the run."""
+
+
+class OpFailed(WarrenError):
+    """An op of a model that you train had no effect; the model lives on."""
+
+    category: str = "server"
+    """`user` where the same op would fail again."""
 
 
 class NotAwaited(WarrenError, AttributeError):

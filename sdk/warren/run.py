@@ -1,35 +1,39 @@
 """The handle of a run: watch it, wait for it, stop it. The run itself lives at the gateway."""
 
 import contextlib
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 from urllib.parse import quote
 
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 
+from warren.configs import changes
 from warren.connection.downloading import Download
 from warren.connection.transport import Transport
-from warren.errors import GatewayError, RunCancelled, RunFailed
+from warren.ending import outcome
+from warren.errors import GatewayError
 from warren.metrics.plotting import PLOTTED, plot_rows
 from warren.metrics.reading import MetricsReader
 from warren.metrics.table import MetricRows
 from warren.pending import pending
-from warren.reading import ConnectionChanged, Event, EventReader
-from warren.recording import Beginning, TrajectoryReader
+from warren.streams.events import ConnectionChanged, Event, EventReader
+from warren.streams.recording import Beginning, TrajectoryReader
 from warren_schemas.events import RunState
 from warren_schemas.files import FolderView
 from warren_schemas.http import (
     CancelRun,
     CheckpointList,
     CheckpointMetricsList,
+    EvaluationList,
+    EvaluationReport,
+    EvaluationSummary,
     QueueList,
     QueueView,
     RunDeleted,
     RunResult,
     RunView,
-    SetRun,
     TrajectoryView,
 )
 from warren_schemas.ids import RunId
@@ -38,6 +42,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RECONNECT_S = 600.0
+
+Limits: TypeAlias = Mapping[str, JsonValue]
+"""Keys of a config's `limits` with their values."""
 
 
 class Run:
@@ -100,12 +107,22 @@ class Run:
         return self.view
 
     @pending
-    async def set_priority(self, priority: int) -> RunView:
-        """Let it go before others in the queue for trainers (higher), or behind (lower), from now on.
+    async def set(
+        self,
+        *,
+        priority: int | None = None,
+        limits: Limits | None = None,
+        on_disconnect: Literal["detach"] | None = None,
+    ) -> RunView:
+        """Change it while it goes on.
 
-        Only an admin's key gives more than 0: raises `GatewayError` (403), and (409) when it is over.
+        `priority`: it goes before others in the queue for trainers (higher), or behind (lower); only an admin's
+        key gives more than 0. `limits`: keys of the config's `limits` with new values; docs/training.md says
+        which can be changed. `on_disconnect="detach"`
+        lets it go on without its client. Raises `ConfigurationError`, and `GatewayError`: 403, or 409 where it is too late.
         """
-        self.view = await self._ask("set", SetRun(priority=priority))
+        change = changes(priority=priority, limits=limits, on_disconnect=on_disconnect)
+        self.view = await self._ask("set", change)
         return self.view
 
     @pending
@@ -131,10 +148,25 @@ class Run:
         return await self._transport.get(f"{self._path}/checkpoints/metrics", CheckpointMetricsList)
 
     @pending
+    async def evaluations(self) -> tuple[EvaluationSummary, ...]:
+        """Its evaluations, oldest first; `evaluation` has the results of one."""
+        return (await self._transport.get(f"{self._path}/evaluations", EvaluationList)).evaluations
+
+    @pending
+    async def evaluation(
+        self, number: int | None = None, *, solved_at: float = 1.0
+    ) -> EvaluationReport:
+        """The results by now of its newest evaluation, or of this number; a reward of `solved_at` or more solves
+        a task. Raises `NotFound`."""
+        query = f"?solved_at={solved_at}" + (f"&number={number}" if number is not None else "")
+        return await self._transport.get(f"{self._path}/evaluation{query}", EvaluationReport)
+
+    @pending
     async def download(
         self, to: str | PathLike[str], version: str = "", *, reconnect_s: float = RECONNECT_S
     ) -> FolderView:
-        """Fetch the files of a checkpoint (`step-000040`) or a policy (`40`) into a new folder.
+        """Fetch the files of a checkpoint (`step-000040`) or a policy (`40`, the one after that step, or `v40`,
+        the one of that version) into a new folder.
 
         The newest policy where no version is given. Every file is checked; one that was cut off is
         taken up where it was. Raises `NotFound`, `ConfigurationError`, `GatewayError`, `OSError`.
@@ -263,23 +295,3 @@ class Run:
             async for _ in self.events(after=self._newest):
                 pass
         return outcome(self.view)
-
-
-def outcome(view: RunView) -> RunResult:
-    """The result of a run that has ended. Raises `RunFailed` or `RunCancelled`."""
-    if view.state is RunState.COMPLETED:
-        return view.result or RunResult()
-    if view.state is RunState.CANCELLED:
-        cancelled = RunCancelled(f"Run {view.id} was cancelled{_because(view)}")
-        cancelled.run = view.id
-        raise cancelled
-    failed = RunFailed(
-        f"Run {view.id} failed{_because(view)}",
-        hint=f"`warren runs show {view.id} --follow` shows what happened before.",
-    )
-    failed.run = view.id
-    raise failed
-
-
-def _because(view: RunView) -> str:
-    return f": {view.error}" if view.error else ""

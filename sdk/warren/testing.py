@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from warren.agents.endpoint import stop_endpoint
 from warren.environment import ChatMessage, Context, Env, Observation, Score, StepResult
 
 Policy = Callable[[Sequence[ChatMessage]], str]
@@ -64,6 +65,7 @@ async def _play(environment: Env[Any], policy: Policy, ctx: Context, max_turns: 
         return await _played(environment, task, policy, max_turns)
     finally:
         await _result(environment.close())
+        await stop_endpoint()
 
 
 async def _played(environment: Env[Any], task: object, policy: Policy, max_turns: int) -> Episode:
@@ -71,15 +73,30 @@ async def _played(environment: Env[Any], task: object, policy: Policy, max_turns
     prompt = environment.system_message()
     messages = [ChatMessage(role="system", content=prompt)] if prompt is not None else []
     messages += _listed(shown)
-    results: list[StepResult] = []
+    told, results = _Told(messages), list[StepResult]()
     while len(results) < max_turns and not (results and _is_last(results[-1])):
-        action = policy(messages)
+        action = policy(told.conversation)
         results.append(await _result(environment.step(action)))
-        messages += [ChatMessage(role="assistant", content=action)]
         if len(results) == max_turns or _is_last(results[-1]):
             results[-1] = _with_score(results[-1], await _result(environment.score()))
-        messages += _listed(results[-1].observation)
-    return Episode(tuple(messages), tuple(results))
+        told.turn(action, results[-1])
+    return Episode(tuple(told.messages), tuple(results))
+
+
+class _Told:
+    """All that was said, and of that what the policy sees now."""
+
+    def __init__(self, shown: Sequence[ChatMessage]) -> None:
+        self.messages = list(shown)
+        self.conversation = list(shown)
+        self._up_to: list[list[ChatMessage]] = [[]]
+        """By the number of an action: the conversation that it ended."""
+
+    def turn(self, action: str, result: StepResult) -> None:
+        said, shown = ChatMessage(role="assistant", content=action), _listed(result.observation)
+        self._up_to.append([*self.conversation, said])
+        self.messages += [said, *shown]
+        self.conversation = [*self._up_to[-1 if result.after is None else result.after], *shown]
 
 
 async def _result(value: Any) -> Any:

@@ -21,6 +21,7 @@ import inspect
 import json
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
@@ -62,7 +63,7 @@ class ToolEnv(Env[TaskT], Generic[TaskT]):
     def system_message(self) -> str | None:
         """The system prompt, with the tools behind it."""
         prompt = self.system_prompt()
-        tools = tools_prompt([Tool(n, m.__doc__, _schema(m)) for n, m in self.tools()], self._form)
+        tools = tools_prompt(self.offered(), self._form)
         return tools if prompt is None else f"{prompt}\n\n{tools}"
 
     def step(self, action: str) -> StepResult | Awaitable[StepResult]:
@@ -109,19 +110,18 @@ class ToolEnv(Env[TaskT], Generic[TaskT]):
         before: Mapping[str, float] = getattr(self, "_counts", _NONE_YET)
         totals = {name: before[name] + counts.get(name, 0) for name in before}
         self._counts = totals
-        return StepResult(
-            observation=result.observation,
-            reward=result.reward,
-            done=result.done,
-            truncated=result.truncated,
-            metrics={**result.metrics, **totals},
-        )
+        return replace(result, metrics={**result.metrics, **totals})
 
     @classmethod
     def tools(cls) -> list[tuple[str, Callable[..., Any]]]:
         """The marked methods by name."""
         found = [(name, getattr(cls, name)) for name in dir(cls) if not name.startswith("_")]
         return [(name, method) for name, method in found if getattr(method, _MARK, False)]
+
+    @classmethod
+    def offered(cls) -> list[Tool]:
+        """The tools as the policy is told of them."""
+        return [Tool(name, method.__doc__, _schema(method)) for name, method in cls.tools()]
 
 
 _NONE_YET = {"tool_calls": 0.0, "tool_errors": 0.0, "parse_errors": 0.0}
@@ -137,7 +137,7 @@ def has_async_tools(environment: type[Env[Any]]) -> bool:
 
 def _model(method: Callable[..., Any]) -> type[BaseModel]:
     parameters = list(inspect.signature(method).parameters.values())[1:]
-    hints = get_type_hints(method)
+    hints = get_type_hints(method, include_extras=True)
     fields: dict[str, Any] = {
         p.name: (hints.get(p.name, str), ... if p.default is p.empty else p.default)
         for p in parameters
@@ -200,7 +200,7 @@ def _result(name: str, said: object) -> StepResult:
 
 def _as_tool(result: StepResult, text: str) -> StepResult:
     messages = [ChatMessage(role="tool", content=text)] if text else []
-    return StepResult(messages, result.reward, result.done, result.truncated, result.metrics)
+    return replace(result, observation=messages)
 
 
 def _joined(before: StepResult, after: StepResult) -> StepResult:
@@ -211,6 +211,7 @@ def _joined(before: StepResult, after: StepResult) -> StepResult:
         done=after.done,
         truncated=after.truncated,
         metrics={**before.metrics, **after.metrics},
+        after=after.after,
     )
 
 

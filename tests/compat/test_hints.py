@@ -46,7 +46,9 @@ def commands() -> list[str]:
     found: set[str] = set()
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
-            for message in messages(ast.parse(path.read_text())):
+            if "warren " not in (text := path.read_text()):
+                continue  # most files: every tester collects these
+            for message in messages(ast.parse(text)):
                 found.update(QUOTED.findall(message), ANNOUNCED.findall(message))
     named = (command.strip().rstrip(".") for command in found)
     return sorted(command for command in named if command.split()[1] != FILLED_IN)

@@ -16,6 +16,9 @@ _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _PATH = re.compile(r"`((?:[\w.*-]+/)*[\w.*-]*(?:\.py|/))`")
 _LINK = re.compile(r"\]\((?!https?://)([^)#]*)(?:#([^)]+))?\)")
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+SURFACE = Path(__file__).with_name("cli_surface.txt").read_text().splitlines()
+COMMANDS = {line.removeprefix("warren ").partition("  ")[0] for line in SURFACE}
+_COMMAND = re.compile(r"(?:`|^ *)warren ([a-z][a-z-]*)(?: ([a-z-]+))?", re.MULTILINE)
 _TAGS = {"sft/", "evaluation/"}
 """Beginnings of metrics, not folders."""
 _READERS_OWN = re.compile(r"[Pp]ut this into `([^`]+)`")
@@ -41,6 +44,19 @@ def test_the_files_that_a_page_names_exist(page: Path) -> None:
 def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     links = _LINK.findall(_FENCED.sub("", page.read_text()))
     assert [link for link in links if not leads_somewhere(page, *link)] == []
+
+
+@pages
+def test_the_commands_that_a_page_names_exist(page: Path) -> None:
+    named = set(_COMMAND.findall(page.read_text()))
+    assert [words for words in sorted(named) if not is_command(*words)] == []
+
+
+def is_command(name: str, follows: str) -> bool:
+    """A group that takes nothing itself must be followed by one of its commands."""
+    is_group = any(command.startswith(f"{name} ") for command in COMMANDS)
+    takes_any = not is_group or any(line.startswith(f"warren {name}  ") for line in SURFACE)
+    return name in COMMANDS and (takes_any or not follows or f"{name} {follows}" in COMMANDS)
 
 
 def leads_somewhere(page: Path, path: str, anchor: str) -> bool:

@@ -8,18 +8,29 @@ from tests.compat.test_cli_surface import GOLDEN as COMMAND_LINE
 
 import warren
 from warren.access import Access
+from warren.datasets.handle import Datasets
 from warren_gateway.api.table import ROUTES
 
 ROOT = Path(__file__).parents[2]
 GATEWAY = (ROOT / "gateway" / "README.md").read_text()
 SDK = (ROOT / "sdk" / "README.md").read_text()
-ROUTE_ROW = re.compile(r"^\| `((?:GET|POST) [^`]+)` \|[^|]*\|([^|]*)\|([^|]*)\|$", re.MULTILINE)
+ROUTE_ROW = re.compile(
+    r"^\| `((?:GET|POST|PUT|DELETE) [^`]+)` \|[^|]*\|([^|]*)\|([^|]*)\|$", re.MULTILINE
+)
 ROWS = {
     route: (method.strip(" `"), command.strip(" `"))
     for route, method, command in ROUTE_ROW.findall(GATEWAY)
 }
-HANDLES = {"client": warren.Client, "run": warren.Run, "client.access": Access}
-NOT_REQUESTS = {"client.access", "client.settings", "run.id", "run.state"}
+HANDLES = {
+    "client": warren.Client,
+    "run": warren.Run,
+    "dataset": warren.Dataset,
+    "model": warren.TrainableModel,
+    "future": warren.Future,
+    "client.access": Access,
+    "client.datasets": Datasets,
+}
+NOT_REQUESTS = {"client.access", "client.datasets", "client.settings", "run.id", "run.state"}
 """Attributes that speak for themselves."""
 COMMANDS = {
     line.removeprefix("warren ")

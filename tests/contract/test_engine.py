@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from tests.support.base_models import even_model, tiny_models
 from tests.support.engines import EXACT, Bench, bench, completed, gap
-from tests.support.sampling import reference_logprobs, restricted
+from tests.support.sampling import prompt, reference_logprobs, restricted
 
 from warren_gpu_worker.sampler.engines.port import Refusal, Request
 from warren_schemas.config import Sampling
 from warren_schemas.episode import FailureKind, FinishReason
+from warren_schemas.token_options import TokenOptions
 
 __all__ = ["bench", "even_model", "tiny_models"]
 
@@ -142,3 +143,66 @@ def test_an_engine_says_whether_it_caches_prompts(bench: Bench) -> None:
     assert (n_cached > 0) == bench.engine.caches_prefixes
     if bench.engine.caches_prefixes:
         assert after.n_prompt_tokens - before.n_prompt_tokens == 300
+
+
+def test_logprobs_of_prompts_are_a_plain_forwards(bench: Bench) -> None:
+    key = bench.key()
+    bench.engine.load(key, 0, None)
+    ids_T = prompt(bench.rng, 300)
+    options = TokenOptions(prompt_logprobs=True, n_top_prompt=3)
+    asked = Request(
+        bench.new_id(), key, ids_T, Sampling(max_tokens=1, temperature=0.3), options=options
+    )
+    refused = bench.engine.add_requests([asked])
+    bench.submit(key, Sampling(max_tokens=4))  # a neighbour that asks for nothing
+    answers = bench.finish()
+    if refused:
+        assert bench.engine.caches_prefixes and "CPU" in refused[0].reason, "it is vLLM's"
+        return
+    told = completed(answers[asked.id]).prompt_logprobs
+    assert told is not None
+    plain = Request(0, key, ids_T[:1], Sampling())
+    logprobs_TV = reference_logprobs(bench.base, plain, ids_T[1:])
+    own_T = logprobs_TV[range(299), ids_T[1:].tolist()]
+    np.testing.assert_allclose(told.prompt_logprobs_T[1:], own_T, atol=EXACT)
+    best = logprobs_TV.topk(3)
+    top_TK = told.top_logprobs_S.reshape(300, 3)
+    np.testing.assert_allclose(top_TK[1:], best.values, atol=EXACT)
+    assert (told.top_ids_S.reshape(300, 3)[1:, 0] == best.indices[:, 0].numpy()).mean() > 0.99
+
+
+def test_a_seed_gives_the_same_tokens_whoever_decodes_beside_it(bench: Bench) -> None:
+    key = bench.key()
+    bench.engine.load(key, 0, None)
+    ids_T = prompt(bench.rng, 8)
+
+    def sampled(seed: int, n_neighbours: int) -> list[int]:
+        hot, options = Sampling(max_tokens=12, temperature=2.0), TokenOptions(seed=seed)
+        request = Request(bench.new_id(), key, ids_T, hot, options=options)
+        bench.engine.add_requests([request])
+        if n_neighbours:
+            bench.submit(key, Sampling(max_tokens=12), n=n_neighbours)
+        return completed(bench.finish()[request.id]).ids
+
+    first = sampled(7, 0)
+    assert sampled(7, 5) == first
+    assert len({tuple(sampled(seed, 0)) for seed in range(4)}) > 1
+
+
+def test_a_turn_ends_at_tokens_of_its_own_or_at_none(bench: Bench) -> None:
+    key = bench.key()
+    bench.engine.load(key, 0, None)
+    ids_T = prompt(bench.rng, 8)
+    every = [
+        Request(
+            bench.new_id(), key, ids_T, Sampling(max_tokens=99, temperature=2.0), options=options
+        )
+        for options in [TokenOptions(end_ids=tuple(range(56)))] * 3
+        + [TokenOptions(end_ids=())] * 20
+    ]
+    bench.engine.add_requests(every)
+    done = bench.finish()
+    answers = [completed(done[request.id]) for request in every]
+    assert [len(a.ids) for a in answers] == [1] * 3 + [99] * 20
+    assert [a.finish for a in answers[2:4]] == [FinishReason.STOP, FinishReason.LENGTH]
+    assert any(1 in a.ids for a in answers[3:]), "the model's own end ends nothing"

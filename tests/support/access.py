@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass, field
 
+from sqlmodel import Session
+
 from warren_gateway.access.caller import Caller, NotIdentified
 from warren_gateway.access.callers import Callers
 from warren_gateway.access.key import Key
 from warren_gateway.access.keys import ApiKeys
 from warren_gateway.access.users import Users
 from warren_gateway.store.store import Store
-from warren_schemas.users.access import USER_SCOPES, KeyScope
+from warren_gateway.store.tables import ApiKey
+from warren_schemas.users.access import USER_SCOPES, CreateKey, KeyScope
 
 
 @dataclass
@@ -29,6 +32,12 @@ class Access:
         await self.keys.add(key, user)
         return key
 
+    async def expired_key(self, user: str) -> str:
+        """One whose time is over."""
+        made = await self.keys.create(ADMIN, CreateKey(user=user, lifetime_s=3600.0))
+        await self.store.transact(lambda session: _expire(session, made.view.id))
+        return made.key
+
     async def user_of(self, key: Key | str) -> str | None:
         """Whose key it is; None for one that is refused."""
         try:
@@ -43,6 +52,11 @@ class Access:
         except NotIdentified as error:
             return str(error)
         raise AssertionError("it was taken")
+
+
+def _expire(session: Session, key: str) -> None:
+    row = session.get_one(ApiKey, key)
+    row.expires_s = 1.0
 
 
 ADMIN = Caller("local", "adminkey", frozenset(KeyScope))

@@ -7,12 +7,14 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from tests.support.patience import PATIENCE_S, STOP_S
+from tests.support.private_postgres import PrivatePostgres, patient_database
 from tests.support.processes import end, free_port, spawn, wait_until
 
 import warren
@@ -53,6 +55,12 @@ class Site:
         self.start("env-1", "env-worker")
         self.start("env-2", "env-worker")
 
+    def start_missing(self) -> None:
+        """Those that a test has killed."""
+        for name, process in list(self.processes.items()):
+            if process.poll() is not None:
+                self.start(name, *self.commands[name])
+
     async def start_gateway(self) -> None:
         self.start("gateway", "gateway", "--port", str(self.port))
         await asyncio.to_thread(
@@ -90,6 +98,25 @@ class Site:
     def stop(self) -> None:
         for process in self.processes.values():
             end(process, signal.SIGTERM, grace_s=STOP_S)
+
+
+def store_of(request: pytest.FixtureRequest) -> str | None:
+    """The store that a fixture's parameter names; None is SQLite in the site's folder."""
+    if request.param == "sqlite":
+        return None
+    server: PrivatePostgres = request.getfixturevalue("postgres_server")
+    return patient_database(server)
+
+
+@contextmanager
+def whole_site(folder: Path, broker: str, store: str | None) -> Generator[Site]:
+    """All parts, until the end of whoever shares them."""
+    site = Site(folder, broker, store)
+    try:
+        asyncio.run(site.start_all())
+        yield site
+    finally:
+        site.stop()
 
 
 @asynccontextmanager

@@ -54,6 +54,24 @@ class Letters(Env):
         return rng.choice(self.letters)
 
 
+class Sorted(Env[str]):
+    """With tasks, each of a category: the reward is 1 for the letter that is the task."""
+
+    name = "sorted"
+    isolation = "shared"
+
+    def tasks(self, split: str) -> list[str]:
+        return list("abcdefgh")
+
+    def reset(self, task: str, ctx: Context) -> str:
+        self.letter = task
+        self.category = "vowel" if task in "aeiou" else "consonant"
+        return task
+
+    def step(self, action: str) -> StepResult:
+        return StepResult(reward=float(action == self.letter), done=True)
+
+
 class Scarce(Letters):
     """Two at a time."""
 

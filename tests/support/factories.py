@@ -11,11 +11,13 @@ from pydantic import BaseModel
 
 from warren_schemas.config import LoraUpdate, PpoLoss, Sampling, TrainConfig
 from warren_schemas.control import (
+    DrainWorker,
     EpisodeCancelled,
     Heartbeat,
     HeartbeatsRequested,
     HeldModel,
     PolicyPublished,
+    RequestsAnswered,
     RunChanged,
     RunEnded,
     WorkerRole,
@@ -48,6 +50,7 @@ from warren_schemas.events import (
 )
 from warren_schemas.ids import EpisodeId, GroupId, MessageId, ModelId, RunId, WorkerId
 from warren_schemas.token_batch import TokenBatch
+from warren_schemas.token_options import PromptLogprobs, TokenOptions
 from warren_schemas.training import (
     CloseModel,
     DeleteModel,
@@ -153,6 +156,15 @@ def make_generate(**changes: Any) -> Generate:
         transcript=make_transcript(),
         turn=1,
         home=WORKER,
+    )
+
+
+def make_prompt_logprobs() -> PromptLogprobs:
+    return PromptLogprobs(
+        prompt_logprobs_T=np.array([0, -0.5], np.float32),
+        n_top=1,
+        top_ids_S=np.array([0, 4], np.int32),
+        top_logprobs_S=np.array([0, -0.25], np.float32),
     )
 
 
@@ -272,6 +284,11 @@ def make_keep_for_job(**changes: Any) -> KeepForJob:
     return _make(KeepForJob, changes, envelope=make_envelope(episode=None), model=MODEL)
 
 
+def make_drain_worker(**changes: Any) -> DrainWorker:
+    envelope = make_envelope(episode=None)
+    return _make(DrainWorker, changes, envelope=envelope, worker=WorkerId("env_1"), is_drained=True)
+
+
 def make_close_model(**changes: Any) -> CloseModel:
     return _make(CloseModel, changes, envelope=make_envelope(episode=None), model=MODEL, epoch=1)
 
@@ -310,6 +327,16 @@ def make_run_changed(**changes: Any) -> RunChanged:
     return _make(RunChanged, changes, envelope=make_envelope(episode=None), changed_run=RUN)
 
 
+def make_requests_answered(**changes: Any) -> RequestsAnswered:
+    return _make(
+        RequestsAnswered,
+        changes,
+        envelope=make_envelope(episode=None),
+        answered_model=MODEL,
+        requests=("future_1", "future_2"),
+    )
+
+
 def make_run_ended(**changes: Any) -> RunEnded:
     return _make(
         RunEnded, changes, envelope=make_envelope(episode=None), ended_run=RUN, model=MODEL
@@ -332,8 +359,18 @@ def make_run_event(**changes: Any) -> RunEvent:
 
 EXAMPLES: dict[type[Item], list[Item]] = {
     StartEpisode: [make_start_episode()],
-    Generate: [make_generate(), make_generate(transcript=Transcript(), forced_action="5", turn=0)],
-    Step: [make_step(), make_step(finish=FinishReason.LENGTH)],
+    Generate: [
+        make_generate(),
+        make_generate(transcript=Transcript(), forced_action="5", turn=0),
+        make_generate(
+            is_plain=True, token_options=TokenOptions(end_ids=(1, 7), seed=3, n_top_prompt=1)
+        ),
+    ],
+    Step: [
+        make_step(),
+        make_step(finish=FinishReason.LENGTH),
+        make_step(prompt_logprobs=make_prompt_logprobs()),
+    ],
     EpisodeEnded: [make_episode_ended(), make_failed_episode()],
     Op: [
         make_op(),
@@ -355,6 +392,7 @@ EXAMPLES: dict[type[Item], list[Item]] = {
     CloseModel: [make_close_model()],
     KeepForJob: [make_keep_for_job()],
     DeleteModel: [make_delete_model()],
+    DrainWorker: [make_drain_worker()],
     Heartbeat: [
         make_heartbeat(),
         make_heartbeat(role=WorkerRole.TRAINER, models=(HeldModel(model=MODEL, epoch=1),)),
@@ -362,6 +400,7 @@ EXAMPLES: dict[type[Item], list[Item]] = {
     HeartbeatsRequested: [make_heartbeats_requested()],
     PolicyPublished: [make_policy_published()],
     RunChanged: [make_run_changed()],
+    RequestsAnswered: [make_requests_answered(), make_requests_answered(requests=None)],
     RunEnded: [make_run_ended()],
     EpisodeCancelled: [make_episode_cancelled()],
     RunEvent: [

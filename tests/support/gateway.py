@@ -22,18 +22,26 @@ from warren_gateway.api.parts import Parts
 from warren_gateway.api.table import ROUTES
 from warren_gateway.budgets.options import BudgetOptions
 from warren_gateway.budgets.pool import Budgets
+from warren_gateway.datasets.service import Datasets
+from warren_gateway.evaluations.stored import Evaluations
 from warren_gateway.following.followers import Followers
+from warren_gateway.inference.names import ServedNames
 from warren_gateway.inference.questions import Questions
 from warren_gateway.inference.served import Served
 from warren_gateway.metrics.reports import Reports
+from warren_gateway.models.outcomes import Waiters
+from warren_gateway.models.service import Models
 from warren_gateway.probe import Probe, answers_broker, answers_store
 from warren_gateway.recordings.stored import Recordings
 from warren_gateway.registry import Registry
 from warren_gateway.remote.sessions import SESSION_LIMITS, RemoteSessions, SessionLimits
+from warren_gateway.runs.client_leases import ClientLeases
 from warren_gateway.runs.service import Runs
 from warren_gateway.runs.sharing import Sharing
+from warren_gateway.scheduling.draining import Draining
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store
+from warren_gateway.tinker.parts import tinker_of
 from warren_gateway.usage.limits import OwnerLimits, UserLimits
 from warren_gateway.usage.service import UsageReports
 from warren_schemas.codec.wire import encode
@@ -108,11 +116,16 @@ async def open_gateway(
         followers=[follower],
         limits=OwnerLimits(options),
     )
-    pool = Budgets(options)
+    models = Models(store, broker, relay, Waiters(), queue, follower, limits=OwnerLimits(options))
+    served = Served(store, registry)
+    pool, questions = Budgets(options), Questions(broker)
     parts = Parts(
         broker=broker,
         registry=registry,
+        draining=Draining(store, broker, registry),
         runs=runs,
+        client_leases=ClientLeases(store, relay),
+        models=models,
         sharing=Sharing(store, callers),
         callers=callers,
         users=Users(store, callers),
@@ -122,9 +135,15 @@ async def open_gateway(
         audit=Audit(store),
         recordings=Recordings(store),
         reports=Reports(store),
+        evaluations=Evaluations(store),
+        datasets=Datasets(
+            store, f"file://{runs_dir}/datasets", runs_dir / "cache", OwnerLimits(options)
+        ),
         remote_sessions=RemoteSessions(broker, runs, pool, sessions),
-        served=Served(store, registry),
-        questions=Questions(broker),
+        served=served,
+        names=ServedNames(store, lambda: served.offered, relay.notify),
+        questions=questions,
+        tinker=tinker_of(store, questions, pool.answers, registry),
         budgets=pool,
         followers=Followers(broker),
         store_probe=Probe(partial(answers_store, store)),

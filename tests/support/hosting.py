@@ -10,7 +10,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.processes import children_running
 
 from warren_env_worker.host.host import Host
-from warren_env_worker.host.protocol import Answer, Observed, Refused
+from warren_env_worker.host.protocol import Answer, Message, Observed, Refused
 from warren_env_worker.host.request import Request
 from warren_env_worker.host.startup import CHILD_MODULE
 from warren_schemas.episode import EpisodeSpec
@@ -30,7 +30,7 @@ class Player:
     async def reset(self) -> Answer:
         answer = await self._ask(None)
         if isinstance(answer, Observed):
-            messages = tuple(ChatMessage(role=m[0], content=m[1]) for m in answer.messages)
+            messages = tuple(map(_shown, answer.messages))
             self.transcript = Transcript(messages=messages, reset_digest=answer.digest)
         return answer
 
@@ -40,7 +40,7 @@ class Player:
         asked = before.model_copy(update={"messages": (*before.messages, said)})
         answer = await self._ask(asked)
         if isinstance(answer, Observed):
-            shown = tuple(ChatMessage(role=m[0], content=m[1]) for m in answer.messages)
+            shown = tuple(map(_shown, answer.messages))
             turn = Turn(reward=answer.reward, digest=answer.digest)
             self.transcript = asked.model_copy(
                 update={"messages": (*asked.messages, *shown), "turns": (*asked.turns, turn)}
@@ -57,6 +57,10 @@ class Player:
         answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.host.submit_request(Request(self.slot, self.spec, transcript, answered.set_result))
         return await asyncio.wait_for(answered, PATIENCE_S)
+
+
+def _shown(message: Message) -> ChatMessage:
+    return ChatMessage(role=message[0], content=message[1], is_quoted=message[0] == "assistant")
 
 
 def child_pids() -> list[int]:

@@ -156,10 +156,12 @@ def postgres_server() -> Iterator[PrivatePostgres]:
 
 @pytest.fixture
 def private_postgres(postgres_server: PrivatePostgres) -> str:
-    """The SQLAlchemy URL of an empty database, one for each test.
+    """The SQLAlchemy URL of an empty database, one for each test."""
+    return patient_database(postgres_server)
 
-    A pause of this process or of the server is no reason for a store to give up.
-    """
+
+def patient_database(server: PrivatePostgres) -> str:
+    """An empty database; a pause of this process or of the server is no reason for a store to give up."""
     seconds = int(PATIENCE_S)
     patience = {
         "connect_timeout": seconds,
@@ -168,4 +170,4 @@ def private_postgres(postgres_server: PrivatePostgres) -> str:
         "tcp_user_timeout": 3000 * seconds,
         "options": f"-c idle_in_transaction_session_timeout={seconds}s",
     }
-    return f"{postgres_server.new_database()}?{urlencode(patience, quote_via=quote)}"
+    return f"{server.new_database()}?{urlencode(patience, quote_via=quote)}"

@@ -6,15 +6,12 @@ process does the rest. The final weights and optimizer are those of a run that n
 """
 
 import asyncio
-import subprocess
-import sys
-from collections.abc import Generator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from tests.support.base_models import base_folder
-from tests.support.forked_child import ZYGOTE_VARIABLE
+from tests.support.forked_trainers import spawn_forked, zygote
 from tests.support.patience import several_waits
 from tests.support.private_rabbit import PrivateRabbit
 from tests.support.trainer import (
@@ -31,42 +28,17 @@ from tests.support.trainer_owner import owner_of, serving
 
 from warren_broker.connect import open_broker
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses
+from warren_gpu_worker.trainer.supervisor.rank_processes import SpawnRanks
 from warren_schemas.ids import ModelId, WorkerId
 from warren_schemas.training import ModelSpec, OpBody, OpDone, SaveState
 
-__all__ = ["base_folder"]
+__all__ = ["base_folder", "spawn_forked", "zygote"]
 
-SPAWN_FORKED = partial(RankProcesses.spawn, module="tests.support.forked_child")
 N_OPS = 30
 AT_ONCE = 6
 SOME = (1, 11, 12, 21, 30)
 """The first and the last, a save, those after saves."""
 SAVES = {11: SaveState(name="first"), 20: SaveState(name="second"), N_OPS: SaveState(name="end")}
-
-
-@pytest.fixture(scope="module")
-def zygote(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
-    """A process that has torch already, and forks children on demand; its address."""
-    address = tmp_path_factory.mktemp("zygote") / "socket"
-    command = [
-        "setpriv",
-        "--pdeathsig=KILL",
-        sys.executable,
-        "-m",
-        "tests.support.zygote",
-        str(address),
-    ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
-        assert running.stdout is not None
-        assert running.stdout.readline() == b"ready\n"
-        yield address
-        running.kill()
-
-
-@pytest.fixture
-def forked_children(zygote: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ZYGOTE_VARIABLE, str(zygote))
 
 
 def the_ops() -> list[OpBody]:
@@ -83,7 +55,9 @@ def seal_of(outcome: OpDone) -> str:
     return "\n".join(line for line in lines if line.endswith(".safetensors"))
 
 
-async def survive(url: str, base: Path, folder: Path, spec: ModelSpec, doomed: int) -> str:
+async def survive(
+    url: str, base: Path, folder: Path, spec: ModelSpec, doomed: int, spawn_ranks: SpawnRanks
+) -> str:
     """Train with a process that dies at the doomed op; what came out."""
     settings = GpuWorkerSettings(
         base_models={BASE: str(base)},
@@ -97,7 +71,7 @@ async def survive(url: str, base: Path, folder: Path, spec: ModelSpec, doomed: i
         open_broker(url, name=f"owner {doomed}") as ours,
         open_broker(url, name=f"worker {doomed}") as theirs,
         owner_of(ours, model, worker) as owner,
-        serving(theirs, settings, worker, spawn_ranks=SPAWN_FORKED),
+        serving(theirs, settings, worker, spawn_ranks=spawn_ranks),
     ):
         await owner.until(lambda: bool(owner.heartbeats) and bool(owner.heartbeats[-1].offers))
         await owner.open(spec, epoch=1)
@@ -124,7 +98,7 @@ async def survive(url: str, base: Path, folder: Path, spec: ModelSpec, doomed: i
 @pytest.mark.parametrize("spec", [pytest.param(FULL, id="full"), pytest.param(LORA, id="lora")])
 async def test_a_trainer_killed_at_any_op_is_replaced_bit_by_bit(
     private_rabbit: PrivateRabbit,
-    forked_children: None,
+    spawn_forked: SpawnRanks,
     base_folder: Path,
     tmp_path: Path,
     spec: ModelSpec,
@@ -136,7 +110,9 @@ async def test_a_trainer_killed_at_any_op_is_replaced_bit_by_bit(
 
     async def one(doomed: int) -> None:
         async with slots:
-            found = await survive(private_rabbit.url, base_folder, tmp_path, spec, doomed)
+            found = await survive(
+                private_rabbit.url, base_folder, tmp_path, spec, doomed, spawn_forked
+            )
             assert found == expected, doomed
 
     async with asyncio.TaskGroup() as tasks:

@@ -1,5 +1,6 @@
 """`warren gateway` as a process of its own, on RabbitMQ: starts, serves, stops, says why it can't."""
 
+import asyncio
 import json
 import os
 import signal
@@ -16,6 +17,8 @@ from tests.support.gateway import CONFIG
 from tests.support.patience import PATIENCE_S, STOP_S
 from tests.support.private_rabbit import PrivateRabbit
 from tests.support.processes import end, free_port, signal_group, spawn, wait_until
+
+import warren
 
 COMMAND = [sys.executable, "-m", "warren", "gateway"]
 """5 s, on a machine with nothing else to do; who takes longer is killed, and so fails."""
@@ -107,6 +110,30 @@ def test_a_killed_gateway_goes_on_with_its_runs(
             "kind": "state_changed", "state": "queued", "phase": None, "reason": None, "outcome": None,
         }  # fmt: skip
         assert events[-1]["body"]["state"] == "cancelled"
+
+
+async def test_a_gateway_that_is_killed_while_a_sweep_is_submitted_makes_no_twins(
+    private_rabbit: PrivateRabbit, tmp_path: Path
+) -> None:
+    """Its client goes on once there is one again, and each combination has one run."""
+    home, port = tmp_path / "home", free_port()
+    with started(home, private_rabbit.url, port=port) as gateway:
+        gateway.wait()
+        key = (home / "api-key").read_text().strip()
+        async with warren.connect(
+            f"http://127.0.0.1:{port}", key, retry_s=PATIENCE_S, timeout_s=PATIENCE_S
+        ) as client:
+            submitting = asyncio.create_task(client.sweep(CONFIG, {"seed": list(range(24))}))
+            while len(await client.runs()) < 3:
+                pass
+            signal_group(gateway.process, signal.SIGKILL)
+            gateway.process.wait()
+            with started(home, private_rabbit.url, port=port) as again:
+                await asyncio.to_thread(again.wait)
+                sweep = await submitting
+                runs = await client.runs(sweep=sweep.name)
+    assert [run.id for run in reversed(runs)] == [run.id for run in sweep.runs]
+    assert [run.view.config.seed for run in sweep.runs if run.view.config] == list(range(24))
 
 
 def test_a_second_gateway_on_the_same_port_says_so(

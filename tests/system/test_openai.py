@@ -1,8 +1,7 @@
 """The OpenAI-compatible routes end to end: OpenAI's own client, HTTP, the queue, a real sampler."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,23 +15,18 @@ from openai.types.chat import ChatCompletion
 from pydantic import BaseModel
 from sqlmodel import Session, select
 from tests.support.base_models import tiny_models
-from tests.support.gateway import Gateway, open_gateway
+from tests.support.gateway import Gateway
 from tests.support.patience import PATIENCE_S, several_waits
 from tests.support.sampling import nudged, with_weights
+from tests.support.sampling_gateway import BASE, sampling_gateway
 
-from warren_broker.memory import open_hub
-from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Model, Run
 from warren_gpu_worker.base_models import load_base
-from warren_gpu_worker.sampler.supervisor.service import serve_sampler
-from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.weights import save_policy
-from warren_schemas.control import WorkerRole
 from warren_schemas.openai import GenerateResponse
 
 __all__ = ["tiny_models"]
 
-BASE = "warren/tiny"
 EOS = 1
 WITH_IDS = {"return_token_ids": True}
 
@@ -44,44 +38,8 @@ async def gateway(
     tiny_models: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncGenerator[Gateway]:
     folder = tmp_path_factory.mktemp("openai")
-    store = await Store.open(f"sqlite:///{folder / 'warren.db'}")
-    settings = GpuWorkerSettings(
-        base_models={BASE: tiny_models[BASE]},
-        roles=frozenset({"sampler"}),
-        engine="transformers",
-        seed=0,
-        log_dir=folder,
-    )
-    async with (
-        open_hub(folder / "broker") as hub,
-        open_gateway(store, hub.client("gateway"), folder / "runs") as gateway,
-        running(gateway.parts.registry.run(), gateway.parts.questions.run()),
-        running(serve_sampler(hub.client("sampler"), settings)),
-    ):
-        await until_sampled(gateway)
+    async with sampling_gateway(folder, tiny_models[BASE]) as gateway:
         yield gateway
-    await store.close()
-
-
-@asynccontextmanager
-async def running(*services: Coroutine[Any, Any, None]) -> AsyncGenerator[None]:
-    tasks = [asyncio.create_task(service) for service in services]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-
-
-async def until_sampled(gateway: Gateway) -> None:
-    registry = gateway.parts.registry
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            generation = registry.generation
-            if any(BASE in sampler.offers for sampler in registry.alive(WorkerRole.SAMPLER)):
-                return
-            await registry.changed(generation)
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -73,6 +73,10 @@ async def test_a_recording_replayed_twice_gives_the_same_bits(site: Site) -> Non
         recorded = await client.train(small_config())
         live = await client.replay(recorded, small_config())  # while it is still going
         _, followed = await recorded.result(), await live.result()
+        config = small_config()
+        limits = config.limits.model_copy(update={"steps": 3})
+        shorter = await client.train(config.model_copy(update={"seed": 5, "limits": limits}))
+        await shorter.result()
 
     async with site.running(site.trainer) as client:
         replays = [await client.replay(recorded.id, small_config()) for _ in range(2)]
@@ -82,11 +86,19 @@ async def test_a_recording_replayed_twice_gives_the_same_bits(site: Site) -> Non
         other["optimizer"]["learning_rate"] *= 5
         changed = await client.replay(recorded.id, other)
         third = await changed.result()
+        early = {"max_version": N_SFT_STEPS + 3, "environments": ["guess"]}
+        both = [
+            await client.replay(recorded, small_config(), also=[shorter], where=early)
+            for _ in range(2)
+        ]
+        filtered = [await replay.result() for replay in both]
         steps = [event.body async for event in changed.events()]
         n_read = len([view async for view in (await client.run(recorded.id)).trajectories()])
 
     assert weights_of(first) == weights_of(second) == weights_of(followed)
     assert weights_of(third) != weights_of(first)
+    assert weights_of(filtered[0]) == weights_of(filtered[1]) != weights_of(first)
+    assert filtered[0].updates > 0
     assert first.updates == second.updates == followed.updates > 0
     assert first.episodes == N_SFT_STEPS * 32 + 6 * 32
     assert n_read >= first.episodes

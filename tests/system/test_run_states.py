@@ -4,12 +4,11 @@ Tests are named after the rows of the parity list that they show.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
-from pathlib import Path
+from collections.abc import Generator
 
 import pytest
 from tests.support.brokers import eventually
-from tests.support.deployment import Site, connected
+from tests.support.deployment import Site, connected, store_of, whole_site
 from tests.support.patience import PATIENCE_S
 from tests.support.private_rabbit import PrivateRabbit
 
@@ -26,17 +25,24 @@ CONFIG: dict[str, object] = {
 }
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.storm)])
-async def site(
-    request: pytest.FixtureRequest, tmp_path: Path, private_rabbit: PrivateRabbit
-) -> AsyncGenerator[Site]:
-    store = request.getfixturevalue("private_postgres") if request.param == "postgresql" else None
-    site = Site(tmp_path, private_rabbit.url, store)
-    try:
-        await site.start_all()
+@pytest.fixture(
+    scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.storm)]
+)
+def deployment(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    private_rabbit: PrivateRabbit,
+) -> Generator[Site]:
+    folder = tmp_path_factory.mktemp("site")
+    with whole_site(folder, private_rabbit.url, store_of(request)) as site:
         yield site
-    finally:
-        await asyncio.to_thread(site.stop)
+
+
+@pytest.fixture
+def site(deployment: Site) -> Site:
+    """The same for all tests of a store, and whole again."""
+    deployment.start_missing()
+    return deployment
 
 
 async def until(run: Run, *states: RunState, step: int = 0) -> None:
@@ -106,3 +112,26 @@ async def test_parity_row_04_32_a_run_is_saved_cancelled_and_retried(site: Site)
         await until(successor, RunState.RUNNING, step=saved.step + 1)
         await successor.finish()
         await until(successor, RunState.COMPLETED)
+
+
+async def test_parity_row_04_limits_of_a_live_run_are_set_while_gateways_and_trainers_die(
+    site: Site,
+) -> None:
+    async with connected(site) as client:
+        run = await client.train(CONFIG)
+        await until(run, RunState.RUNNING, step=2)
+
+        await run.set(limits={"steps": 50_000, "in_flight": 8})
+        await site.kill("gateway")
+        await site.start_gateway()
+        await run.refresh()
+        config, step = run.view.config, run.view.step
+        assert (run.view.n_steps, config and config.limits.in_flight) == (50_000, 8)
+        await until(run, RunState.RUNNING, step=step + 2)
+
+        last = run.view.step + 20
+        await run.set(limits={"steps": last})
+        await site.kill("gpu")
+        site.start("gpu", *site.commands["gpu"])
+        await until(run, RunState.COMPLETED)
+        assert (run.view.step, run.view.n_steps) == (last, last)

@@ -11,7 +11,7 @@ import pytest
 from tests.support.processes import until_dead
 
 import warren
-from warren.cli.commands.tensorboard import served
+from warren.cli.commands.runs.tensorboard import served
 from warren_schemas.config import TrainConfig
 from warren_schemas.ids import RunId
 from warren_schemas.tensorboard.about import About
@@ -58,7 +58,7 @@ async def test_it_dies_with_whoever_shows_it(logdir: Path) -> None:
     shows = f"""if True:
         import asyncio
         from pathlib import Path
-        from warren.cli.commands.tensorboard import served
+        from warren.cli.commands.runs.tensorboard import served
 
         async def main():
             async with served(Path({str(logdir)!r}), "127.0.0.1", 0) as (server, _):

@@ -96,7 +96,7 @@ async def running(
             await process.wait()
 
 
-async def test_up_serves_a_run_and_stops_on_ctrl_c(tmp_path: Path) -> None:
+async def test_up_serves_a_run_stops_on_ctrl_c_and_goes_on_after_a_restart(tmp_path: Path) -> None:
     port = free_port()
     (tmp_path / "port").write_text(str(port))
     async with running("up", "--port", str(port), home=tmp_path) as process:
@@ -116,24 +116,16 @@ async def test_up_serves_a_run_and_stops_on_ctrl_c(tmp_path: Path) -> None:
             assert f"{run.id} is deleted" in await told_by("runs", "delete", run.id, home=tmp_path)
             with pytest.raises(warren.NotFound):
                 await client.run(run.id)
+            stopped = await client.train(short_run())
         assert "Stopped." in await stop(process, signal.SIGINT)
         assert process.returncode == 0
-
-
-async def test_a_run_goes_on_after_a_restart(tmp_path: Path) -> None:
-    arguments = ("--port", str(free_port()))
-    async with running("up", *arguments, home=tmp_path) as process:
+    async with running("up", "--port", str(port), home=tmp_path) as process:
         await line_with(process, "warren train")
-        key = (tmp_path / "api-key").read_text()
-        async with warren.connect(f"http://127.0.0.1:{arguments[1]}", key) as client:
-            run = await client.train(short_run())
+        async with warren.connect(f"http://127.0.0.1:{port}", key) as client:
+            result = await (await client.run(stopped.id)).result()
+        assert result.reward_after is not None
         await stop(process, signal.SIGTERM)
         assert process.returncode == 0
-    async with running("up", *arguments, home=tmp_path) as process:
-        await line_with(process, "warren train")
-        async with warren.connect(f"http://127.0.0.1:{arguments[1]}", key) as client:
-            result = await (await client.run(run.id)).result()
-        assert result.reward_after is not None
 
 
 async def test_a_port_in_use_is_told(tmp_path: Path) -> None:

@@ -5,15 +5,15 @@ and comes back; an env worker joins late and takes a share; the run ends as if n
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 import yaml
 from tests.support.brokers import eventually
-from tests.support.deployment import Site, connected
+from tests.support.deployment import Site, connected, store_of, whole_site
 from tests.support.patience import several_waits
-from tests.support.private_rabbit import PrivateRabbit
+from tests.support.private_rabbit import PrivateRabbit, running_rabbit
 
 from warren import RunCancelled, RunFailed
 from warren_broker.connect import open_broker
@@ -26,28 +26,31 @@ N_SFT_STEPS = 60
 """Enough that some groups differ in their rewards, so that there is something to learn."""
 
 
-@pytest.fixture
-def rabbit(tmp_path: Path) -> Generator[PrivateRabbit]:
-    """A node of this test's own: it is killed here, and others must not notice."""
-    folder = tmp_path / "rabbit"
-    folder.mkdir()
-    rabbit = PrivateRabbit(folder)
-    rabbit.start()
-    yield rabbit
-    rabbit.close()
+@pytest.fixture(scope="module")
+def rabbit() -> Generator[PrivateRabbit]:
+    """A node of these tests' own: it is killed here, and others must not notice."""
+    with running_rabbit() as node:
+        yield node
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.storm)])
-async def site(
-    request: pytest.FixtureRequest, tmp_path: Path, rabbit: PrivateRabbit
-) -> AsyncGenerator[Site]:
-    store = request.getfixturevalue("private_postgres") if request.param == "postgresql" else None
-    site = Site(tmp_path, rabbit.url, store)
-    try:
-        await site.start_all()
+@pytest.fixture(
+    scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.storm)]
+)
+def deployment(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    rabbit: PrivateRabbit,
+) -> Generator[Site]:
+    folder = tmp_path_factory.mktemp("site")
+    with whole_site(folder, rabbit.url, store_of(request)) as site:
         yield site
-    finally:
-        await asyncio.to_thread(site.stop)
+
+
+@pytest.fixture
+def site(deployment: Site) -> Site:
+    """The same for all tests of a store, and whole again."""
+    deployment.start_missing()
+    return deployment
 
 
 def small_config(steps: int = N_STEPS) -> dict[str, object]:
@@ -153,9 +156,8 @@ async def test_a_run_goes_on_after_its_env_workers_and_their_queue_were_gone(sit
                 continue
             steps.append(event.body.step)
             if event.body.step == 2:
-                for victim in ("env-1", "env-2"):
-                    site.processes[victim].kill()
-                    await asyncio.to_thread(site.processes[victim].wait)
+                for victim in (name for name in site.processes if name.startswith("env-")):
+                    await site.kill(victim)
                 await eventually(nobody_is_there)
                 await broker.delete(interact("guess"))
                 site.start("env-1", *site.commands["env-1"])

@@ -20,7 +20,7 @@ from tests.support.patience import whole_deployment
 from tests.support.private_rabbit import PrivateRabbit
 from tests.support.processes import start_program
 from tests.support.small_install import small_python
-from tests.system.service.scene import MODELS_PER_WORKER, ROOM, Scene, User, full, job
+from tests.system.service.scene import MODELS_PER_WORKER, N_WORKERS, ROOM, Scene, User, full, job
 
 from warren import AuthenticationError, Client
 from warren_schemas.events import RunState
@@ -175,10 +175,11 @@ def check_places(watch: Watch, views: list[RunView]) -> None:
 
 
 def check_shares(watch: Watch, views: list[RunView]) -> None:
-    """Even within `EVEN`, and no evener than one job can make them."""
+    """Even within `EVEN`, and no evener than one job on each worker can make them: none is taken away for
+    fairness, and one that lost its trainer comes back before all others, whoever has more."""
     largest = max(int(1000 * places(view) * took_s(view)) for view in views)
     apart = abs(watch.held["ann"] - watch.held["bob"])
-    assert apart <= EVEN * max(watch.held.values()) + largest, watch.held
+    assert apart <= EVEN * max(watch.held.values()) + N_WORKERS * largest, watch.held
 
 
 def check_whole_workers(watch: Watch, views: list[RunView]) -> None:

@@ -34,6 +34,9 @@ from warren_gateway.access.keys import ApiKeys
 from warren_gateway.store.store import Store
 from warren_schemas.config import TrainConfig
 
+AT_ONCE = 2
+"""Commands that run beside each other."""
+
 
 @dataclass
 class Listener:
@@ -197,16 +200,25 @@ async def told(scene: Scene, attack: Attack) -> str:
 
 
 async def attack_by_cli(scene: Scene) -> None:
-    for name in ("secrets", "environments.config.math.rewards.function"):
-        said = await by_cli(scene, ATTACKS[name])
-        assert ATTACKS[name].refusal in " ".join(said.split())
-        assert SECRET not in said
+    """By every field as well."""
+    free = asyncio.Semaphore(AT_ONCE)
+
+    async def said(name: str) -> str:
+        async with free:
+            return " ".join((await by_cli(scene, name)).split())
+
+    heard = await asyncio.gather(*(said(name) for name in ATTACKS))
+    printed = dict(zip(ATTACKS, heard, strict=True))
+    wrong = {f: text for f, text in printed.items() if ATTACKS[f].refusal not in text}
+    assert not wrong, wrong
+    for hidden in scene.hidden:
+        assert hidden not in json.dumps(printed)
 
 
-async def by_cli(scene: Scene, attack: Attack) -> str:
+async def by_cli(scene: Scene, name: str) -> str:
     """What `warren train` prints."""
-    path = scene.services.folder / "attack.yaml"
-    path.write_text(json.dumps(attack.config(scene.target)))
+    path = scene.services.folder / f"{name}.yaml"
+    path.write_text(json.dumps(ATTACKS[name].config(scene.target)))
     own = {"WARREN_URL": scene.url, "WARREN_API_KEY": scene.key, "COLUMNS": "500"}
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "warren", "train", str(path)),

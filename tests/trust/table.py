@@ -70,6 +70,10 @@ def served(url: str, name: str = "vault", **config: Any) -> Config:
     return environment(name="ors", config={"url": url, "environment": name, **config})
 
 
+def behind(url: str, **config: Any) -> Config:
+    return environment(name="http", config={"url": url, **config})
+
+
 def boxed(**sandbox: Any) -> Config:
     return math("math_python", sandbox=sandbox)
 
@@ -115,6 +119,11 @@ ATTACKS: Mapping[str, Attack] = {
             {"name": "echo", "evaluation_split": "x\n2026-11-23T00:00:00Z root: \x1b[31mforged"}
         ],
     ),
+    "environments.dataset": at_gateway(
+        "no data set", environments=[{"name": "echo", "dataset": "local/theirs"}]
+    ),
+    "sft.dataset": at_gateway("no data set", sft={"dataset": "local/theirs"}),
+    "sft.split": at_gateway("sft.split", sft={"dataset": "mine", "split": "../outside"}),
     "environments.secrets": Attack(lambda _: environment(secrets=["JUDGE"]), "none of this name"),
     "secrets": Attack(lambda _: base(secrets=["JUDGE"]), "none of this name"),
     "resume_from.run": Attack(
@@ -122,6 +131,13 @@ ATTACKS: Mapping[str, Attack] = {
     ),
     "resume_from.checkpoint": at_gateway(
         "checkpoint", resume_from={"run": "run_1", "checkpoint": "../../x"}
+    ),
+    "source.also_runs": Attack(
+        lambda target: base(
+            source={"kind": "recorded", "run": "last", "also_runs": [target.run]}, sampling={}
+        ),
+        "no run",
+        is_submitted=False,
     ),
     "source.run": Attack(
         lambda target: base(source={"kind": "recorded", "run": target.run}, sampling={}),
@@ -152,6 +168,10 @@ ATTACKS: Mapping[str, Attack] = {
     "environments.config.ors.secrets": Attack(
         lambda target: served(target.own, secrets={"TOKEN": KEY}), NO_SECRET
     ),
+    "environments.config.http.url": Attack(lambda target: behind(target.listener), NO_SERVICE),
+    "environments.config.http.key_variable": Attack(
+        lambda target: behind(target.own, key_variable=KEY), NO_SECRET
+    ),
     "environments.config.arithmetic.path": Attack(
         lambda target: environment(name="arithmetic", config={"path": target.outside}), NO_FILE
     ),
@@ -173,7 +193,18 @@ HARMLESS: Mapping[str, str] = {
     "environments.config.math_python.system_prompt": SHOWN,
     "environments.config.math_python.rewards.name": "the name of a metric",
     "environments.config.ors.system_prompt": SHOWN,
+    "environments.config.prompts.system_prompt": SHOWN,
     "environments.config.ors.ids": "compared with the ids of the server's tasks",
+    "environments.config.gymnasium.env": "an id in the package's registry; module:Name is refused",
+    "environments.config.gymnasium.arguments": "of the constructor that is registered; those that load files are not installed",
+    "environments.config.gymnasium.actions": "compared with what the policy said",
+    "environments.config.gymnasium.system_prompt": SHOWN,
+    "environments.config.textarena.game": "an id in the package's registry; module:Name is refused",
+    "environments.config.textarena.arguments": "of the constructor that is registered",
+    "environments.config.textarena.system_prompt": SHOWN,
+    "environments.config.http.config": "sent to the owner's server, which the operator lists, as it is",
+    "source.where.environments": "names of environments, compared with those of the recording",
+    "source.where.categories": "names of categories, compared with those of the recording",
     "environments.config.echo.letters": SHOWN,
     "environments.config.reasoning_gym.dataset": "a generator by its name in the package's registry",
     "environments.config.reasoning_gym.options": "numbers and choices of a generator",

@@ -16,6 +16,8 @@ class SamplingParams:
         repetition_penalty: float = ...,
         max_tokens: int = ...,
         logprobs: int = ...,
+        prompt_logprobs: int | None = ...,
+        seed: int | None = ...,
         ignore_eos: bool = ...,
         stop_token_ids: Sequence[int] = ...,
         detokenize: bool = ...,

@@ -13,3 +13,4 @@ class RequestOutput:
     outputs: list[CompletionOutput]
     finished: bool
     num_cached_tokens: int | None
+    prompt_logprobs: Sequence[dict[int, Logprob] | None] | None

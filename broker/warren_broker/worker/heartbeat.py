@@ -4,14 +4,15 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from warren_broker.errors import BrokerError, BrokerUnavailable
 from warren_broker.inbox import hear
 from warren_broker.port import WorkBroker
 from warren_broker.topology import HEARTBEAT_REQUESTS, WORKERS
+from warren_broker.worker.draining import Draining
 from warren_schemas.codec.wire import encode
-from warren_schemas.control import Heartbeat, HeartbeatsRequested
+from warren_schemas.control import DrainWorker, Heartbeat, HeartbeatsRequested
 
 INTERVAL_S = 2.0
 MISSED_UNTIL_GONE = 3
@@ -21,14 +22,21 @@ log = logging.getLogger(__name__)
 
 
 async def beat(
-    broker: WorkBroker, describe: Callable[[], Heartbeat], *, changed: asyncio.Event | None = None
+    broker: WorkBroker,
+    describe: Callable[[], Heartbeat],
+    *,
+    draining: Draining,
+    changed: asyncio.Event | None = None,
 ) -> None:
-    """Publish `describe()` now, every interval, and at once when `changed` is set or a gateway asks.
+    """Publish `describe()` now, every interval, and at once when `changed` is set, `draining` changes or a gateway
+    asks.
 
     Never returns.
     """
     changed = changed or asyncio.Event()
-    listening = asyncio.create_task(_note_requests(broker, changed), name="heartbeat requests")
+    listening = asyncio.create_task(
+        _note_requests(broker, changed, draining), name="heartbeat requests"
+    )
     try:
         while True:
             await announce(broker, describe())
@@ -41,11 +49,18 @@ async def beat(
         await asyncio.wait([listening])
 
 
-async def _note_requests(broker: WorkBroker, requested: asyncio.Event) -> None:
-    """Without it a gateway only waits for the interval."""
+async def _note_requests(broker: WorkBroker, requested: asyncio.Event, draining: Draining) -> None:
+    """Without it a gateway only waits for the interval, and the worker is not drained."""
+
+    def tell(items: Sequence[HeartbeatsRequested | DrainWorker]) -> None:
+        for item in items:
+            if isinstance(item, DrainWorker):
+                draining.follow(item)
+        requested.set()
+
     try:
         await broker.declare(HEARTBEAT_REQUESTS)
-        await hear(broker, HEARTBEAT_REQUESTS, HeartbeatsRequested, lambda _: requested.set())
+        await hear(broker, HEARTBEAT_REQUESTS, (HeartbeatsRequested, DrainWorker), tell)
     except BrokerError as error:
         log.warning("requests for heartbeats are not heard: %s", error)
 

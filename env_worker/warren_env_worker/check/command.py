@@ -10,14 +10,22 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from warren.display.output import Output
+    from warren_env_worker.check.finding import Finding
     from warren_env_worker.check.printed import Printed
+    from warren_env_worker.host.protocol import Config
+    from warren_env_worker.output.log import OutputLog
+
+HTTP = "warren_env_worker.environments.http.environment:Http"
 
 
 def check(
-    environment: str,
+    environment: str | None = None,
     /,
     *,
+    url: str | None = None,
     config: Annotated[str, Parameter()] = "{}",
     split: str = "train",
     show_output: bool = False,
@@ -30,43 +38,109 @@ def check(
     For example:
         warren env check my_package.my_module:MyEnv
         warren env check my_module:MyEnv --config '{"size": 9}' --split test
+        warren env check --url http://127.0.0.1:9000/
 
     Parameters
     ----------
     environment
         The class, as `module:Class`.
+    url
+        An HTTP environment instead of a class (docs/environments-http.md): also checks that it keeps to the protocol.
     config
-        Arguments of its constructor, as JSON.
+        Arguments of its constructor (of an HTTP environment, the `config` that it is sent), as JSON.
     split
         Split of its tasks to play.
     show_output
         Show its output, episode by episode.
     """
-    import asyncio
-
     from warren.display.output import make_output
-    from warren.errors import ConfigurationError
     from warren.settings import warren_home
-    from warren_env_worker.check.checks import WIDTH
-    from warren_env_worker.check.finding import Mark, line, verdict
-    from warren_env_worker.check.watching import CannotImport, watched
+    from warren_env_worker.check.finding import Mark, verdict
     from warren_env_worker.output.log import OutputLog, log_path
 
-    output, read = make_output(), _read(config)
+    output, arguments = make_output(), _read(config)
+    name, environment = _chosen(environment, url)
     log = OutputLog(log_path(warren_home() / "logs", environment))
-    output.line(f"Checking {environment}")
+    output.line(f"Checking {name}")
+    findings = [] if url is None else _conforms(output, url, arguments, split)
+    if any(finding.mark is Mark.BAD for finding in findings[:1]):  # nothing can be asked of it
+        output.line(verdict(name, findings))
+        return 1
+    played_with: Config = arguments if url is None else {"url": url, "config": arguments}
+    played, printed = _play(output, environment, played_with, split, log)
+    findings += played
+    output.line(verdict(name, findings))
+    _tell_output(output, printed, shows=show_output)
+    return 1 if any(finding.mark is Mark.BAD for finding in findings) else 0
+
+
+def _play(
+    output: "Output", environment: str, arguments: "Config", split: str, log: "OutputLog"
+) -> "tuple[list[Finding], Printed]":
+    import asyncio
+
+    from warren.errors import ConfigurationError
+    from warren_env_worker.check.checks import WIDTH
+    from warren_env_worker.check.finding import line
+    from warren_env_worker.check.watching import CannotImport, watched
+
     job = watched(
-        environment, read, split, log,
+        environment, arguments, split, log,
         tell=lambda finding: output.line(line(finding, WIDTH)),
         say=lambda words: output.line(f"    … {words}", "dim"),
     )  # fmt: skip
     try:
-        findings, printed = asyncio.run(job)
+        return asyncio.run(job)
     except CannotImport as error:
         raise ConfigurationError(str(error), hint="Write module:Class.") from error
-    output.line(verdict(environment, findings))
-    _tell_output(output, printed, shows=show_output)
-    return 1 if any(finding.mark is Mark.BAD for finding in findings) else 0
+
+
+def _conforms(output: "Output", url: str, config: dict[str, object], split: str) -> "list[Finding]":
+    """What is found of the server, told as it is found."""
+    import asyncio
+
+    from warren_env_worker.check.checks import WIDTH
+    from warren_env_worker.check.finding import line
+
+    async def look() -> "list[Finding]":
+        found: list[Finding] = []
+        async for finding in _looks(url, config, split):
+            output.line(line(finding, WIDTH))
+            found.append(finding)
+        return found
+
+    return asyncio.run(look())
+
+
+def _chosen(environment: str | None, url: str | None) -> tuple[str, str]:
+    """How the environment is called, and its class."""
+    from warren.errors import ConfigurationError
+
+    if (environment is None) == (url is None):
+        raise ConfigurationError(
+            "give the class of an environment, or the URL of one",
+            hint="Write module:Class, or --url http://127.0.0.1:9000/.",
+        )
+    return (url or environment or "", environment or HTTP)
+
+
+async def _looks(url: str, config: dict[str, object], split: str) -> "AsyncGenerator[Finding]":
+    from warren.environment import ConfigError
+    from warren.errors import ConfigurationError
+    from warren_env_worker.check.conformance import Looks
+    from warren_env_worker.environments.http.server import EnvServer
+    from warren_env_worker.reach.reach import TRUSTED
+
+    try:
+        service = TRUSTED.service(url, None)
+    except ConfigError as error:
+        raise ConfigurationError(f"--url: {error}") from error
+    server = EnvServer(service, patience_s=5.0, answer_s=60.0)
+    try:
+        async for finding in Looks(server, config, split).findings():
+            yield finding
+    finally:
+        await server.close()
 
 
 def _tell_output(output: "Output", printed: "Printed", *, shows: bool) -> None:

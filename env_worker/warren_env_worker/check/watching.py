@@ -86,6 +86,9 @@ class _Watch:
     def __init__(self, child: Child, stacks: int, note: Tell, say: Say) -> None:
         self._child = child
         self._stacks = stacks
+        self._reading = asyncio.Lock()
+        self._read = ""
+        """The last dump that was asked for: that of its death may have come with it."""
         self._note = note
         self._say = say
         self._root = ""
@@ -120,12 +123,14 @@ class _Watch:
         while True:
             await asyncio.sleep(PULSE_S)
             taken_s = asyncio.get_running_loop().time() - self._begun_s
-            dump = await asyncio.to_thread(asked, self._child.pid, self._stacks)
-            place = own_place(places(dump), self._root)
+            async with self._reading:
+                self._read = await asyncio.to_thread(asked, self._child.pid, self._stacks)
+            place = own_place(places(self._read), self._root)
             self._say(f"{self._what}: {taken_s:.0f} s" + (f", now at {place}" if place else ""))
 
     async def _how(self, death: ChildDied) -> str:
-        dump = await asyncio.to_thread(read_dump, self._stacks, _LAST_WORDS_S)
+        async with self._reading:
+            dump = self._read + await asyncio.to_thread(read_dump, self._stacks, _LAST_WORDS_S)
         place = own_place(places(dump), self._root)
         how = str(death)
         if "Timeout (" in dump:

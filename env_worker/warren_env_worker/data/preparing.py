@@ -1,6 +1,6 @@
 """Files of questions brought into one layout, which `math` reads: JSON lines, one question each.
 
-    {"uid": …, "data_source": …, "problem" or "prompt": …, "ground_truth": …}
+    {"uid": …, "data_source": …, "category": …, "problem" or "prompt": …, "ground_truth": …}
 
 `uid` is a digest of question and answer, so that a question keeps it wherever it comes from. With a
 holdout, the digest decides which questions are held out: the same ones, whatever the order of the
@@ -55,7 +55,8 @@ def _row(key: str, question: Question) -> dict[str, object]:
         messages = [{"role": m.role, "content": m.content} for m in question.prompt]
         shown = {"prompt": messages}
     source = {"data_source": question.data_source} if question.data_source else {}
-    return {"uid": key, **source, **shown, "ground_truth": question.gold}
+    kind = {"category": question.category} if question.category else {}
+    return {"uid": key, **source, **kind, **shown, "ground_truth": question.gold}
 
 
 def _write(path: Path, rows: Iterable[dict[str, object]]) -> None:

@@ -5,7 +5,7 @@ number, or its decimal digits). Without a path, the file that lies beside this m
 of two numbers below 100, no question in both splits.
 
 The reward is 1 for the answer, else 0.2 times the share of its digits that stand in the right place
-counted from the right, else 0. Every message but a whole number in decimal digits gets 0.
+counted from the right, else 0. The number of its digits is the category. Every message but a whole number in decimal digits gets 0.
 """
 
 import random
@@ -33,6 +33,7 @@ class Arithmetic(Env[Problem]):
     name = "arithmetic"
     version = "1"
     isolation = "shared"
+    single_turn = True
     splits = ("train", "test")
 
     def __init__(
@@ -70,6 +71,8 @@ class Arithmetic(Env[Problem]):
 
     def reset(self, task: Problem, ctx: Context) -> str:
         self.answer = task.answer
+        n_digits = len(task.answer.removeprefix("-"))
+        self.category = f"{n_digits} digit{'s' if n_digits > 1 else ''}"
         return task.question
 
     def step(self, action: str) -> StepResult:

@@ -11,12 +11,21 @@ apart.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from warren.environment import ChatMessage, Context, Env, Limits, StepResult, TaskError
-from warren_env_worker.environments.questions import Question, read_questions
+from warren.environment import (
+    ChatMessage,
+    ConfigError,
+    Context,
+    Env,
+    Limits,
+    StepResult,
+    TaskError,
+)
+from warren_env_worker.environments.questions import Question, question, read_questions
 from warren_env_worker.reach.reach import current
 from warren_env_worker.rewards.composition import Composition
 from warren_env_worker.rewards.scored import Scored
@@ -40,17 +49,19 @@ log = logging.getLogger(__name__)
 class Math(Env[Question]):
     name = "math"
     version = "1"
+    single_turn = True
     limits = Limits(step_s=300.0)  # a busy machine takes long to start the verifier
 
     def __init__(
         self,
-        path: str,
+        path: str | None = None,
         answer_form: AnswerForm = AnswerForm.AUTO,
         instruction: str | None = None,
         system_prompt: str | None = None,
         rewards: tuple[Reward, ...] = (),
     ) -> None:
-        """`path` of a file below the env worker's data root; `{split}` in it stands for the split.
+        """`path` of a file below the env worker's data root, unless the run's config names a `dataset` for the
+        environment; `{split}` in it stands for the split.
 
         `instruction` goes after the question. By default it asks for the answer's form, unless the
         file has prompts of whole messages; an empty text leaves it out. `system_prompt` goes before
@@ -66,13 +77,24 @@ class Math(Env[Question]):
         self.said: list[ChatMessage] = []
 
     def tasks(self, split: str) -> Sequence[Question]:
-        return read_questions(self._file(split), self.reach)
+        if self.path is None:
+            raise ConfigError(
+                "nothing says where the questions are: give `path` in config, or a `dataset` beside it"
+            )
+        return read_questions(Path(self._file(split)), self.reach)
 
-    def _file(self, split: str) -> Path:
-        return Path(self.path.replace("{split}", split))
+    def task_of(self, row: Mapping[str, Any]) -> Question:
+        if self.path is not None:
+            raise ConfigError("config.path has no effect beside a dataset; leave one of them out")
+        return question(row, 1)
+
+    def _file(self, split: str) -> str:
+        """As people know it."""
+        return "the data set" if self.path is None else self.path.replace("{split}", split)
 
     async def reset(self, task: Question, ctx: Context) -> Sequence[ChatMessage]:
         self.question, self.file = task, self._file(ctx.split)
+        self.category = task.category
         *before, last = [message for message in task.prompt if message.role != "system"]
         return [*before, ChatMessage(role="user", content=self._instructed(last.content))]
 
@@ -99,9 +121,13 @@ class Math(Env[Question]):
         try:
             return await verify(self.question.gold, action, self.answer_form)
         except GoldUnusable as error:
-            reason = f"{self.file}, row {self.question.row}: {error}"
+            reason = f"{self.file}{self._row()}: {error}"
             _tell_once(reason)
             raise TaskError(reason) from error
+
+    def _row(self) -> str:
+        """Of a data set, whoever tells of the task knows it."""
+        return "" if self.path is None else f", row {self.question.row}"
 
     def _scored(self, action: str, reward: float, metrics: dict[str, float]) -> Scored:
         question = self.question

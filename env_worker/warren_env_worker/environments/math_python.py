@@ -52,11 +52,12 @@ _FORGETS = "Each call starts afresh, without the variables of earlier ones."
 class MathPython(Math):
     name = "math_python"
     version = "1"
+    single_turn = False
     limits = Limits(step_s=600.0)  # a cell and its turn, or the verifier
 
     def __init__(
         self,
-        path: str,
+        path: str | None = None,
         answer_form: AnswerForm = AnswerForm.AUTO,
         instruction: str | None = None,
         system_prompt: str | None = None,
@@ -79,6 +80,10 @@ class MathPython(Math):
         self.sandbox: Sandbox | None = None
         self.is_closed = False
         self.counts = {"calls": 0.0, "misformed_calls": 0.0, "failed_calls": 0.0}
+
+    @classmethod
+    def offered(cls) -> list[Tool]:
+        return [_TOOL]
 
     async def reset(self, task: Question, ctx: Context) -> Sequence[ChatMessage]:
         self.form = ToolFormat(ctx.tool_format or self.form)

@@ -10,7 +10,8 @@
 | open-r1's DAPO | `prompt`, a text | `solution` |
 
 Precedence matters: a verl row may hold a worked solution besides, in `extra_info.answer`, which is
-never looked at. Rows that say the same come once: DAPO's files repeat theirs a hundred times.
+never looked at. The category is what `category`, `subject`, `type` (the subject in MATH) or `data_source` says,
+the first that is there. Rows that say the same come once: DAPO's files repeat theirs a hundred times.
 """
 
 import io
@@ -24,10 +25,11 @@ from typing import Any, BinaryIO, NamedTuple, cast
 from warren.environment import ChatMessage, ConfigError
 from warren_env_worker.reach.reach import Reach
 from warren_env_worker.verifier.extraction import AnswerForm, extract, last_boxed
+from warren_schemas.transcript import MAX_CATEGORY_CHARS
 
 COLUMNS = (
     "prompt", "problem", "question", "reward_model", "ground_truth", "answer", "solution",
-    "images", "data_source",
+    "images", "data_source", "category", "subject", "type",
 )  # fmt: skip
 _BATCH_ROWS = 1000
 
@@ -39,6 +41,7 @@ class Question(NamedTuple):
     gold: str
     """The right answer: never shown."""
     data_source: str
+    category: str | None
     is_chat: bool
     """The file gives whole messages, with their own instructions."""
     row: int
@@ -52,10 +55,10 @@ def read_questions(path: Path, reach: Reach) -> list[Question]:
     n_rows = 0
     for n_rows, row in enumerate(_rows(path, reach), 1):
         try:
-            question = _question(row, n_rows)
+            found = question(row, n_rows)
         except ConfigError as error:
             raise ConfigError(f"{path}, row {n_rows}: {error}") from error
-        seen.setdefault((question.prompt, question.gold), question)
+        seen.setdefault((found.prompt, found.gold), found)
     if n_rows > len(seen):
         log.warning("%s: %d of %d rows repeat others", path, n_rows - len(seen), n_rows)
     return list(seen.values())
@@ -97,7 +100,8 @@ def _json_rows(source: BinaryIO) -> Iterator[Mapping[str, object]]:
             yield cast("dict[str, object]", row)
 
 
-def _question(row: Mapping[str, object], number: int) -> Question:
+def question(row: Mapping[str, object], number: int) -> Question:
+    """Raises `ConfigError` for a row of another layout."""
     if row.get("images"):
         raise ConfigError("it has images, which this environment can't show")
     shown = next((row[name] for name in ("prompt", "problem", "question") if row.get(name)), None)
@@ -107,9 +111,16 @@ def _question(row: Mapping[str, object], number: int) -> Question:
         prompt=_prompt(shown),
         gold=_gold(row),
         data_source=str(row.get("data_source") or ""),
+        category=_category(row),
         is_chat=not isinstance(shown, str),
         row=number,
     )
+
+
+def _category(row: Mapping[str, object]) -> str | None:
+    given = (row.get(name) for name in ("category", "subject", "type", "data_source"))
+    found = next((value for value in given if isinstance(value, str) and value), None)
+    return found and found[:MAX_CATEGORY_CHARS]
 
 
 def _prompt(shown: object) -> tuple[ChatMessage, ...]:

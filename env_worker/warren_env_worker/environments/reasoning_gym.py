@@ -6,7 +6,7 @@ seed, so no two tasks of a run are alike, and the split `test` has others than `
 
 The policy is asked to put its answer between `<answer>` and `</answer>`; the last one that it says
 aloud counts, or all that it says where there is none. The reward is the dataset's own score, from 0
-to 1. A few datasets are refused, because their scorers raise, are not deterministic, reward every
+to 1, and 0 for an answer on which its scorer fails or runs out of time or memory (`timed_out`). A few datasets are refused, because their scorers raise, are not deterministic, reward every
 answer or have no right one.
 """
 
@@ -15,7 +15,8 @@ import re
 from importlib import import_module
 from typing import Any
 
-from warren.environment import ConfigError, Context, Env, Limits, StepResult
+from warren.environment import ConfigError, Context, Env, Limits, StepResult, TaskError
+from warren_env_worker.environments.bounded_scoring import ScoringEnded, bounded_score
 from warren_env_worker.environments.reasoning_gym_answers import harmless
 from warren_schemas.chat.answer_text import spoken
 
@@ -39,7 +40,8 @@ _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 class ReasoningGym(Env):
     name = "reasoning_gym"
     version = "1"
-    limits = Limits(reset_s=120.0, step_s=60.0)
+    single_turn = True
+    limits = Limits(reset_s=120.0, step_s=120.0)
 
     def __init__(self, dataset: str, options: dict[str, Any] | None = None) -> None:
         """`dataset` by its name there, for example `basic_arithmetic`; `options` are its settings."""
@@ -47,6 +49,7 @@ class ReasoningGym(Env):
             raise ConfigError(f"{dataset} can't be trained on: {UNFIT[dataset]}")
         self.dataset = dataset
         self.options = options or {}
+        self.category = dataset
 
     def system_prompt(self) -> str:
         return "Think first. Then give your answer between <answer> and </answer>."
@@ -65,9 +68,33 @@ class ReasoningGym(Env):
         words = spoken(action)
         found = _ANSWER.findall(words)
         answer = (found[-1] if found else words).strip()[:MAX_ANSWER_CHARS]
-        reward = float(self.tasks_there.score_answer(harmless(self.dataset, answer), self.entry))
-        metrics = {"exact": float(reward >= 1.0), "answered": float(bool(found))}
+        reward, is_over_limit = self._judged(harmless(self.dataset, answer))
+        metrics = {
+            "exact": float(reward >= 1.0),
+            "answered": float(bool(found)),
+            "timed_out": float(is_over_limit),
+        }
         return StepResult(reward=reward, done=True, metrics=metrics)
+
+    def _judged(self, answer: str) -> tuple[float, bool]:
+        """The score, and whether making it took too much time or memory.
+
+        An answer that the scorer can't take scores 0, where it can take the right one. Raises `TaskError`.
+        """
+        try:
+            return bounded_score(lambda: self._score(answer)), False
+        except ScoringEnded as end:
+            self._check_right_answer()
+            return 0.0, end.is_over_limit
+
+    def _check_right_answer(self) -> None:
+        try:
+            bounded_score(lambda: self._score(self.entry["answer"]))
+        except ScoringEnded as end:
+            raise TaskError(f"{self.dataset} can't score its own right answer: {end}") from end
+
+    def _score(self, answer: str) -> float:
+        return float(self.tasks_there.score_answer(answer, self.entry))
 
     def demonstrate(self, rng: random.Random) -> str:
         return f"<answer>{self.entry['answer']}</answer>"

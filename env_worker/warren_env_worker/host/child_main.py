@@ -54,11 +54,12 @@ def _live(channel: Channel, reference: str, status: str) -> None:
         channel.send(pack_greeting(Unusable(str(error))))
         return
     gc.freeze()  # what was imported stays: no need to look through it again and again
-    channel.send(pack_greeting(_description(environment)))
+    channel.send(pack_greeting(describe(environment)))
     _serve(channel, status, environment)
 
 
-def _description(environment: type[Env[Any]]) -> Description:
+def describe(environment: type[Env[Any]]) -> Description:
+    """What the supervisor is told of it."""
     limits = environment.limits
     each_s = (limits.load_s, limits.reset_s, limits.step_s, limits.score_s)
     return Description(
@@ -66,10 +67,14 @@ def _description(environment: type[Env[Any]]) -> Description:
         version=environment.version,
         code=code_digest(environment),
         is_replayable=environment.replayable,
+        sees_tokens=environment.sees_tokens,
         max_episodes=limits.max_episodes,
         shortest_s=min(each_s),
         longest_s=max(each_s),
         root=own_root(environment),
+        splits=environment.splits,
+        is_single_turn=environment.single_turn,
+        tools=environment.offered(),
     )
 
 

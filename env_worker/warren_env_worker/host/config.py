@@ -54,6 +54,6 @@ def _adapter(parameters: list[Parameter], hints: Mapping[str, object]) -> TypeAd
 
 def _hints(environment: type[Env[Any]]) -> Mapping[str, object]:
     try:
-        return get_type_hints(environment.__init__)
+        return get_type_hints(environment.__init__, include_extras=True)
     except NameError:  # a name that only type checkers see
         return {}

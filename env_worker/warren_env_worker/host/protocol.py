@@ -14,18 +14,21 @@ from typing import Any, Literal
 
 import orjson
 
-from warren_env_worker.host.order import Order
+from warren.environment import Sampled
 from warren_env_worker.reach.reach import Reach
 from warren_env_worker.reach.sealed import NOTHING, Sealed
+from warren_schemas.chat.tool_formats import Tool
+from warren_schemas.datasets.order import Order
 from warren_schemas.episode import FailureKind
 from warren_schemas.transcript import MediaType
 
 Config = dict[str, object]
-Role = Literal["system", "user", "tool"]
+Role = Literal["system", "user", "assistant", "tool"]
 Picture = tuple[MediaType, str]
 """Media type and base64."""
 Message = tuple[Role, str] | tuple[Role, str, Sequence[Picture]]
-"""Role, content, and images where there are any; the policy's own role is `assistant`."""
+"""Role, content, and images where there are any; of the role `assistant` are words that it is shown as
+its own and did not say."""
 
 HEAD = struct.Struct("<II")
 """Before a frame of calls: the size of all that follows the first number, and that of the JSON."""
@@ -33,6 +36,12 @@ _N_JSON = struct.Struct("<I")
 
 IDLE = 0
 """No call has this number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    number: int
+    values: Config
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,8 @@ class Start:
     """What its config may reach, without the values of keys."""
     tag: str
     """Stands before what the episode prints."""
+    row: Row | None = None
+    """The task, where it is a row of a data set."""
 
     @property
     def order(self) -> Order:
@@ -78,6 +89,8 @@ class Call:
     slot: int
     start: Start | None = None
     actions: Sequence[str] = ()
+    sampled: Sequence[Sampled] = ()
+    """The tokens of each action, for environments that see them."""
     digests: Sequence[str] = ()
     closes: bool = False
     is_stateless: bool = False
@@ -96,6 +109,13 @@ class Observed:
     is_truncated: bool = False
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     demonstration: str | None = None
+    after: int | None = None
+    """The action, counted from 1, behind which the messages stand, 0 for before all; None: the last one."""
+    task_number: int | None = None
+    """Of the answer to a reset, like `category`: which task of its split this is."""
+    category: str | None = None
+    n_tasks: int | None = None
+    """Of the answer to a reset: how many its split has; None where the environment makes its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +139,18 @@ class Description:
     is_replayable: bool
     max_episodes: int | None
     """Most live episodes in one worker; None: as many as the worker holds."""
+    sees_tokens: bool
+    """Calls come with the tokens of their actions."""
     shortest_s: float
     """The shortest limit of a call."""
     root: str
     """Where its own code lies."""
     longest_s: float
     """The longest one: a busy child that shows no sign of life for that long is stuck."""
+    splits: Sequence[str]
+    is_single_turn: bool
+    tools: Sequence[Tool] | None
+    """None for an environment that takes plain words alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +215,10 @@ def pack_greeting(greeting: Description | Unusable) -> bytes:
 
 def unpack_greeting(frame: bytes) -> Description | Unusable:
     fields = orjson.loads(frame)
-    return Unusable(**fields) if "reason" in fields else Description(**fields)
+    if "reason" in fields:
+        return Unusable(**fields)
+    tools = fields.pop("tools")
+    return Description(**fields, tools=tools and [Tool(**tool) for tool in tools])
 
 
 def _packed(calls: Sequence[Call]) -> tuple[bytes, list[bytes | memoryview]]:
@@ -204,7 +233,9 @@ def _call(fields: dict[str, Any]) -> Call:
     start = fields["start"]
     if start:
         start["reach"] = Reach.unpacked(start["reach"])
+        start["row"] = Row(**start["row"]) if start["row"] else None
     fields["start"] = Start(**start) if start else None
+    fields["sampled"] = [Sampled(**sampled) for sampled in fields["sampled"]]
     return Call(**fields)
 
 

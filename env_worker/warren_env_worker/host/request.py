@@ -5,8 +5,9 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 from warren.environment import ConfigError
-from warren_env_worker.host.protocol import Answer, Call, Start
+from warren_env_worker.host.protocol import Answer, Call, Row, Start
 from warren_env_worker.host.refusal import config_refusal, in_its_own_words
+from warren_env_worker.host.sampled import sampled_of
 from warren_env_worker.reach.granting import Granted, granted
 from warren_env_worker.reach.sealed import Sealed
 from warren_schemas.episode import EpisodePurpose, EpisodeSpec
@@ -30,12 +31,17 @@ class Request:
     def method(self) -> str:
         return "reset()" if self.transcript is None else "step()"
 
-    def live_call(self, call: int) -> Call:
+    is_cut: bool = False
+    """The last action was."""
+
+    def live_call(self, call: int, *, sees_tokens: bool) -> Call:
         """For a process that holds the episode."""
         assert self.transcript is not None
-        return Call(call, self.slot, actions=(self.transcript.messages[-1].content,))
+        sampled = sampled_of(self.transcript, is_cut=self.is_cut)[-1:] if sees_tokens else ()
+        words = self.transcript.messages[-1].content
+        return Call(call, self.slot, actions=(words,), sampled=sampled)
 
-    def whole_call(self, call: int, policy: OperatorPolicy) -> Call:
+    def whole_call(self, call: int, policy: OperatorPolicy, *, sees_tokens: bool) -> Call:
         """For a process that does not: from the start, by replay. Raises `Refusal` for what it may not
         have."""
         try:
@@ -45,10 +51,12 @@ class Request:
         if self.transcript is None:
             return Call(call, self.slot, start)
         digests = (self.transcript.reset_digest, *(turn.digest for turn in self.transcript.turns))
-        return Call(call, self.slot, start, self.transcript.actions, digests)
+        sampled = sampled_of(self.transcript, is_cut=self.is_cut) if sees_tokens else ()
+        return Call(call, self.slot, start, self.transcript.actions, sampled, digests)
 
 
 def start_of(spec: EpisodeSpec, has: Granted) -> Start:
+    row = spec.task.row
     return Start(
         config=dict(deepcopy(spec.environment_config)),  # the spec is everybody's
         seed=spec.seed,
@@ -63,5 +71,6 @@ def start_of(spec: EpisodeSpec, has: Granted) -> Start:
         tool_format=spec.tool_format,
         sealed=Sealed.of(has.secrets, has.reach.values_of_keys),
         reach=has.reach.without_values(),
+        row=None if row is None else Row(row.number, dict(row.values)),
         tag=f"{spec.group} member {spec.member}, {spec.task.split} {spec.task.index}",
     )

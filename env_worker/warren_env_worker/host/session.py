@@ -130,7 +130,7 @@ class Session:
             entry.answer(_not_replayable(number))
             return None
         try:
-            call = entry.live_call(number) if is_held else entry.whole_call(number, self._policy)
+            call = self._asked(entry, number, is_held=is_held)
         except Refusal as refusal:
             entry.answer(Refused(number, refusal.kind, refusal.reason, refusal.is_retryable))
             return None
@@ -138,6 +138,13 @@ class Session:
         self._in_flight[number] = entry
         self._is_free.clear()
         return call
+
+    def _asked(self, entry: Request, number: int, *, is_held: bool) -> Call:
+        """Raises `Refusal`."""
+        sees_tokens = self.description.sees_tokens
+        if is_held:
+            return entry.live_call(number, sees_tokens=sees_tokens)
+        return entry.whole_call(number, self._policy, sees_tokens=sees_tokens)
 
     async def _receive(self) -> None:
         while True:

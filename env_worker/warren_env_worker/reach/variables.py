@@ -19,13 +19,16 @@ HARMLESS = frozenset(
 )  # fmt: skip
 _HARMLESS_PREFIXES = ("LC_", "PYTHON", "OMP_", "MKL_", "OPENBLAS_")
 _OURS = "WARREN_"
+_NO_SECRETS = frozenset({"WARREN_HOME"})
+"""Of ours: where packages of environments are installed."""
 
 
 def child_variables(policy: OperatorPolicy) -> Mapping[str, str]:
     return {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(_OURS) and (policy.trusts_configs or _may_pass(name, policy))
+        if name in _NO_SECRETS
+        or (not name.startswith(_OURS) and (policy.trusts_configs or _may_pass(name, policy)))
     }
 
 

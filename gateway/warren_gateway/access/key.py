@@ -1,7 +1,8 @@
 """An API key: what it reads like, and what is stored of it.
 
 A key reads `wk_<public id>_<secret>`. The public id finds the row; of the secret (256 random bits)
-only a BLAKE2b hash is stored. It needs neither salt nor stretching: nobody can guess 256 bits.
+only a BLAKE2b hash is stored. Tinker's clients take no key that doesn't begin with `tml-`, so each reads the same with
+that before it. It needs neither salt nor stretching: nobody can guess 256 bits.
 
 Invariant: a key is never logged, stored or sent but to whom it was made for; its public id may be.
 """
@@ -11,7 +12,7 @@ import re
 import secrets
 from dataclasses import dataclass
 
-_PATTERN = re.compile(r"wk_([A-Za-z0-9]{4,32})_([A-Za-z0-9_-]{32,128})")
+_PATTERN = re.compile(r"(?:tml-)?wk_([A-Za-z0-9]{4,32})_([A-Za-z0-9_-]{32,128})")
 
 
 class InvalidKey(ValueError):

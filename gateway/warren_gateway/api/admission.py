@@ -74,7 +74,7 @@ def _not_identified(parts: Parts, request: web.Request, error: NotIdentified) ->
 
 def _unauthorized(message: str) -> Refusal:
     hint = (
-        "Send `Authorization: Bearer <key>`; the key of this machine lies in $WARREN_HOME/api-key,"
+        "Send `Authorization: Bearer <key>` (or `X-API-Key: <key>`); the key of this machine lies in $WARREN_HOME/api-key,"
         " and the warren command takes another one from WARREN_API_KEY."
     )
     problem = Problem(code="unauthorized", message=f"{message}.", hint=hint)

@@ -11,8 +11,8 @@ import orjson
 from aiohttp import web
 
 from warren_gateway.api.admission import admitted, served
+from warren_gateway.api.dialects import told
 from warren_gateway.api.http_server import Runner
-from warren_gateway.api.openai.errors import told
 from warren_gateway.api.openapi import document
 from warren_gateway.api.parts import Parts
 from warren_gateway.api.problems import answering_problems
@@ -73,6 +73,8 @@ def build_runner(parts: Parts, *, shutdown_s: float, idle_s: float = IDLE_S) -> 
 
 async def _serve(route: Route, parts: Parts, request: web.Request) -> web.StreamResponse:
     caller = await admitted(route, parts, request)
+    if route.max_body_bytes > MAX_BODY_BYTES:
+        request = request.clone(client_max_size=route.max_body_bytes)
     serving = served(route, parts, request, caller)
     return await (serving if route.ends_with_client else _finished(serving, parts.closing))
 

@@ -6,13 +6,15 @@ from aiohttp import web
 
 from warren_broker.port import Broker
 from warren_broker.topology import DEAD, WorkQueue, generate, interact, results, train
+from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Nothing, Route, reply
 from warren_gateway.probe import within
 from warren_gateway.registry import Registry
 from warren_gateway.runs.service import LiveModel
 from warren_gateway.runs.views import worker_view
+from warren_gateway.scheduling.draining import NoSuchWorker
 from warren_schemas.control import WorkerRole
-from warren_schemas.http import QueueList, QueueView, WorkerList
+from warren_schemas.http import Problem, QueueList, QueueView, WorkerList, WorkerView
 from warren_schemas.users.access import KeyScope
 from warren_schemas.users.budgets import BudgetList
 
@@ -24,6 +26,27 @@ async def list_workers(call: Call[Nothing]) -> web.StreamResponse:
     seen = call.parts.registry.seen()
     mine = [worker for worker in seen if worker.heartbeat.owner in (None, call.owner)]
     return reply(WorkerList(workers=tuple(worker_view(worker) for worker in mine)))
+
+
+async def drain_worker(call: Call[Nothing]) -> web.StreamResponse:
+    return await _drain(call, is_drained=True)
+
+
+async def undrain_worker(call: Call[Nothing]) -> web.StreamResponse:
+    return await _drain(call, is_drained=False)
+
+
+async def _drain(call: Call[Nothing], *, is_drained: bool) -> web.StreamResponse:
+    worker = call.request.match_info["worker"]
+    try:
+        return reply(worker_view(await call.parts.draining.want(worker, is_drained=is_drained)))
+    except NoSuchWorker as error:
+        problem = Problem(
+            code="no_such_worker",
+            message=f"No worker {worker} is online.",
+            hint="`warren workers` lists those that are.",
+        )
+        raise Refusal(404, problem) from error
 
 
 async def list_queues(call: Call[Nothing]) -> web.StreamResponse:
@@ -73,6 +96,26 @@ ROUTES = (
         summary="List the workers online",
         scope=KeyScope.READ,
         errors=(422,),
+    ),
+    Route(
+        "POST",
+        "/v1/workers/{worker}/drain",
+        drain_worker,
+        takes=Nothing,
+        answers=WorkerView,
+        summary="Have a worker take nothing new and give its models away, so that it can be stopped",
+        scope=KeyScope.ADMIN,
+        errors=(400, 404, 413, 422),
+    ),
+    Route(
+        "POST",
+        "/v1/workers/{worker}/undrain",
+        undrain_worker,
+        takes=Nothing,
+        answers=WorkerView,
+        summary="Have a worker that is drained take work again",
+        scope=KeyScope.ADMIN,
+        errors=(400, 404, 413, 422),
     ),
     Route(
         "GET",

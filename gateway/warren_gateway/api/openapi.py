@@ -8,20 +8,20 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import models_json_schema
 
+from warren_gateway.api.dialects import error_of
 from warren_gateway.api.health import installed_version
-from warren_gateway.api.openai.errors import speaks_openai
 from warren_gateway.api.route import Nothing, Route
 from warren_gateway.api.table import ROUTES
-from warren_schemas.http import Problem
 from warren_schemas.openai import OpenAIError
 
 Json = dict[str, Any]
 
 _REFERENCE = "#/components/schemas/{model}"
 _EVENTS = "text/event-stream"
+_BYTES = "application/octet-stream"
 _POSITION: Json = {"type": "string", "pattern": "^[0-9]{1,19}$"}
 _LAST_POSITION: Json = {"type": "string", "pattern": "^[0-9]{0,19}$"}
 """None, or an empty one."""
@@ -64,7 +64,7 @@ def document() -> dict[str, Any]:
 
 def _schemas() -> Json:
     taken = {route.takes for route in ROUTES} - {Nothing}
-    answered = {route.answers for route in ROUTES} | {Problem, OpenAIError}
+    answered = {route.answers for route in ROUTES} | {error_of(route.path) for route in ROUTES}
     answered |= {route.streams for route in ROUTES if route.streams}
     models = sorted(taken | answered, key=lambda model: model.__name__)
     _, definitions = models_json_schema(
@@ -104,9 +104,9 @@ def _nodes(node: object) -> Iterator[Json]:
 
 
 def _operation(route: Route) -> Json:
-    error = OpenAIError if speaks_openai(route.path) else Problem
+    error = error_of(route.path)
     statuses = {*route.errors, 500, 503} | route.refusals
-    if route.method == "POST":
+    if route.has_body:
         statuses.add(408)
     operation: Json = {
         "operationId": route.name,
@@ -119,16 +119,30 @@ def _operation(route: Route) -> Json:
             **{str(status): _content(_REASONS[status], error) for status in sorted(statuses)},
         },
     }
-    if route.method == "POST" and route.takes is not Nothing:
-        is_required = any(each.is_required() for each in route.takes.model_fields.values())
+    if route.takes_file:
+        file: Json = {"schema": {"type": "string", "contentMediaType": _BYTES}}
+        operation["requestBody"] = {"required": True, "content": {_BYTES: file}}
+    elif not route.has_query and route.takes is not Nothing:
+        is_required = not _takes_nothing(route.takes)
         operation["requestBody"] = {"required": is_required, **_content("", route.takes)}
     return operation
+
+
+def _takes_nothing(model: type[BaseModel]) -> bool:
+    """Whether `{}`, as which a request without a body is read, is valid."""
+    try:
+        model.model_validate({})
+    except ValidationError:
+        return False
+    return True
 
 
 def _answer(route: Route) -> Json:
     if route.status == 101:
         return {"description": f"A WebSocket, whose first frame is a {route.answers.__name__}"}
     content = {route.media_type: _body(route.answers, route.media_type)}
+    if route.also_answers:
+        content[route.also_answers] = {}
     if route.streams:
         told = [{"$ref": _REFERENCE.format(model=m.__name__)} for m in (route.streams, OpenAIError)]
         last = "`[DONE]` is the last event, unless an error is."
@@ -161,21 +175,24 @@ def _event(data: Json) -> Json:
 def _parameters(route: Route) -> list[Json]:
     in_path = [_parameter(name, "path") for name in re.findall(r"{(\w+)}", route.path)]
     in_query: list[Json] = []
-    if route.method == "GET":
-        properties: Json = route.takes.model_json_schema(ref_template=_REFERENCE).get(
-            "properties", {}
-        )
-        in_query = [_parameter(name, "query", schema) for name, schema in properties.items()]
+    if route.has_query:
+        taken: Json = route.takes.model_json_schema(ref_template=_REFERENCE)
+        in_query = [
+            _parameter(name, "query", schema, is_required=name in taken.get("required", ()))
+            for name, schema in taken.get("properties", {}).items()
+        ]
     resumes = route.media_type == _EVENTS
     in_header = [_parameter("Last-Event-ID", "header", _LAST_POSITION)] if resumes else []
     return [*in_path, *in_query, *in_header]
 
 
-def _parameter(name: str, place: str, schema: Json | None = None) -> Json:
+def _parameter(
+    name: str, place: str, schema: Json | None = None, *, is_required: bool = False
+) -> Json:
     return {
         "name": name,
         "in": place,
-        "required": place == "path",
+        "required": place == "path" or is_required,
         "schema": schema or {"type": "string"},
     }
 

@@ -9,17 +9,24 @@ from warren_gateway.access.callers import Callers
 from warren_gateway.access.keys import ApiKeys
 from warren_gateway.access.users import Users
 from warren_gateway.budgets.pool import Budgets
+from warren_gateway.datasets.service import Datasets
+from warren_gateway.evaluations.stored import Evaluations
 from warren_gateway.following.followers import Followers
+from warren_gateway.inference.names import ServedNames
 from warren_gateway.inference.questions import Questions
 from warren_gateway.inference.served import Served
 from warren_gateway.metrics.reports import Reports
+from warren_gateway.models.service import Models
 from warren_gateway.probe import Probe
 from warren_gateway.recordings.stored import Recordings
 from warren_gateway.registry import Registry
 from warren_gateway.remote.sessions import RemoteSessions
+from warren_gateway.runs.client_leases import ClientLeases
 from warren_gateway.runs.service import Runs
 from warren_gateway.runs.sharing import Sharing
+from warren_gateway.scheduling.draining import Draining
 from warren_gateway.timings import StreamTimings
+from warren_gateway.tinker.parts import Tinker
 from warren_gateway.usage.limits import UserLimits
 from warren_gateway.usage.service import UsageReports
 
@@ -28,7 +35,10 @@ from warren_gateway.usage.service import UsageReports
 class Parts:
     broker: Broker
     registry: Registry
+    draining: Draining
     runs: Runs
+    client_leases: ClientLeases
+    models: Models
     sharing: Sharing
     callers: Callers
     users: Users
@@ -38,9 +48,13 @@ class Parts:
     audit: Audit
     recordings: Recordings
     reports: Reports
+    evaluations: Evaluations
+    datasets: Datasets
     remote_sessions: RemoteSessions
     served: Served
+    names: ServedNames
     questions: Questions
+    tinker: Tinker
     budgets: Budgets
     followers: Followers
     store_probe: Probe

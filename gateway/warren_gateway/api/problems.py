@@ -15,6 +15,18 @@ from pydantic import BaseModel
 from warren_broker.errors import BrokerError
 from warren_gateway.access.problems import NoSuchKey, NoSuchUser, NotPermitted, UserConflict
 from warren_gateway.budgets.budget import OverBudget
+from warren_gateway.datasets.problems import (
+    DatasetInUse,
+    FilesUnavailable,
+    NoSuchDataset,
+    OutOfOrder,
+    UnusableDataset,
+    WrongUpload,
+)
+from warren_gateway.inference.names import NoSuchName
+from warren_gateway.inference.pinning import CannotServe
+from warren_gateway.models.refusals import MODEL_PROBLEMS, of_models
+from warren_gateway.runs.changing import InvalidChange
 from warren_gateway.runs.checkpoints import UnusableCheckpoint
 from warren_gateway.runs.deleting import RunInUse
 from warren_gateway.runs.owned import NoSuchRun
@@ -34,12 +46,21 @@ Told = Callable[[str, int, Problem], tuple[int, BaseModel]]
 """(path, status, problem) -> status and body, as the clients of that path read errors."""
 
 _OURS = (
-    BrokerError, KeyReused, NoSuchKey, NoSuchRun, NoSuchUser, NotPermitted, OverBudget, RunHasEnded, RunInUse,
-    StoreUnavailable, UnusableCheckpoint, UnusableSource, UserConflict, WrongState,
+    BrokerError, CannotServe, DatasetInUse, FilesUnavailable, InvalidChange, KeyReused, NoSuchDataset, NoSuchKey, NoSuchName,
+    NoSuchRun, NoSuchUser, NotPermitted, OutOfOrder, OverBudget, RunHasEnded, RunInUse, StoreUnavailable, UnusableCheckpoint, UnusableDataset,
+    UnusableSource, UserConflict, WrongState, WrongUpload, *MODEL_PROBLEMS,
 )  # fmt: skip
 
 
 _ACCESS = (NoSuchKey, NoSuchUser, NotPermitted, UserConflict)
+_DATASETS = (
+    DatasetInUse,
+    FilesUnavailable,
+    NoSuchDataset,
+    OutOfOrder,
+    UnusableDataset,
+    WrongUpload,
+)
 
 
 class Refusal(Exception):
@@ -100,16 +121,21 @@ def status_of(error: Exception) -> int:
 
 def _of_ours(error: Exception) -> Refusal:
     if isinstance(error, NoSuchRun):
-        problem = Problem(
-            code="no_such_run",
-            message=f"There is no run {error}.",
-            hint="GET /v1/runs lists yours.",
-        )
-        return Refusal(404, problem)
+        message, hint = f"There is no run {error}.", "GET /v1/runs lists yours."
+        return Refusal(404, Problem(code="no_such_run", message=message, hint=hint))
+    if isinstance(error, NoSuchName):
+        message, hint = f"You serve nothing as {error}.", "`warren serve ls` lists your names."
+        return Refusal(404, Problem(code="no_such_name", message=message, hint=hint))
+    if isinstance(error, CannotServe):
+        return Refusal(409, Problem(code="cannot_serve", message=f"{error}.", hint=error.hint))
     if isinstance(error, _ACCESS):
         return _of_access(error)
+    if isinstance(error, _DATASETS):
+        return _of_datasets(error)
     if isinstance(error, OverBudget):
         return _over_budget(error)
+    if isinstance(error, MODEL_PROBLEMS):
+        return Refusal(*of_models(error))
     if isinstance(error, RunHasEnded):
         message = f"Run {error.run} has ended already: it is {error.state}."
         return Refusal(409, Problem(code="run_has_ended", message=message))
@@ -124,6 +150,15 @@ def _of_ours(error: Exception) -> Refusal:
             hint="Use a new key for a new config.",
         )
         return Refusal(409, problem)
+    if isinstance(error, InvalidChange):
+        n = len(error.lines)
+        problem = Problem(
+            code="invalid_config",
+            message=f"The changed config has {n} mistake{'s' if n > 1 else ''}, and nothing was changed.",
+            details=tuple(error.lines),
+            hint="docs/training.md says which limits can be changed while a run goes on.",
+        )
+        return Refusal(422, problem)
     if isinstance(error, UnusableSource):
         problem = Problem(
             code="invalid_config",
@@ -156,6 +191,45 @@ def _of_access(error: NoSuchKey | NoSuchUser | NotPermitted | UserConflict) -> R
     return Refusal(status, Problem(code=code, message=f"{error}.", hint=hint))
 
 
+def _of_datasets(
+    error: DatasetInUse
+    | FilesUnavailable
+    | NoSuchDataset
+    | OutOfOrder
+    | UnusableDataset
+    | WrongUpload,
+) -> Refusal:
+    message = f"{error}."
+    match error:
+        case NoSuchDataset():
+            hint = "`warren data ls` lists yours and those that are shared with you."
+            return Refusal(
+                404,
+                Problem(
+                    code="no_such_dataset", message=f"There is no data set {message}", hint=hint
+                ),
+            )
+        case WrongUpload():
+            hint = "Correct it and upload it again; nothing was stored."
+            return Refusal(422, Problem(code="wrong_upload", message=message, hint=hint))
+        case OutOfOrder():
+            return Refusal(
+                409, Problem(code="upload_out_of_order", message=message, hint="Go on from there.")
+            )
+        case DatasetInUse():
+            return Refusal(409, Problem(code="dataset_in_use", message=message))
+        case UnusableDataset():
+            hint = "`warren data ls` lists yours and those that are shared with you."
+            message = "The config has 1 mistake."
+            return Refusal(
+                422,
+                Problem(code="invalid_config", message=message, details=(str(error),), hint=hint),
+            )
+        case FilesUnavailable():
+            log.warning("%s", error)
+            return _away("folder of data sets")
+
+
 def _over_budget(error: OverBudget) -> Refusal:
     problem = Problem(
         code="over_budget",
@@ -167,7 +241,7 @@ def _over_budget(error: OverBudget) -> Refusal:
 
 def _away(what: str) -> Refusal:
     problem = Problem(
-        code=f"{what}_unavailable",
+        code=f"{what.replace(' ', '_')}_unavailable",
         message=f"The gateway can't reach its {what}; nothing was changed.",
         hint=f"Try again in {RETRY_AFTER_S} s; GET /healthz shows when it is back.",
     )
@@ -180,7 +254,7 @@ def _of_aiohttp(request: web.Request, error: web.HTTPException) -> Refusal:
     messages = {
         404: (f"There is nothing at {request.path}.", "GET /openapi.json lists all routes."),
         405: (f"{request.path} does not take {request.method}.", "See the Allow header."),
-        413: ("The body is over 1 MiB.", "Send less; a config is far smaller than that."),
+        413: (f"The body is larger than {request.path} takes.", "Send less at a time."),
     }
     message, hint = messages.get(error.status, (f"{error.reason}.", None))
     headers = {name: error.headers[name] for name in ("Allow",) if name in error.headers}

@@ -40,15 +40,45 @@ async def read_body(
         async with asyncio.timeout(within_s):
             body = await _bytes(request)
     except TimeoutError as error:
-        problem = Problem(
-            code="request_timeout",
-            message=f"The body did not arrive within {within_s:g} s.",
-            hint="Send it again.",
-        )
-        raise Refusal(408, problem, {"Connection": "close"}) from error
+        raise _late(within_s) from error
     if len(body) > LARGE_BYTES:
         return await asyncio.to_thread(_decoded, body, model)
     return _decoded(body, model)
+
+
+async def read_bytes(request: web.Request, most: int, *, within_s: float = BODY_S) -> bytes:
+    """A body that is no JSON. Raises `Refusal`: 400, 408 for what doesn't come, 413 for more than `most` bytes."""
+    found = bytearray()
+    try:
+        async with asyncio.timeout(within_s):
+            while chunk := await request.content.readany():
+                found += chunk
+                if len(found) > most:
+                    raise _too_large(most)
+    except TimeoutError as error:
+        raise _late(within_s) from error
+    except web.RequestPayloadError as error:
+        problem = Problem(code="malformed_body", message="The body can't be read to its end.")
+        raise Refusal(400, problem, {"Connection": "close"}) from error
+    return bytes(found)
+
+
+def _late(within_s: float) -> Refusal:
+    problem = Problem(
+        code="request_timeout",
+        message=f"The body did not arrive within {within_s:g} s.",
+        hint="Send it again.",
+    )
+    return Refusal(408, problem, {"Connection": "close"})
+
+
+def _too_large(most: int) -> Refusal:
+    problem = Problem(
+        code="request_entity_too_large",
+        message=f"The body is over {most} bytes.",
+        hint="Send the file in smaller parts.",
+    )
+    return Refusal(413, problem, {"Connection": "close"})
 
 
 async def _bytes(request: web.Request) -> bytes:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from warren_gateway.access.caller import Caller, Viewer
 from warren_gateway.api.parts import Parts
-from warren_gateway.api.reading import read_body, read_query
+from warren_gateway.api.reading import MAX_BODY_BYTES, read_body, read_query
 from warren_gateway.until_first import until_first
 from warren_schemas.base import Frozen
 from warren_schemas.users.access import KeyScope
@@ -20,6 +20,7 @@ TakesT = TypeVar("TakesT", bound=BaseModel)
 
 Scope = KeyScope | Literal["public", "any"]
 """What a key must be good for; `any` good key will do, and `public` needs none."""
+Method = Literal["GET", "POST", "PUT", "DELETE"]
 NOBODY = Caller("", "", frozenset())
 """Who calls a public route."""
 
@@ -68,7 +69,7 @@ class Route:
 
     def __init__(
         self,
-        method: Literal["GET", "POST"],
+        method: Method,
         path: str,
         handler: Callable[[Call[TakesT]], Awaitable[web.StreamResponse]],
         *,
@@ -76,20 +77,25 @@ class Route:
         answers: type[BaseModel],
         summary: str,
         scope: Scope,
+        is_routine: bool = False,
         status: int = 200,
         repeated_status: int | None = None,
         errors: tuple[int, ...] = (),
         media_type: str = "application/json",
         streams: type[BaseModel] | None = None,
+        also_answers: str | None = None,
         ends_with_client: bool = False,
+        takes_file: bool = False,
+        max_body_bytes: int = MAX_BODY_BYTES,
     ) -> None:
-        """`takes` are the query parameters of a GET, the body of a POST. What was done before, by its
+        """`takes` are the body of a POST or PUT, else the query parameters; with `takes_file` the query parameters,
+        and the body is bytes that the handler reads. What was done before, by its
         idempotency key, is answered with `repeated_status`.
 
-        `errors` are the statuses that this route answers with beside those that every route may. `streams`
-        is what each server-sent event holds where the caller may ask for a stream. With `ends_with_client` it stops when the caller is gone; else what was begun is finished.
+        `is_routine`: programs send it by themselves, again and again. `errors` are the statuses that this route answers with beside those that every route may. `streams`
+        is what each server-sent event holds where the caller may ask for a stream. With `ends_with_client` it stops when the caller is gone; else what was begun is finished. `also_answers` is a media type that may come in the place of the first.
         """
-        self.method: Literal["GET", "POST"] = method
+        self.method: Method = method
         self.path = path
         self.name = handler.__name__
         self.takes: type[BaseModel] = takes
@@ -101,10 +107,17 @@ class Route:
         self.errors = errors
         self.media_type = media_type
         self.streams = streams
+        self.also_answers = also_answers
         self.ends_with_client = ends_with_client
-        self.is_audited = method == "POST" and scope not in (KeyScope.READ, KeyScope.INFER)
+        self.takes_file = takes_file
+        self.max_body_bytes = max_body_bytes
+        self.has_body = method in ("POST", "PUT")
+        self.has_query = takes_file or not self.has_body
+        is_harmless = is_routine or scope in (KeyScope.READ, KeyScope.INFER)
+        self.is_audited = method != "GET" and not is_harmless
         """Whether it may change something that others or later calls see."""
-        self._serve = partial(_read_and_handle, takes, handler)
+        read = _from_query if self.has_query else read_body
+        self._serve = partial(_read_and_handle, takes, read, handler)
 
     @property
     def needs_key(self) -> bool:
@@ -123,18 +136,20 @@ class Route:
         return await self._serve(request, parts, caller, lost)
 
 
+async def _from_query(request: web.Request, takes: type[TakesT]) -> TakesT:
+    return read_query(request, takes)
+
+
 async def _read_and_handle(
     takes: type[TakesT],
+    read: Callable[[web.Request, type[TakesT]], Awaitable[TakesT]],
     handler: Callable[[Call[TakesT]], Awaitable[web.StreamResponse]],
     request: web.Request,
     parts: Parts,
     caller: Caller,
     lost: asyncio.Event,
 ) -> web.StreamResponse:
-    if request.method == "POST":
-        given = await read_body(request, takes)
-    else:
-        given = read_query(request, takes)
+    given = await read(request, takes)
     return await handler(Call(request, parts, caller, given, lost))
 
 

@@ -3,12 +3,22 @@
 `/openapi.json` lists them in this order.
 """
 
-from warren_gateway.api import access, dead_letters, env_workers, fleet, health, limits
+from warren_gateway.api import (
+    access,
+    datasets,
+    dead_letters,
+    env_workers,
+    fleet,
+    health,
+    limits,
+    serving,
+)
 from warren_gateway.api.openai import routes as openai
 from warren_gateway.api.route import Route
 from warren_gateway.api.runs import (
     checking,
     checkpoints,
+    evaluations,
     events,
     files,
     metrics,
@@ -17,6 +27,13 @@ from warren_gateway.api.runs import (
     submission,
     trajectories,
 )
+from warren_gateway.api.tinker import futures as tinker_futures
+from warren_gateway.api.tinker import models as tinker_models
+from warren_gateway.api.tinker import runs as tinker_runs
+from warren_gateway.api.tinker import sampling as tinker_sampling
+from warren_gateway.api.tinker import sessions as tinker_sessions
+from warren_gateway.api.tinker import training as tinker_training
+from warren_gateway.api.trainable import routes as trainable
 
 ROUTES: tuple[Route, ...] = (
     *submission.ROUTES,
@@ -24,11 +41,21 @@ ROUTES: tuple[Route, ...] = (
     *checking.ROUTES,
     *sharing.ROUTES,
     *checkpoints.ROUTES,
+    *evaluations.ROUTES,
     *files.ROUTES,
     *events.ROUTES,
     *metrics.ROUTES,
     *trajectories.ROUTES,
+    *serving.ROUTES,
+    *datasets.ROUTES,
+    *trainable.ROUTES,
     *openai.ROUTES,
+    *tinker_sessions.ROUTES,
+    *tinker_sampling.ROUTES,
+    *tinker_futures.ROUTES,
+    *tinker_models.ROUTES,
+    *tinker_training.ROUTES,
+    *tinker_runs.ROUTES,
     *fleet.ROUTES,
     *env_workers.ROUTES,
     *dead_letters.ROUTES,

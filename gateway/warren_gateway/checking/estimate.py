@@ -7,10 +7,10 @@ from warren_schemas.config import LARGEST_INT, EnvironmentConfig, RecordedSource
 def estimate(config: TrainConfig, checkpoint_bytes: int | None) -> RunEstimate:
     algorithm, steps = config.algorithm, config.limits.steps
     plays = not isinstance(config.source, RecordedSource)
-    largest = max(each.group_size or algorithm.group_size for each in config.environments)
-    training = steps * algorithm.groups_per_step * largest
+    sizes = [each.group_size or algorithm.group_size for each in config.environments]
+    training = steps * algorithm.groups_per_step * max(sizes, default=0)
     evaluated = _evaluations(config) * (config.evaluation.episodes if config.evaluation else 0)
-    longest = max(_tokens_of_one(config, each) for each in config.environments)
+    longest = max((_tokens_of_one(config, each) for each in config.environments), default=0)
     return RunEstimate(
         training_episodes=_told(training),
         evaluation_episodes=_told(evaluated),

@@ -71,7 +71,7 @@ def _misfits_of_one(environment: EnvironmentConfig, shape: EnvironmentShape) -> 
         for key in shape.required:
             if key not in environment.config:
                 yield f"config.{key}: missing"
-    if not shape.splits or environment.config:  # a config may bring data of its own
+    if not shape.splits or environment.config or environment.dataset:  # they bring other data
         return
     named = {"split": environment.split, "evaluation_split": environment.evaluation_split}
     for key, split in named.items():

@@ -14,15 +14,17 @@ from collections.abc import Callable
 from warren_broker.inbox import follow, receive
 from warren_broker.port import Broker
 from warren_broker.topology import Address, WorkQueue, results, run_events, train
-from warren_gateway.coordinator import decisions, ending, job, records
+from warren_gateway.coordinator import answering, decisions, ending, job, records
+from warren_gateway.coordinator.clients import reading, requests
 from warren_gateway.coordinator.mailbox import Mail, Mailbox, hand_over
-from warren_gateway.coordinator.queue_depths import watch_queues
+from warren_gateway.coordinator.replaying.reader import play
+from warren_gateway.coordinator.replaying.source import Recorded
 from warren_gateway.coordinator.retrying import RETRY_S, Retrying
 from warren_gateway.coordinator.rollouts import episodes
 from warren_gateway.coordinator.rollouts.fair_shares import Shares
-from warren_gateway.coordinator.rollouts.replay_reader import play
-from warren_gateway.coordinator.rollouts.source import Recorded
+from warren_gateway.coordinator.rollouts.queue_depths import watch_queues
 from warren_gateway.coordinator.run_leases import Renewed
+from warren_gateway.coordinator.state.client_change import Answered
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.trainer_search import TrainerSearch
 from warren_gateway.registry import Registry
@@ -31,6 +33,7 @@ from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store
 from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import RunState
+from warren_schemas.ids import RunId
 from warren_schemas.training import JobTaken, OpResult
 
 LONGEST_NAP_S = 10.0
@@ -54,11 +57,13 @@ class RunActor:
         shares: Shares,
         *,
         reschedule: Callable[[], None] = lambda: None,
+        answered: Answered = lambda _model, _requests: None,
         mailbox: Mailbox | None = None,
         retry_s: float = RETRY_S,
     ) -> None:
         """A store or broker that is away is tried again every `retry_s`; `reschedule` is called when the
-        run's job has changed."""
+        run's job has changed, `answered` when requests of a client's model have their outcomes."""
+        self._answered = answered
         self._reschedule = reschedule
         self._state = state
         self._broker = broker
@@ -72,24 +77,26 @@ class RunActor:
         )
 
     def notify(self) -> None:
-        """The run's row has changed (somebody wants it cancelled)."""
+        """The run's row has changed (somebody wants it cancelled, or has set other limits)."""
         self._mailbox.wake(is_control_changed=True)
 
     def notice_wishes(self, renewed: Renewed) -> None:
         """What the owner wants and the scheduler says, as every renewal of the lease tells it."""
         seen = self._state.observed
-        has_wish = (renewed.is_cancel_requested, renewed.wish) != (
-            seen.is_cancel_requested,
-            seen.wish,
-        )
+        told = renewed.is_cancel_requested, renewed.wish, renewed.given_up, renewed.limits_number
+        known = seen.is_cancel_requested, seen.wish, seen.given_up, self._state.limits_number
+        has_wish = told != known
         if has_wish or (renewed.is_admitted and not self._state.lease.is_admitted):
             self.notify()
 
     async def run(self) -> None:
         """Until the run is over and cleaned up.
 
-        Raises `LeaseLost` when another coordinator has taken it over, `BrokerError`.
+        Raises `LeaseLost` when another coordinator has taken it over, `LimitsChanged` when what was decided
+        is void, `BrokerError`.
         """
+        if self._state.is_clients:
+            self.notify()
         if not self._state.is_over:
             await self._work()
         await self._clean_up()
@@ -117,7 +124,10 @@ class RunActor:
             }
             if isinstance(source := state.source, Recorded):
                 replay = play(
-                    source.recording, self._broker, self._mailbox, self._retrying.transact
+                    source.recordings[source.number :],
+                    self._broker,
+                    self._mailbox,
+                    self._retrying.transact,
                 )
                 reading["recording"] = replay
             named = ((f"{state.run} {what}", work) for what, work in reading.items())
@@ -169,6 +179,10 @@ class RunActor:
         self._notice_sleep()
         if mail.is_control_changed:
             await self._look_for_wishes()
+        if self._state.is_clients and (
+            mail.is_control_changed or requests.needs_reading(self._state)
+        ):
+            await reading.look_again(self._state, self._retrying.transact)
         if mail.is_recorder_changed:
             await self._look_for_end_of_recording()
         self._absorb(mail)
@@ -194,14 +208,24 @@ class RunActor:
             if isinstance(item := answer.item, JobTaken):
                 job.absorb_taken(state, item)
             else:
-                decisions.absorb_answer(state, item)
-        if mail.recorded:
+                answering.absorb_answer(state, item)
+        if mail.recorded and self._is_read_now(mail.recorder):
             items = [claim.item for claim in mail.recorded]
-            decisions.absorb_recorded(state, items, mail.recorded[0].offset or 0, mail.counted)
+            offset = mail.recorded[0].offset or 0
+            decisions.absorb_recorded(state, items, offset, mail.counted)
+
+    def _is_read_now(self, recorder: RunId | None) -> bool:
+        """What comes late of a recording that was read is dropped."""
+        source = self._state.source
+        return isinstance(source, Recorded) and source.recording.run == recorder
 
     def _ask_for_recorded(self) -> None:
         source = self._state.source
-        if isinstance(source, Recorded) and source.wants_more(self._state):
+        if not isinstance(source, Recorded):
+            return
+        while (recorder := source.go_on(self._state)) is not None:
+            self._mailbox.go_on_after(recorder)
+        if source.wants_more(self._state):
             self._mailbox.ask_for_recorded()
 
     async def _look_for_end_of_recording(self) -> None:
@@ -215,10 +239,14 @@ class RunActor:
     async def _look_for_wishes(self) -> None:
         state = self._state
         wishes = await self._retrying.transact(
-            lambda session: records.wishes_of(session, state.run)
+            lambda session: records.wishes_of(session, state.run, state.limits_number)
         )
         state.observed.is_cancel_requested = wishes.is_cancel_requested
         state.observed.wish = wishes.wish
+        state.observed.given_up = wishes.given_up
+        state.observed.served = wishes.served
+        if wishes.limits is not None:
+            state.take_limits(wishes.limits, wishes.limits_number)
         job.note_admission(state, wishes.is_admitted)
 
     async def _commit(self) -> None:
@@ -226,10 +254,12 @@ class RunActor:
         if change.is_empty:
             return
         await self._retrying.transact(lambda session: records.save(session, self._state, change))
-        if change.posts:
+        if change.posts or not change.client.is_empty:
             self._relay.notify()
         if change.job:
             self._reschedule()
+        if not change.client.is_empty:
+            self._answered(self._state.model, change.client.answered)
 
     def _note_absence(self) -> None:
         """The store was away for a while, and is back."""

@@ -1,14 +1,13 @@
 """The decisions of a coordinator: what to do about what has come in.
 
-Pure: a function of the state, which holds the time and all that was seen; everything that a
-decision does is in the state and in `state.change`, but for the ids of new groups and messages. Each
-stage of the plan has an `advance`, which may be called at any time and does what is possible now.
+Pure: a function of the state, which holds the time and all that was seen; everything that a decision does is in
+the state and in `state.change`, but for the ids of new groups and messages. A stage's `advance` may be called at any time.
 """
 
-import logging
 from collections.abc import Sequence
 
-from warren_gateway.coordinator import ending, idle_trainer, trainer_lease, waiting, wishes
+from warren_gateway.coordinator import ending, idle_trainer, moving, trainer_lease, waiting, wishes
+from warren_gateway.coordinator.clients import requests
 from warren_gateway.coordinator.learning import (
     checkpointing,
     op_log,
@@ -18,9 +17,9 @@ from warren_gateway.coordinator.learning import (
     steps,
     training,
 )
+from warren_gateway.coordinator.replaying.counted import Counted
+from warren_gateway.coordinator.replaying.source import Recorded
 from warren_gateway.coordinator.rollouts import completed, episodes, evaluation, failure_limits
-from warren_gateway.coordinator.rollouts.counted import Counted
-from warren_gateway.coordinator.rollouts.source import Recorded
 from warren_gateway.coordinator.rollouts.trainable import other_tokenizer
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
@@ -31,9 +30,7 @@ from warren_gateway.position import Position
 from warren_schemas.control import WorkerRole
 from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import Phase, RunState, StateChanged
-from warren_schemas.training import KeepReference, OpDone, OpFailed, OpResult, is_full
-
-log = logging.getLogger(__name__)
+from warren_schemas.training import KeepReference, is_full
 
 
 def absorb_ending(state: CoordinatorState, item: EpisodeEnded, position: Position) -> None:
@@ -41,7 +38,7 @@ def absorb_ending(state: CoordinatorState, item: EpisodeEnded, position: Positio
     if state.is_over:
         return
     group = episodes.absorb(state, item, position)
-    if (newest := item.transcript.tokens.newest_version) > state.learning.version_issued:
+    if (newest := item.transcript.newest_version) > state.learning.version_issued:
         reason = trainer_lease.ahead_reason("a sampler", newest, state.learning.version_issued)
         return ending.end(state, RunState.FAILED, reason)
     if (reason := other_tokenizer(item, state.learning.tokenizer)) is not None:
@@ -54,35 +51,9 @@ def absorb_ending(state: CoordinatorState, item: EpisodeEnded, position: Positio
 def absorb_recorded(
     state: CoordinatorState, items: Sequence[EpisodeEnded], offset: int, counted: Counted
 ) -> None:
-    """One message of the recording that is replayed was read."""
+    """One message of a recording that is replayed was read."""
     if not state.is_over and isinstance(state.source, Recorded):
         state.source.read(state, items, offset, counted)
-
-
-def absorb_answer(state: CoordinatorState, result: OpResult) -> None:
-    """The trainer has answered an op; what answers none of ours is dropped."""
-    if state.is_over or result.epoch != state.lease.epoch:
-        return
-    if result.model != state.model or result.number > state.learning.last_op:
-        return log.warning(
-            "%s: an answer to op %d of %s is dropped: the newest op of %s is %d",
-            state.run, result.number, result.model, state.model, state.learning.last_op,
-        )  # fmt: skip
-    if result.number == 0:
-        return _absorb_opening(state, result)
-    outcome = result.outcome
-    if isinstance(outcome, OpFailed) and outcome.ahead_version is not None:
-        if not op_log.is_answered(state.learning, result.number):
-            _absorb_going_ahead(state, result.number, outcome.ahead_version)
-        return
-    for answer in op_log.take_answer(state, result):
-        steps.note_answer(state, answer)
-        checkpointing.note_saved(state, answer)
-        if isinstance(answer.outcome, OpFailed):
-            ending.end(
-                state, RunState.FAILED, f"training op {answer.number}: {answer.outcome.reason}"
-            )
-            return
 
 
 def decide(state: CoordinatorState, alive: Alive) -> None:
@@ -101,6 +72,7 @@ def decide(state: CoordinatorState, alive: Alive) -> None:
     if not state.is_over and not wishes.is_paused(state):
         waiting.report(state, alive)
         idle_trainer.release_if_idle(state)
+        moving.move_if_drained(state, alive, is_still=wishes.is_still(state))
     while not state.is_over:
         has_moved = _advance(state)
         if not steps.settle(state) and not has_moved:
@@ -109,9 +81,10 @@ def decide(state: CoordinatorState, alive: Alive) -> None:
 
 def _reason_to_end(state: CoordinatorState) -> tuple[RunState, str] | None:
     if state.observed.is_cancel_requested:
-        return RunState.CANCELLED, "cancelled by its owner"
+        return RunState.CANCELLED, wishes.who_cancels(state)
     reason = (
-        trainer_lease.reason_to_end(state.lease, state.learning.answered_op)
+        waiting.given_up(state)
+        or trainer_lease.reason_to_end(state.lease, state.learning.answered_op)
         or failure_limits.reason_to_end(state.rollouts, state.config)
         or state.source.failure(state)
         or state.alarms.stop_reason
@@ -129,10 +102,8 @@ def wants_trainer(state: CoordinatorState, alive: Alive) -> bool:
         return False
     if state.observed.is_broker_away:
         trainer_lease.still_held(state)
-    is_wanted = trainer_lease.watch(state, alive(WorkerRole.TRAINER)) and idle_trainer.is_needed(
-        state
-    )
-    is_wanted = is_wanted and state.needs_trainer
+    is_wanted = trainer_lease.watch(state, alive(WorkerRole.TRAINER))
+    is_wanted = is_wanted and idle_trainer.is_needed(state) and state.needs_trainer
     return is_wanted and not (is_full(state.spec) and waiting.lacks_environment(state, alive))
 
 
@@ -145,28 +116,9 @@ def next_deadline_s(state: CoordinatorState) -> float:
         waiting.next_check_s(state),
         trainer_lease.next_check_s(state.lease, state.now_s),
         state.source.next_check_s(state),
+        requests.next_check_s(state) if state.is_clients else None,
     )
     return min(time for time in times if time is not None)
-
-
-def _absorb_opening(state: CoordinatorState, result: OpResult) -> None:
-    """Of a lease that was given back or lost meanwhile, it says nothing."""
-    if state.lease.holder is None:
-        return
-    if isinstance(result.outcome, OpDone):
-        trainer_lease.opened(state)
-        resuming.note_opened(state.learning, result.outcome)
-        if state.learning.last_op == 0:
-            resuming.begin(state, result.outcome)
-    elif result.outcome.elsewhere:
-        trainer_lease.declined(state)
-    else:
-        ending.end(state, RunState.FAILED, f"the model can't be opened: {result.outcome.reason}")
-
-
-def _absorb_going_ahead(state: CoordinatorState, number: int, version: int) -> None:
-    if (reason := trainer_lease.gone_ahead(state, number, version)) is not None:
-        ending.end(state, RunState.FAILED, reason)
 
 
 def _expire(state: CoordinatorState, alive: Alive) -> None:
@@ -208,7 +160,8 @@ def _advance(state: CoordinatorState) -> bool:
 
 def _advance_to_end(state: CoordinatorState) -> bool | None:
     """The same for a run that finishes; None in the stages that it goes through nevertheless."""
-    if state.stage.phase in (Phase.OPENING, Phase.CLOSING) or state.stage.when == "after":
+    is_after = state.stage.when == "after" and not state.config.is_evaluation
+    if is_after or state.stage.phase in (Phase.OPENING, Phase.CLOSING):
         return None
     is_done = wishes.advance_to_end(state)
     if is_done:
@@ -229,6 +182,9 @@ def _advance_evaluation(state: CoordinatorState) -> bool:
 
 
 def _advance_training(state: CoordinatorState) -> bool:
+    if state.is_clients:
+        requests.advance(state)
+        return False
     training.advance(state)
     evaluation.advance(state)
     is_exhausted = _is_exhausted(state)
@@ -263,6 +219,7 @@ def _is_quiet(learning: LearningState, rollouts: RolloutState) -> bool:
 
 def _next_stage(state: CoordinatorState) -> None:
     """Leave this stage; after the opening, pass over what the run that is resumed has done."""
+    state.change.follows_from_limits |= state.stage.phase is Phase.TRAINING
     completed.abandon(state)
     state.stage_number = resuming.next_stage(state.learning, after=state.stage_number)
     n_done = state.learning.n_consumed_steps * state.groups_per_batch

@@ -31,6 +31,8 @@ def end(
     state.enter(final, reason)
     completed.abandon(state)
     trainer_lease.give_up(state)
+    if state.is_clients:
+        state.change.client.ended = f"the model is {final.value}{f': {reason}' if reason else ''}"
     state.change.send(
         RUNS,
         RunEnded(envelope=Envelope(run=state.run), ended_run=state.run, model=state.model),

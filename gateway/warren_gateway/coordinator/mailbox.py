@@ -13,6 +13,7 @@ from warren_broker.inbox import Claim, Inbox
 from warren_gateway.position import Position
 from warren_schemas.envelope import Item
 from warren_schemas.episode import EpisodeEnded
+from warren_schemas.ids import RunId
 from warren_schemas.training import JobTaken, OpResult
 
 MOST_ITEMS = 4096
@@ -31,8 +32,10 @@ class Mail:
     )
     recorded: Sequence[Claim[EpisodeEnded]] = ()
     """One message of a recording."""
-    counted: Mapping[int, bool] = field(default_factory=dict[int, bool])
-    """Which of these, by place, the run that recorded them counted."""
+    counted: Mapping[int, str | None] = field(default_factory=dict[int, str | None])
+    """What became of these, by place, in the run that recorded them; see `replaying.counted`."""
+    recorder: RunId | None = None
+    """Who recorded them."""
     is_control_changed: bool = False
     """The run's row may hold a new wish (cancellation)."""
     is_recorder_changed: bool = False
@@ -50,6 +53,8 @@ class Mailbox:
         self._not_full = asyncio.Event()
         self._not_full.set()
         self._asked = asyncio.Event()
+        self._read: set[RunId] = set()
+        self._went_on = asyncio.Event()
 
     async def put_endings(self, claims: "list[Claim[EpisodeEnded]]") -> None:
         """The endings of one message of the stream."""
@@ -65,17 +70,32 @@ class Mailbox:
         self._notify()
 
     async def put_recorded(
-        self, claims: "Sequence[Claim[EpisodeEnded]]", counted: Mapping[int, bool]
+        self,
+        recorder: RunId,
+        claims: "Sequence[Claim[EpisodeEnded]]",
+        counted: Mapping[int, str | None],
     ) -> None:
         """Hand over one message once it is asked for."""
         await self._asked.wait()
         self._asked.clear()
+        self._mail.recorder = recorder
         self._mail.recorded, self._mail.counted = claims, counted
         self._arrived.set()
 
     def ask_for_recorded(self) -> None:
         """The next message of the recording can be used."""
         self._asked.set()
+
+    def go_on_after(self, recorder: RunId) -> None:
+        """All of its recording was read."""
+        self._read.add(recorder)
+        self._went_on.set()
+
+    async def until_read(self, recorder: RunId) -> None:
+        """Until nothing more is wanted of this recording."""
+        while recorder not in self._read:
+            self._went_on.clear()
+            await self._went_on.wait()
 
     def wake(self, *, is_control_changed: bool = False, is_recorder_changed: bool = False) -> None:
         self._mail.is_control_changed |= is_control_changed

@@ -9,23 +9,27 @@ from sqlmodel import Session, col, select
 from warren_broker.port import FromTime
 from warren_broker.topology import train, trainer
 from warren_gateway.coordinator import job, trainer_lease
+from warren_gateway.coordinator.clients import reading
+from warren_gateway.coordinator.clients.source import ByClient
 from warren_gateway.coordinator.learning import op_log
+from warren_gateway.coordinator.replaying.recording import Recording, Terms
+from warren_gateway.coordinator.replaying.source import Recorded
 from warren_gateway.coordinator.restoring import restore
-from warren_gateway.coordinator.rollouts.recording import Recording, Terms
-from warren_gateway.coordinator.rollouts.source import Live, Recorded
+from warren_gateway.coordinator.rollouts.source import Live
 from warren_gateway.coordinator.run_leases import fence
 from warren_gateway.coordinator.state.change import Change, recorded_id
 from warren_gateway.coordinator.state.coordinator import CoordinatorState, Progress
 from warren_gateway.coordinator.state.observed import TrainedRun
 from warren_gateway.coordinator.state.source import Source
 from warren_gateway.position import Position
+from warren_gateway.runs.kept_versions import KeptVersions, kept_versions
 from warren_gateway.runs.streams import recording
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import GroupRow, JobRow, Model, OpRow, Run
 from warren_gateway.usage.counting import count
 from warren_gateway.wish import Wish
 from warren_schemas.codec.wire import decode
-from warren_schemas.config import RecordedSource, TrainConfig
+from warren_schemas.config import ClientSource, LimitsConfig, RecordedSource, TrainConfig
 from warren_schemas.events import RunState
 from warren_schemas.ids import GroupId, ModelId, RunId
 from warren_schemas.training import Op
@@ -35,8 +39,15 @@ from warren_schemas.training import Op
 class Wishes:
     is_cancel_requested: bool
     wish: Wish | None
+    limits_number: int
+    limits: LimitsConfig | None
+    """Where they are others than those of the number that was asked with."""
+    given_up: str | None
+    """Why it is to be ended as failed."""
     is_admitted: bool
     """Its job may go to a trainer."""
+    served: KeptVersions
+    """Policy versions that names are served from."""
 
 
 def load(session: Session, run_id: RunId, now_s: float) -> CoordinatorState:
@@ -55,7 +66,10 @@ def load(session: Session, run_id: RunId, now_s: float) -> CoordinatorState:
     )
     ids = select(OpRow.number, OpRow.item_id).where(col(OpRow.model_id) == model.id)
     newer = ids.where(col(OpRow.number) > model.checkpoint_op)
+    state.observed.served = kept_versions(session, run_id)
     op_log.restore_ids(state.learning, session.exec(newer).all())
+    if state.is_clients:
+        reading.restore(state, reading.open_ops(session, model.id))
     return state
 
 
@@ -67,27 +81,37 @@ def end_of_recording(session: Session, run_id: RunId) -> int | None:
 
 def _source(session: Session, run: Run, now_s: float) -> Source[CoordinatorState]:
     config = TrainConfig.model_validate(run.config)
+    if isinstance(config.source, ClientSource):
+        return ByClient()
     if not isinstance(config.source, RecordedSource):
         return Live()
-    recorder = session.get_one(Run, config.source.run)
-    progress = Progress.model_validate(run.progress or {})
-    recorder_config = TrainConfig.model_validate(recorder.config)
-    recorded = Recording(
+    progress, consumed = Progress.model_validate(run.progress or {}), _consumed(session, run.id)
+    number = progress.recording_number
+    recordings = [_recording(session, config.source, name, consumed) for name in config.source.runs]
+    recordings[number].next_offset = progress.recording_offset
+    return Recorded(recordings, now_s, where=config.source.where, number=number)
+
+
+def _recording(
+    session: Session, source: RecordedSource, name: str, consumed: set[GroupId]
+) -> Recording:
+    recorder = session.get_one(Run, name)
+    config = TrainConfig.model_validate(recorder.config)
+    return Recording(
         run=RunId(recorder.id),
-        stream=recording(recorder.id, recorder_config),
-        terms=Terms.of(recorder_config),
-        start=_start(config.source),
-        next_offset=progress.recording_offset,
+        stream=recording(recorder.id, config),
+        terms=Terms.of(config),
+        start=_start(source, name),
         end_offset=end_of_recording(session, RunId(recorder.id)),
-        closed=_consumed(session, run.id),
+        closed=set(consumed),
     )
-    return Recorded(recorded, now_s)
 
 
-def _start(source: RecordedSource) -> Position | FromTime:
+def _start(source: RecordedSource, name: str) -> Position | FromTime:
+    """An offset is one of the first recording; a time is one of all."""
     if source.from_s is not None:
         return FromTime(source.from_s)
-    return Position.of(source.from_offset or 0)
+    return Position.of((source.from_offset or 0) if name == source.run else 0)
 
 
 def _consumed(session: Session, run_id: str) -> set[GroupId]:
@@ -95,13 +119,18 @@ def _consumed(session: Session, run_id: str) -> set[GroupId]:
     return {recorded_id(id_) for id_ in ids}
 
 
-def wishes_of(session: Session, run_id: RunId) -> Wishes:
-    """What others than the coordinator have written of the run."""
+def wishes_of(session: Session, run_id: RunId, limits_number: int) -> Wishes:
+    """What others than the coordinator have written of the run, which knows the limits of this number."""
     run = session.get_one(Run, run_id)
+    is_changed = run.limits_number != limits_number
     return Wishes(
         is_cancel_requested=run.is_cancel_requested,
         wish=Wish(run.wish) if run.wish else None,
+        limits_number=run.limits_number,
+        limits=TrainConfig.model_validate(run.config).limits if is_changed else None,
+        given_up=run.given_up,
         is_admitted=_is_admitted(session, run_id),
+        served=kept_versions(session, run_id),
     )
 
 
@@ -124,10 +153,8 @@ def runs_of(session: Session, models: Collection[ModelId]) -> dict[ModelId, Trai
 
 
 def save(session: Session, state: CoordinatorState, change: Change) -> None:
-    """Commit a change, once. Raises `LeaseLost`."""
-    if change.is_empty or not fence(
-        session, state.run, epoch=state.epoch, revision=change.revision
-    ):
+    """Commit a change, once. Raises `LeaseLost`, `LimitsChanged`."""
+    if change.is_empty or not _is_first(session, state, change):
         return
     _apply(session, state, change)
 
@@ -135,12 +162,19 @@ def save(session: Session, state: CoordinatorState, change: Change) -> None:
 def save_grant(session: Session, state: CoordinatorState, change: Change) -> None:
     """Save the grant of a lease and send the new holder every op after the checkpoint.
 
-    Raises `LeaseLost`.
+    Raises `LeaseLost`, `LimitsChanged`.
     """
-    if not fence(session, state.run, epoch=state.epoch, revision=change.revision):
+    if not _is_first(session, state, change):
         return
     _apply(session, state, change)
     _send_after(session, state, state.learning.checkpoint_op)
+
+
+def _is_first(session: Session, state: CoordinatorState, change: Change) -> bool:
+    number = state.limits_number if change.follows_from_limits else None
+    return fence(
+        session, state.run, epoch=state.epoch, revision=change.revision, limits_number=number
+    )
 
 
 def _apply(session: Session, state: CoordinatorState, change: Change) -> None:

@@ -4,25 +4,28 @@ Invariants
 - One holder per epoch; the epoch rises with every grant, and a change is committed only in the epoch
   in force (`fence`). So a gateway that was frozen, cut off or merely slow can't write any more once
   another one has taken the run over, whatever it still believes.
+- A change that follows from the limits of the run (a step that is taken, the end of training) is committed only
+  while they are still those in force.
 - A change is committed once: it carries a number, and one whose commit was made but not heard of is
   recognised when it comes again.
 - Leases run by the store's clock alone; the clocks of the gateways don't matter.
 - What a gateway had posted and not sent when it died is sent by who takes over its runs, at once.
-- A run whose job waits for its first trainer has no coordinator, unless it is to be cancelled.
+- A run whose job waits for its first trainer has no coordinator, unless it is to be cancelled or given up.
 - A run that has ended is held until its queues are gone, so that they are even if its gateway dies.
 
 A SQLite store belongs to one gateway, so the one that starts takes over at once what its forerunner
 held.
 """
 
-import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, and_, exists, text, update
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, and_, exists, update
 from sqlmodel import Session, col, or_, select
 
 from warren_gateway.defaults import LEASE_S
+from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.frozen import end_frozen
 from warren_gateway.store.tables import JobRow, OutboxRow, Run
 from warren_schemas.events import RunState
@@ -45,11 +48,17 @@ class LeaseLost(Exception):
     """Another coordinator drives the run now."""
 
 
+class LimitsChanged(Exception):
+    """The owner has changed the limits that a change was decided by: it must be decided anew."""
+
+
 @dataclass(frozen=True, slots=True)
 class Renewed:
     epoch: int
     is_cancel_requested: bool
     wish: str | None
+    limits_number: int
+    given_up: str | None
     is_admitted: bool
     """Its job may go to a trainer."""
 
@@ -93,7 +102,7 @@ def claim(
 
 
 def _is_at_work() -> ColumnElement[bool]:
-    """The run is not over, and was admitted once; or it is to be cancelled."""
+    """The run is not over, and was admitted once; or it is to be ended."""
     never_admitted = (
         select(JobRow.number)
         .where(col(JobRow.run_id) == col(Run.id))
@@ -101,7 +110,12 @@ def _is_at_work() -> ColumnElement[bool]:
     )
     return and_(
         col(Run.state).not_in(FINAL),
-        or_(col(Run.is_cancel_requested), col(Run.wish).is_not(None), ~exists(never_admitted)),
+        or_(
+            col(Run.is_cancel_requested),
+            col(Run.wish).is_not(None),
+            col(Run.given_up).is_not(None),
+            ~exists(never_admitted),
+        ),
     )
 
 
@@ -132,13 +146,20 @@ def renew(
     ours = col(Run.coordinator) == gateway, col(Run.id).in_(list(held))
     until_s = store_time_s(session) + lease_s
     session.exec(update(Run).where(*ours).values(leased_until_s=until_s))
-    columns = select(Run.id, Run.epoch, Run.is_cancel_requested, Run.wish)
-    rows = session.exec(columns.where(*ours))
+    columns = sa.select(
+        col(Run.id),
+        col(Run.epoch),
+        col(Run.is_cancel_requested),
+        col(Run.wish),
+        col(Run.limits_number),
+        col(Run.given_up),
+    )
+    rows = session.connection().execute(columns.where(*ours))
     may_go = col(JobRow.run_id).in_(list(held)), col(JobRow.state) == "admitted"
     admitted = set(session.exec(select(JobRow.run_id).where(*may_go)))
     return {
-        RunId(run): Renewed(epoch, is_over, wish, run in admitted)
-        for run, epoch, is_over, wish in rows
+        RunId(run): Renewed(epoch, is_over, wish, limits_number, given_up, run in admitted)
+        for run, epoch, is_over, wish, limits_number, given_up in rows
     }
 
 
@@ -153,21 +174,21 @@ def settle(session: Session, run: RunId, epoch: int) -> None:
     session.exec(update(Run).where(mine).values(coordinator=None, leased_until_s=0.0))
 
 
-def fence(session: Session, run: RunId, *, epoch: int, revision: int) -> bool:
-    """Number this transaction; False if it was committed before. Raises `LeaseLost`."""
+def fence(
+    session: Session, run: RunId, *, epoch: int, revision: int, limits_number: int | None = None
+) -> bool:
+    """Number this transaction; False if it was committed before. Raises `LeaseLost`, and `LimitsChanged` where
+    the limits of this number are not in force."""
     mine = (col(Run.id) == run) & (col(Run.epoch) == epoch)
+    if limits_number is not None:
+        mine &= col(Run.limits_number) == limits_number
     newer = update(Run).where(mine, col(Run.revision) < revision).values(revision=revision)
     if session.exec(newer).rowcount:
         return True
-    row = session.exec(select(Run.epoch, Run.revision).where(col(Run.id) == run)).one_or_none()
-    if row is None or row[0] != epoch or row[1] != revision:
+    query = select(Run.epoch, Run.revision, Run.limits_number).where(col(Run.id) == run)
+    row = session.exec(query).one_or_none()
+    if row is None or row[0] != epoch or row[1] > revision:
         raise LeaseLost(f"{run}: epoch {epoch} is over")
+    if row[1] < revision:
+        raise LimitsChanged(f"{run}: limits {row[2]} are in force, not {limits_number}")
     return False
-
-
-def store_time_s(session: Session) -> float:
-    """Unix time by the clock that all gateways of this store share."""
-    if session.get_bind().dialect.name == "sqlite":
-        return time.time()
-    clock = text("SELECT extract(epoch FROM clock_timestamp())::float8")
-    return float(session.connection().execute(clock).scalar_one())

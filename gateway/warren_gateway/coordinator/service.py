@@ -8,7 +8,7 @@ run that only a newer gateway can read is left to one.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar, cast
 
 from pydantic import ValidationError
@@ -23,12 +23,16 @@ from warren_gateway.coordinator import records, run_leases
 from warren_gateway.coordinator.actor import RunActor
 from warren_gateway.coordinator.retrying import RETRY_S
 from warren_gateway.coordinator.rollouts import fair_shares
-from warren_gateway.coordinator.run_leases import LOOK_AGAIN_S, RENEWALS, LeaseLost
+from warren_gateway.coordinator.run_leases import LOOK_AGAIN_S, RENEWALS, LeaseLost, LimitsChanged
+from warren_gateway.coordinator.state.client_change import Answered
+from warren_gateway.coordinator.state.rows import Rows
+from warren_gateway.datasets.problems import FilesUnavailable
 from warren_gateway.defaults import LEASE_S
 from warren_gateway.registry import Registry
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
 from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
+from warren_schemas.config import TrainConfig
 from warren_schemas.control import RunChanged
 from warren_schemas.ids import RunId, new_id
 from warren_schemas.text.explain import explain
@@ -41,6 +45,13 @@ LEAVE_S = 2.0
 ErrorT = TypeVar("ErrorT", bound=Exception)
 
 log = logging.getLogger(__name__)
+
+
+OpenRows = Callable[[TrainConfig], Awaitable[Rows]]
+
+
+async def _no_rows(_: TrainConfig) -> Rows:
+    return {}
 
 
 class _Holding:
@@ -63,11 +74,16 @@ class Coordinators:
         driving: Callable[[RunId], None],
         limits: OwnerLimits = DEFAULT_LIMITS,
         reschedule: Callable[[], None] = lambda: None,
+        answered: Answered = lambda _model, _requests: None,
         advice: Advice = SEPARATE_WORKERS,
         lease_s: float = LEASE_S,
+        open_rows: OpenRows = _no_rows,
     ) -> None:
         """`driving` is told of every run that this gateway takes up, for `lease_s` at a time; `reschedule`
-        is called when a job has changed."""
+        is called when a job has changed; `open_rows` opens the data sets of a config; `answered` is called when requests
+        of a client's model have their outcomes."""
+        self._open_rows = open_rows
+        self._answered = answered
         self._reschedule = reschedule
         self._lease_s = lease_s
         self._advice = advice
@@ -150,7 +166,7 @@ class Coordinators:
 
     async def _look_at_wants(self) -> None:
         """What the runs of all gateways want, for their shares."""
-        known = self._shares.seen.wants
+        known = self._shares.seen
         self._shares.seen = await self._store.transact(
             lambda session: fair_shares.look(session, known, self._limits)
         )
@@ -200,6 +216,8 @@ class Coordinators:
             if state.epoch != holding.epoch:
                 raise LeaseLost(f"{run}: epoch {holding.epoch} is over")
             state.observed.advice = self._advice
+            if not state.is_over:
+                state.rows = await self._open_rows(state.config)
             actor = RunActor(
                 state,
                 self._store,
@@ -208,6 +226,7 @@ class Coordinators:
                 self._relay,
                 self._shares,
                 reschedule=self._reschedule,
+                answered=self._answered,
             )
             holding.actor = actor
             log.info("%s drives %s (epoch %d)", self._gateway, run, holding.epoch)
@@ -227,7 +246,14 @@ class Coordinators:
         if _find(error, BrokerClosed):
             log.warning("%s rests: this gateway has closed its connection to the broker", run)
             return True
-        away = _find(error, BrokerError) or _find(error, StoreUnavailable)
+        if _find(error, LimitsChanged):
+            log.info("%s begins again from the store, with the limits that its owner has set", run)
+            return False
+        away = (
+            _find(error, BrokerError)
+            or _find(error, StoreUnavailable)
+            or _find(error, FilesUnavailable)
+        )
         if away is not None:
             log.warning("%s begins again from the store: %s", run, away)
             return False

@@ -194,6 +194,14 @@ def release(state: CoordinatorState) -> None:
     state.lease.is_held_back = state.change.job["is_held_back"] = True
 
 
+def leave(state: CoordinatorState) -> None:
+    """The holder is drained: another trainer begins at the checkpoint."""
+    log.info("%s: %s is drained and loses %s", state.run, state.lease.holder, state.model)
+    _close(state)
+    state.lease.n_grants_in_vain -= 1
+    revoke(state)
+
+
 def withdraw(state: CoordinatorState) -> None:
     """Its owner pauses the run: whoever has the model or is about to take it lets go, and nobody is asked."""
     if state.lease.holder is not None:

@@ -1,6 +1,7 @@
 """Why nothing moves, in a sentence: which worker is missing, and what is there instead; or else where
 the run stands still."""
 
+import math
 from collections.abc import Callable, Sequence
 
 from warren_gateway.advice import Advice
@@ -54,7 +55,7 @@ def report(state: CoordinatorState, alive: Alive) -> None:
     """
     is_away = state.observed.is_broker_away
     if state.waiting.was_broker_away and not is_away:
-        state.waiting.missing_since_s = None
+        state.waiting.missing_since_s = state.waiting.since_s = None
     state.waiting.was_broker_away = is_away
     reason = _NO_BROKER if is_away else missing(state, alive)
     if reason is None:
@@ -65,6 +66,8 @@ def report(state: CoordinatorState, alive: Alive) -> None:
         state.waiting.missing_since_s = None
     elif state.waiting.missing_since_s is None:
         state.waiting.missing_since_s = state.now_s
+    state.waiting.is_sure = reason is not None and not is_away and _is_overdue(state)
+    _note_beginning(state)
     if reason is None and state.waiting.reason is not None:
         _set(state, None)
         state.emit(WaitingEnded())
@@ -73,12 +76,39 @@ def report(state: CoordinatorState, alive: Alive) -> None:
         state.emit(WaitingStarted(reason=reason))
 
 
+def given_up(state: CoordinatorState) -> str | None:
+    """Why the run fails, once it has waited for longer than `limits.wait_s` allows, here or in the queue."""
+    due_s, wait_s = _given_up_s(state), state.config.limits.wait_s
+    if wait_s is None or state.now_s < due_s:
+        return state.observed.given_up
+    return waited_too_long(state.now_s - due_s + wait_s, wait_s, state.waiting.reason or "")
+
+
+def waited_too_long(waited_s: float, wait_s: float, reason: str) -> str:
+    return f"it has waited {waited_s:.0f} s, and limits.wait_s is {wait_s:g}: {reason}"
+
+
+def _given_up_s(state: CoordinatorState) -> float:
+    """When; never while nothing is known to be missing, or where the run may wait for ever."""
+    since_s, wait_s = state.waiting.since_s, state.config.limits.wait_s
+    if not state.waiting.is_sure or since_s is None or wait_s is None:
+        return math.inf
+    return since_s + wait_s
+
+
+def _note_beginning(state: CoordinatorState) -> None:
+    """A wait goes on while its reason changes, and when another gateway takes the run over."""
+    if state.waiting.is_sure and state.waiting.since_s is None:
+        state.waiting.since_s = state.waiting.missing_since_s
+        state.change.run["waiting_since_s"] = state.waiting.since_s
+
+
 def forget(state: CoordinatorState) -> None:
     """The run wants nothing for now."""
     if state.waiting.reason is not None:
         _set(state, None)
         state.emit(WaitingEnded())
-    state.waiting.missing_since_s = None
+    state.waiting.missing_since_s, state.waiting.is_sure = None, False
     stalled.reset(state)
 
 
@@ -94,7 +124,7 @@ def missing(state: CoordinatorState, alive: Alive) -> str | None:
         workers = alive(role)
         if not any(base in worker.offers for worker in workers):
             return nobody_offers(state.observed.advice, role, base, workers)
-    if state.plays_episodes and (reason := _missing_environment(state, alive)):
+    if state.needs_environments and (reason := _missing_environment(state, alive)):
         return reason + (_RELEASED if state.lease.is_released else "")
     if is_without and not trainer_lease.has_room(state, alive(WorkerRole.TRAINER)):
         return busy.reason(
@@ -165,9 +195,9 @@ def missing_environment(
 
 
 def next_check_s(state: CoordinatorState) -> float:
-    """When a missing worker, or that nothing moves, would have to be reported."""
+    """When a missing worker, or that nothing moves, would have to be reported, or the run to be given up."""
     if state.waiting.missing_since_s is None or _is_overdue(state):
-        return stalled.next_check_s(state)
+        return min(stalled.next_check_s(state), _given_up_s(state))
     return state.waiting.missing_since_s + PATIENCE_S
 
 
@@ -179,6 +209,8 @@ def _is_overdue(state: CoordinatorState) -> bool:
 def _set(state: CoordinatorState, reason: str | None) -> None:
     state.waiting.reason = reason
     state.change.run["waiting_for"] = reason
+    if reason is None:
+        state.waiting.since_s = state.change.run["waiting_since_s"] = None
 
 
 def nobody_offers(
@@ -186,10 +218,10 @@ def nobody_offers(
 ) -> str:
     """The sentence for a model or an environment that none of these workers offers."""
     offered = sorted({name for worker in workers for name in worker.offers})
-    online = _online(len(workers), offered)
+    online = _online(workers, offered)
     guess = nearest(offer, offered)
     remedy = advice.start(role, offer)
-    if any(not worker.offers for worker in workers):
+    if any(not worker.offers and not worker.is_draining for worker in workers):
         remedy = f"wait for what is still loading, or {remedy}"
     hint = f"did you mean {guess}? If not, {remedy}" if guess else remedy
     return f"no {_ROLE[role]} offers {offer} ({online}); {hint}"
@@ -197,12 +229,15 @@ def nobody_offers(
 
 def _no_own_worker(offer: str, workers: Sequence[Heartbeat]) -> str:
     offered = sorted({name for worker in workers for name in worker.offers})
-    online = _online(len(workers), offered)
+    online = _online(workers, offered)
     return f"no env worker of your own offers {offer} ({online}); {_OWN_REMEDY.format(offer)}"
 
 
-def _online(n_workers: int, offered: Sequence[str]) -> str:
+def _online(workers: Sequence[Heartbeat], offered: Sequence[str]) -> str:
+    n_drained = sum(worker.is_draining for worker in workers)
+    drained = f", {n_drained} being drained" if n_drained else ""
+    n_workers = len(workers) - n_drained
     if n_workers == 0:
-        return "none is online"
+        return f"none is online{drained}"
     # A worker that is starting says so before it has loaded what it will offer.
-    return f"{n_workers} online with {', '.join(offered) or 'nothing yet'}"
+    return f"{n_workers} online with {', '.join(offered) or 'nothing yet'}{drained}"

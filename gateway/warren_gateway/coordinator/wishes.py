@@ -8,6 +8,7 @@ nor a place in the queue; when it is resumed it queues behind those that were th
 """
 
 from warren_gateway.coordinator import ending, trainer_lease, waiting
+from warren_gateway.coordinator.clients import requests
 from warren_gateway.coordinator.learning import checkpointing, op_log, resuming, steps
 from warren_gateway.coordinator.rollouts import completed, episodes, evaluation
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
@@ -15,25 +16,35 @@ from warren_gateway.wish import Wish
 from warren_schemas.events import Phase, RunState, StateChanged
 
 _FINISHING = "its owner ended it early"
+_LEFT = "its client has left"
 _SAVING = "it is saved, and then cancelled by its owner"
+_SAVING_FOR_NOBODY = "its client is gone: it is saved, and then cancelled"
+_BY_OWNER = "cancelled by its owner"
+_FOR_NOBODY = "cancelled, for its client was gone"
 _PAUSED = "paused by its owner"
 _RESUMED = "resumed by its owner"
 
 
 def obey(state: CoordinatorState) -> None:
     """Begin with what is wanted now, and do what can be done of it."""
-    wish = state.observed.wish
+    wish = state.observed.wish or _of_silence(state)
     if state.obeying is Wish.PAUSE and wish is None:
         _resume(state)
     elif wish is not None and wish is not state.obeying:
         _begin(state, wish)
     match state.obeying:
-        case Wish.SAVE_AND_CANCEL if _is_saved(state):
+        case Wish.SAVE_AND_CANCEL | Wish.CLIENT_GONE if _is_saved(state):
             ending.end(state, RunState.CANCELLED, _cancelled_reason(state))
         case Wish.PAUSE if _is_saved(state) and state.run_state is not RunState.PAUSED:
             _pause(state)
         case _:
             pass
+
+
+def _of_silence(state: CoordinatorState) -> Wish | None:
+    """A model whose client has left is closed, and its checkpoints stay."""
+    is_still_wanted = state.obeying is Wish.PAUSE or not state.is_clients
+    return Wish.FINISH if not is_still_wanted and requests.has_left(state) else None
 
 
 def is_paused(state: CoordinatorState) -> bool:
@@ -43,7 +54,7 @@ def is_paused(state: CoordinatorState) -> bool:
 
 def is_still(state: CoordinatorState) -> bool:
     """Whether nothing goes on but the saving of what there is."""
-    return state.obeying in (Wish.SAVE_AND_CANCEL, Wish.PAUSE)
+    return state.obeying in (Wish.SAVE_AND_CANCEL, Wish.CLIENT_GONE, Wish.PAUSE)
 
 
 def is_finishing(state: CoordinatorState) -> bool:
@@ -57,8 +68,10 @@ def unhosted(state: CoordinatorState, without_worker: frozenset[int]) -> frozens
 
 def advance_to_end(state: CoordinatorState) -> bool:
     """Instead of a stage whose steps are not wanted any more; True once nothing of it is under way."""
+    if state.config.is_evaluation:
+        evaluation.cut_short(state)
     completed.abandon(state)
-    evaluation.drop(state.rollouts)
+    evaluation.drop(state)
     steps.publish_unpublished(state)
     return not state.learning.pending and not op_log.has_unanswered(state.learning)
 
@@ -66,11 +79,12 @@ def advance_to_end(state: CoordinatorState) -> bool:
 def _begin(state: CoordinatorState, wish: Wish) -> None:
     state.obeying = wish
     if wish is Wish.FINISH:
-        enter(state, RunState.FINISHING, _FINISHING)
-    elif wish is Wish.SAVE_AND_CANCEL:
+        enter(state, RunState.FINISHING, _LEFT if _of_silence(state) else _FINISHING)
+    elif wish in (Wish.SAVE_AND_CANCEL, Wish.CLIENT_GONE):
         completed.abandon(state)
-        evaluation.drop(state.rollouts)
-        enter(state, RunState.FINISHING, _SAVING)
+        evaluation.drop(state)
+        reason = _SAVING if wish is Wish.SAVE_AND_CANCEL else _SAVING_FOR_NOBODY
+        enter(state, RunState.FINISHING, reason)
         checkpointing.checkpoint_if_new(state)
     else:
         episodes.recall(state)
@@ -100,7 +114,12 @@ def _resume(state: CoordinatorState) -> None:
 
 def _cancelled_reason(state: CoordinatorState) -> str:
     marks = state.learning.checkpoints
-    return f"cancelled by its owner{f'; saved as {marks[-1].name}' if marks else ''}"
+    return f"{who_cancels(state)}{f'; saved as {marks[-1].name}' if marks else ''}"
+
+
+def who_cancels(state: CoordinatorState) -> str:
+    """The reason of its end."""
+    return _FOR_NOBODY if state.observed.wish is Wish.CLIENT_GONE else _BY_OWNER
 
 
 def note_opened(state: CoordinatorState) -> None:

@@ -1,6 +1,5 @@
 """What the samplers answered -> bodies in the manner of OpenAI, whole or in chunks."""
 
-import json
 import time
 from collections.abc import Sequence
 from typing import Protocol
@@ -8,8 +7,7 @@ from typing import Protocol
 from pydantic import BaseModel
 
 from warren_gateway.inference.requests import tools_of
-from warren_schemas.chat.tool_formats import Call, NotACall, parse_calls
-from warren_schemas.config import ToolFormat
+from warren_schemas.chat.tools_in_chat import spoken_in
 from warren_schemas.episode import Step
 from warren_schemas.ids import new_id
 from warren_schemas.openai import (
@@ -30,8 +28,6 @@ from warren_schemas.openai import (
     ToolCall,
     Usage,
 )
-
-_CALL, _END_OF_THOUGHT = "<tool_call>", "</think>"
 
 
 class Telling(Protocol):
@@ -171,25 +167,12 @@ def named_logprobs(ids: list[int], logprobs: list[float]) -> ChatLogprobs:
 
 
 def _message(words: str, tools: set[str]) -> ChatMessageAnswer:
-    """Calls are told as such where all of them are of tools that were offered; else as words."""
-    calls = parse_calls(words, ToolFormat.HERMES) if tools else []
-    if not calls or isinstance(calls, NotACall) or any(c.name not in tools for c in calls):
-        return ChatMessageAnswer(content=words)
-    try:
-        called = tuple(map(_called, calls))
-    except ValueError:  # what Python reads as JSON and others don't, such as NaN
-        return ChatMessageAnswer(content=words)
-    return ChatMessageAnswer(content=_before_calls(words) or None, tool_calls=called)
-
-
-def _called(call: Call) -> ToolCall:
-    arguments = json.dumps(call.arguments)
-    return ToolCall(id=new_id("call"), function=FunctionCall(name=call.name, arguments=arguments))
-
-
-def _before_calls(words: str) -> str:
-    spoken_from = words.rfind(_END_OF_THOUGHT) + 1
-    return words[: words.find(_CALL, spoken_from)].rstrip()
+    spoken = spoken_in(words, tools)
+    called = tuple(
+        ToolCall(id=new_id("call"), function=FunctionCall(name=call.name, arguments=call.arguments))
+        for call in spoken.calls
+    )
+    return ChatMessageAnswer(content=spoken.text, tool_calls=called or None)
 
 
 def _numbered(calls: tuple[ToolCall, ...] | None) -> tuple[CalledInChunk, ...] | None:

@@ -42,6 +42,7 @@ from warren_schemas.ids import (
     new_group_id,
     new_worker_id,
 )
+from warren_schemas.token_options import MAX_SEED, TokenOptions
 from warren_schemas.transcript import Transcript
 
 ENVIRONMENT = "warren/chat"
@@ -78,6 +79,14 @@ class Question:
     n: int
     """Answers wanted."""
     is_plain: bool = False
+    options: TokenOptions | None = None
+
+    def options_of(self, number: int) -> TokenOptions | None:
+        """Of one answer: each draws by a seed of its own, and the first alone tells of the prompt."""
+        if self.options is None or number == 0:
+            return self.options
+        seed = None if self.options.seed is None else (self.options.seed + number) % MAX_SEED
+        return TokenOptions(end_ids=self.options.end_ids, seed=seed)
 
 
 class Questions:
@@ -127,12 +136,12 @@ class Questions:
         futures: dict[EpisodeId, asyncio.Future[Answer]] = {i: loop.create_future() for i in ids}
         self._waiting |= futures
         try:
-            await self._send([self._turn(question, i) for i in ids])
+            await self._send([self._turn(question, n, i) for n, i in enumerate(ids)])
             yield list(futures.values())
         finally:
             self._give_up(futures)
 
-    def _turn(self, question: Question, episode: EpisodeId) -> Generate:
+    def _turn(self, question: Question, number: int, episode: EpisodeId) -> Generate:
         deadline_s = time.time() + self.limits.answer_s
         return Generate(
             envelope=Envelope(episode=episode, deadline_s=deadline_s),
@@ -141,6 +150,7 @@ class Questions:
             turn=0,
             home=self._name,
             is_plain=question.is_plain,
+            token_options=question.options_of(number),
         )
 
     async def _send(self, turns: list[Generate]) -> None:

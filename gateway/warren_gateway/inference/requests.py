@@ -1,14 +1,14 @@
 """Requests in the manner of OpenAI -> questions to the samplers.
 
-Tools are told and called as in training: in the system message and in the words, by
-`tool_formats` (`hermes`), so that a policy that learned tools here meets what it knows.
+Tools are told and called as in training: in the system message and in the words (`tools_in_chat`).
 """
 
 import numpy as np
 
 from warren_gateway.inference.questions import Question
-from warren_schemas.chat.tool_formats import Tool, tools_prompt
-from warren_schemas.config import Sampling, ToolFormat
+from warren_schemas.chat.tool_formats import Tool
+from warren_schemas.chat.tools_in_chat import Called, as_words, with_tools
+from warren_schemas.config import Sampling
 from warren_schemas.episode import PolicyRef
 from warren_schemas.openai import (
     AskedMessage,
@@ -17,7 +17,6 @@ from warren_schemas.openai import (
     GenerateRequest,
     SamplingParams,
     SamplingRequest,
-    ToolCall,
     ToolSpec,
 )
 from warren_schemas.transcript import NOT_SAMPLED, ChatMessage, Tokens, Transcript
@@ -29,9 +28,9 @@ _NO_LIMIT = 1 << 30
 def chat_question(request: ChatRequest, policy: PolicyRef) -> Question:
     limit = request.max_completion_tokens or request.max_tokens or _NO_LIMIT
     sampling = _sampling(request, limit).model_copy(update={"thinking": request.thinking})
-    messages = [_message(message) for message in request.messages]
-    if tools := tools_of(request):
-        messages = _told_of(tools, messages)
+    specs = [tool.function for tool in tools_of(request)]
+    tools = [Tool(spec.name, spec.description, dict(spec.parameters)) for spec in specs]
+    messages = with_tools([_message(message) for message in request.messages], tools)
     return Question(policy, Transcript(messages=tuple(messages)), sampling, request.n)
 
 
@@ -66,25 +65,9 @@ def _sampling(request: SamplingRequest | SamplingParams, max_tokens: int) -> Sam
 
 def _message(asked: AskedMessage) -> ChatMessage:
     role = "system" if asked.role == "developer" else asked.role
-    parts = [asked.text, *(_call(call) for call in asked.tool_calls or ())]
-    content = "\n".join(part for part in parts if part)
+    functions = [call.function for call in asked.tool_calls or ()]
+    content = as_words(asked.text, [Called(each.name, each.arguments) for each in functions])
     return ChatMessage(role=role, content=content, images=asked.images)
-
-
-def _call(call: ToolCall) -> str:
-    name, arguments = call.function.name, call.function.arguments
-    return f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
-
-
-def _told_of(tools: tuple[ToolSpec, ...], messages: list[ChatMessage]) -> list[ChatMessage]:
-    """The chat with the tools at the end of its system message."""
-    specs = [tool.function for tool in tools]
-    offered = [Tool(spec.name, spec.description, dict(spec.parameters)) for spec in specs]
-    told = tools_prompt(offered, ToolFormat.HERMES)
-    if messages[0].role != "system":
-        return [ChatMessage(role="system", content=told), *messages]
-    system = messages[0].content
-    return [ChatMessage(role="system", content=f"{system}\n\n{told}"), *messages[1:]]
 
 
 def _plain(prompt: str | tuple[int, ...]) -> Transcript:

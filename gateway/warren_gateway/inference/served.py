@@ -1,6 +1,8 @@
 """Names of models -> whose weights, as far as the caller may see them.
 
-Invariant: a policy is seen by its run's owner, by those it is shared with and by admins; a base model by everybody.
+Invariants
+- What one owner calls a name goes before a base model of the same name that comes online later.
+- A policy is seen by its run's owner, by those it is shared with and by admins; a base model by everybody.
 """
 
 from functools import partial
@@ -9,14 +11,17 @@ from sqlmodel import Session, col, select
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
+from warren_gateway.inference.names import find_name, names_of
+from warren_gateway.inference.pinning import has_base, starts_with_adapter
+from warren_gateway.models.kept import is_kept
 from warren_gateway.registry import Registry
 from warren_gateway.runs.checkpoints import policies_of
 from warren_gateway.runs.owned import read_by, readable_run
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import Model, Run
+from warren_gateway.store.tables import Model, Run, ServedRow, SnapshotRow
 from warren_schemas.control import WorkerRole
 from warren_schemas.episode import PolicyRef
-from warren_schemas.ids import ModelId
+from warren_schemas.ids import ModelId, can_be_id
 from warren_schemas.openai import ServedModel
 
 _BARE = ModelId("model_base")
@@ -43,27 +48,95 @@ class Served:
 
     async def policy(self, viewer: Viewer, name: str) -> PolicyRef:
         """Raises `NoSuchModel`, `StoreUnavailable`."""
+        if "/" in name and name in self.offered:
+            return _bare(name)
+        named = await self._store.transact(partial(_named, viewer, name))
+        if named is not None:
+            return named
         if name in self.offered:
-            return PolicyRef(model=_BARE, base_model=name, min_version=0)
-        run, at, step = name.partition("@")
-        found = await self._store.transact(partial(_model, viewer, run))
-        if found is None:
-            raise NoSuchModel(name)
-        return _pinned(*found, step, name) if at else _newest(found[1])
+            return _bare(name)
+        return await self._store.transact(partial(_policy, viewer, name))
 
     async def listed(self, viewer: Viewer) -> list[ServedModel]:
-        """Base models, then for each run its policy as it moves on, and the newest one pinned.
+        """Base models, the names that are served, then for each run its policy as it moves on, and the newest
+        one pinned.
 
         Raises `StoreUnavailable`.
         """
-        rows = await self._store.transact(partial(_trained, viewer))
+        names, rows = await self._store.transact(
+            lambda session: (names_of(viewer, session), _trained(viewer, session))
+        )
+        named = [
+            ServedModel(
+                id=row.name if row.owner == viewer.user else f"{row.owner}/{row.name}",
+                created=int(row.since_s),
+                owned_by=row.owner,
+            )
+            for row in names
+        ]
         bare = [ServedModel(id=base, owned_by="warren") for base in self.offered]
         trained = [
             ServedModel(id=name, created=int(run.created_s), owned_by=run.owner)
             for run, model in rows
             for name in (run.id, *(f"{run.id}@{step}" for step, _ in model.policies[-1:]))
         ]
-        return bare + trained
+        return bare + named + trained
+
+
+def _bare(base_model: str) -> PolicyRef:
+    return PolicyRef(model=_BARE, base_model=base_model, min_version=0)
+
+
+def _named(viewer: Viewer, name: str, session: Session) -> PolicyRef | None:
+    """What is served under a name now."""
+    row = find_name(session, viewer, name)
+    if row is None or row.run_id is None:
+        return None if row is None else _bare(row.base_model)
+    model = session.exec(select(Model).where(col(Model.run_id) == row.run_id)).one()
+    return _newest(model) if row.version is None else _kept(row, row.version, model)
+
+
+def _kept(row: ServedRow, version: int, model: Model) -> PolicyRef:
+    return PolicyRef(
+        model=ModelId(model.id),
+        base_model=model.base_model,
+        min_version=version,
+        url=row.url,
+        pinned=True,
+    )
+
+
+def _policy(viewer: Viewer, name: str, session: Session) -> PolicyRef:
+    """Raises `NoSuchModel`."""
+    of, at, which = name.partition("@")
+    found = _model(viewer, of, session)
+    if found is None:
+        raise NoSuchModel(name)
+    run, model = found
+    if model.is_clients:
+        return _snapshot(session, model, which if at else None, name)
+    return _pinned(run, model, which, name) if at else _newest(model)
+
+
+def _snapshot(session: Session, model: Model, which: str | None, name: str) -> PolicyRef:
+    """Of a model that its client trains: the newest that it published, or a version or a snapshot exactly."""
+    if which is None:
+        if model.policy_url is None:
+            raise NoSuchModel(name)
+        return _newest(model)
+    exact = PolicyRef(
+        model=ModelId(model.id), base_model=model.base_model, min_version=0, pinned=True
+    )
+    kept = select(SnapshotRow).where(col(SnapshotRow.model_id) == model.id, is_kept(SnapshotRow))
+    named = session.exec(kept.where(col(SnapshotRow.name) == which)).first()
+    if named is not None:
+        return exact.model_copy(update={"min_version": named.version, "url": named.url})
+    urls = {policy.version: policy.url for policy in policies_of(model)}
+    urls |= {row.version: row.url for row in session.exec(kept)}
+    is_number = which.isascii() and which.isdecimal() and len(which) <= _MOST_DIGITS
+    if not is_number or (url := urls.get(int(which))) is None:
+        raise NoSuchModel(name)
+    return exact.model_copy(update={"min_version": int(which), "url": url})
 
 
 def _newest(model: Model) -> PolicyRef:
@@ -71,7 +144,7 @@ def _newest(model: Model) -> PolicyRef:
 
     Samplers answer that with `policy_unavailable`, and never with the bare base model.
     """
-    is_coming = _starts_with_adapter(model) and model.policy_url is None
+    is_coming = starts_with_adapter(model) and model.policy_url is None
     return PolicyRef(
         model=ModelId(model.id),
         base_model=model.base_model,
@@ -86,7 +159,7 @@ def _pinned(run: Run, model: Model, wanted: str, name: str) -> PolicyRef:
     if not is_number or int(wanted) > run.step:
         raise NoSuchModel(name)
     older = [policy for policy in policies_of(model) if policy.step <= int(wanted)]
-    if not older and not _has_base(run, model, int(wanted)):
+    if not older and not has_base(run, model, int(wanted)):
         raise NoSuchModel(name)
     return PolicyRef(
         model=ModelId(model.id),
@@ -97,28 +170,13 @@ def _pinned(run: Run, model: Model, wanted: str, name: str) -> PolicyRef:
     )
 
 
-def _has_base(run: Run, model: Model, step: int) -> bool:
-    """Whether the base model itself was in force then: before the first policy that the run made."""
-    began_bare = (
-        run.config.get("sft") is None
-        and run.config.get("resume_from") is None
-        and not _starts_with_adapter(model)
-    )
-    first_version = model.policies[0][1] if model.policies else 1
-    return began_bare and (step == 0 or first_version == 1)
-
-
-def _starts_with_adapter(model: Model) -> bool:
-    """Then somebody's adapter is its version 0, published before anybody samples."""
-    return model.spec.get("update", {}).get("start_adapter") is not None
-
-
 def _model(viewer: Viewer, name: str, session: Session) -> tuple[Run, Model] | None:
-    run = readable_run(session, viewer, name)
-    if run is None:
+    if not can_be_id(name):
         return None
-    model = session.exec(select(Model).where(col(Model.run_id) == run.id)).first()
-    return None if model is None else (run, model)
+    is_it = (col(Model.run_id) == name) | ((col(Model.id) == name) & col(Model.is_clients))
+    model = session.exec(select(Model).where(is_it)).first()
+    run = None if model is None else readable_run(session, viewer, model.run_id)
+    return None if run is None or model is None else (run, model)
 
 
 def _trained(viewer: Viewer, session: Session) -> list[tuple[Run, Model]]:

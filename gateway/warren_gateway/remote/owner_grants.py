@@ -38,6 +38,7 @@ from warren_schemas.codec.frame import WireError
 from warren_schemas.codec.wire import MAX_BATCH_BYTES, Decoded, decode, encode
 from warren_schemas.config.numbers import RESERVED, is_reserved
 from warren_schemas.control import (
+    DrainWorker,
     EpisodeCancelled,
     Heartbeat,
     HeartbeatsRequested,
@@ -201,8 +202,12 @@ class OwnerGrants:
             mine = await self._owned_runs([run for run, _ in runs if run is not None])
         except StoreUnavailable:
             return ()
-        shown = [i for run, i in runs if run in mine or isinstance(i, HeartbeatsRequested)]
+        shown = [item for run, item in runs if run in mine or self._is_for_me(item)]
         return (encode(shown),) if shown else ()
+
+    def _is_for_me(self, news: Item) -> bool:
+        is_asked = isinstance(news, DrainWorker) and news.worker == self._worker
+        return is_asked or isinstance(news, HeartbeatsRequested)
 
 
 def _concerns(news: Item) -> RunId | None:

@@ -1,7 +1,7 @@
 """Deleting a run: its rows at once, its files by whoever has them.
 
 Invariants: a run goes in one transaction with the order to delete its model's files; nothing that
-another run still needs is deleted, whoever's that is; what comes twice finds nothing.
+another run still needs, or a name is served from, is deleted, whoever's that is; what comes twice finds nothing.
 """
 
 from sqlmodel import Session, col, delete, select
@@ -11,20 +11,30 @@ from warren_gateway.runs.newer_versions import readable_config
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import (
     Checkpoint,
+    EvaluationRow,
     GroupRow,
     HistoryRow,
     JobRow,
     MetricsRow,
     Model,
     OpRow,
+    RequestRow,
     Run,
+    RunDatasetRow,
+    ServedRow,
     ShareRow,
+    SnapshotRow,
 )
 from warren_schemas.config import RecordedSource, TrainConfig
 from warren_schemas.envelope import Envelope
 from warren_schemas.events import RunState
 from warren_schemas.ids import ModelId, RunId
 from warren_schemas.training import DeleteModel
+
+_OF_RUNS = (
+    EvaluationRow, GroupRow, HistoryRow, JobRow, MetricsRow, RunDatasetRow, ServedRow, ShareRow,
+)  # fmt: skip
+"""Tables of what there is of a run."""
 
 
 class RunInUse(Exception):
@@ -35,9 +45,9 @@ def delete_run(session: Session, run: Run) -> None:
     """Delete a run that is over. Raises `RunInUse`."""
     _check_unused(session, run)
     model = session.exec(select(Model).where(col(Model.run_id) == run.id)).one()
-    for table in (Checkpoint, OpRow):
+    for table in (Checkpoint, OpRow, RequestRow, SnapshotRow):
         session.exec(delete(table).where(col(table.model_id) == model.id))
-    for table in (GroupRow, HistoryRow, JobRow, MetricsRow, ShareRow):
+    for table in _OF_RUNS:
         session.exec(delete(table).where(col(table.run_id) == run.id))
     session.delete(model)
     session.flush()
@@ -51,6 +61,12 @@ def _check_unused(session: Session, run: Run) -> None:
         raise RunInUse(f"{run.id} is {run.state}: cancel it first")
     if run.coordinator is not None:
         raise RunInUse(f"{run.id} is still being tidied up: try again in a moment")
+    served = select(ServedRow).where(col(ServedRow.run_id) == run.id)
+    if (name := session.exec(served.where(col(ServedRow.until_s).is_(None))).first()) is not None:
+        raise RunInUse(
+            f"{run.id} is served as {name.name} of {name.owner}: repoint that name, or"
+            f" `warren serve rm {name.name}`"
+        )
     final = [state.value for state in RunState if state.is_final]
     query = select(Run).where(col(Run.state).not_in(final), col(Run.id) != run.id)
     for other in session.exec(query):
@@ -67,5 +83,5 @@ def _told_to(owner: str, run: Run) -> str:
 
 def _needs(config: TrainConfig, run: str) -> bool:
     source, resume = config.source, config.resume_from
-    is_replayed = isinstance(source, RecordedSource) and source.run == run
+    is_replayed = isinstance(source, RecordedSource) and run in source.runs
     return is_replayed or (resume is not None and resume.run == run)

@@ -19,6 +19,11 @@ def readable_config(row: Run) -> TrainConfig | None:
     return _readable(TrainConfig, row.config)
 
 
+def readable_submission(row: Run) -> TrainConfig | None:
+    """The config that the run was submitted with."""
+    return _readable(TrainConfig, row.submitted or row.config)
+
+
 def readable_result(row: Run) -> RunResult | None:
     """Likewise what the run came to, or None while it goes on."""
     return None if row.result is None else _readable(RunResult, row.result)

@@ -30,7 +30,7 @@ def retrial(viewer: Viewer, run: str, session: Session) -> tuple[str, SubmitRun]
     priority = row.priority if viewer.sees_all else min(row.priority, 0)
     key = f"retry-of-{run}"
     return row.owner, SubmitRun(
-        config=_config(session, row), idempotency_key=key, priority=priority
+        config=_config(session, row), idempotency_key=key, priority=priority, sweep=row.sweep
     )
 
 

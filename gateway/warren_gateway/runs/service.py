@@ -24,11 +24,14 @@ from warren_broker.errors import BrokerError
 from warren_broker.port import Broker
 from warren_broker.topology import Stream, run_events
 from warren_gateway.access.caller import Viewer
-from warren_gateway.access.shared_runs import shared_with
+from warren_gateway.datasets.resolving import resolved
 from warren_gateway.probe import within
 from warren_gateway.runs import verbs
+from warren_gateway.runs.changing import change
 from warren_gateway.runs.checkpoints import list_checkpoints, newest_size, require_checkpoint
 from warren_gateway.runs.deleting import RunInUse, delete_run
+from warren_gateway.runs.listing import newest_runs
+from warren_gateway.runs.newer_versions import readable_submission
 from warren_gateway.runs.owned import (
     NoSuchRun,
     owned_run,
@@ -47,7 +50,7 @@ from warren_gateway.store.tables import HistoryRow, Model, Run
 from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
 from warren_schemas.config import TrainConfig
 from warren_schemas.events import RunState
-from warren_schemas.http import CheckpointList, QueuePlace, RunView, SubmitRun
+from warren_schemas.http import CheckpointList, QueuePlace, RunView, SetRun, SubmitRun
 from warren_schemas.ids import RunId
 from warren_schemas.tensorboard.about import folder_name
 
@@ -105,7 +108,7 @@ class Runs:
         """The run, and whether it is new.
 
         A broker that is away doesn't matter: the run waits for it. Raises `KeyReused`,
-        `UnusableSource`, `UnusableCheckpoint`, `OverBudget`, `StoreUnavailable`.
+        `UnusableSource`, `UnusableDataset`, `UnusableCheckpoint`, `OverBudget`, `StoreUnavailable`.
         """
         return await self._submit(viewer, viewer.user, body)
 
@@ -134,13 +137,15 @@ class Runs:
         self._announce_new(RunId(run.id), body.config)
         return self._view(run), True
 
-    async def require_usable(self, viewer: Viewer, config: TrainConfig) -> int | None:
-        """Raise what `submit` would; store nothing. Bytes of a checkpoint of such a model, if known."""
+    async def require_usable(
+        self, viewer: Viewer, config: TrainConfig
+    ) -> tuple[TrainConfig, int | None]:
+        """Raise what `submit` would. The config as it would be stored, and bytes of such a checkpoint, if known."""
 
-        def look(session: Session) -> int | None:
+        def look(session: Session) -> tuple[TrainConfig, int | None]:
             require_source(session, viewer, config)
             require_checkpoint(session, viewer, config)
-            return newest_size(session, viewer, config)
+            return resolved(session, viewer, config), newest_size(session, viewer, config)
 
         return await self._store.transact(look)
 
@@ -154,13 +159,19 @@ class Runs:
         return await self._store.transact(lambda session: is_unsent(session, run_events(run)))
 
     async def newest(
-        self, viewer: Viewer, state: RunState | None, limit: int, *, shared: bool = False
+        self,
+        viewer: Viewer,
+        state: RunState | None,
+        limit: int,
+        *,
+        shared: bool = False,
+        sweep: str | None = None,
     ) -> list[RunView]:
         """The newest runs of this viewer, or those that are shared with them, newest first.
 
         Raises `StoreUnavailable`.
         """
-        rows = await self._store.transact(partial(_newest, viewer, state, limit, shared))
+        rows = await self._store.transact(partial(newest_runs, viewer, state, limit, shared, sweep))
         return [self._view(row) for row in rows]
 
     async def cancel(self, viewer: Viewer, run: str, *, save: bool = False) -> RunView:
@@ -183,11 +194,12 @@ class Runs:
         """Ask for it to go on. Raises as `finish`, and `OverBudget`."""
         return await self._steer(run, partial(verbs.resume, viewer, run, self._limits))
 
-    async def set_priority(self, viewer: Viewer, run: str, priority: int) -> RunView:
-        """Let it go before others in the queue, or behind. Raises as `finish`, and `NotPermitted`."""
-        row = await self._store.transact(partial(verbs.set_priority, viewer, run, priority))
+    async def change(self, viewer: Viewer, run: str, body: SetRun) -> RunView:
+        """Change its priority and its limits. Raises as `finish`, and `NotPermitted`, `InvalidChange`,
+        `UnusableCheckpoint`."""
+        view = await self._steer(run, partial(change, viewer, run, body))
         self._queue.notify(RunId(run))
-        return self._view(row)
+        return view
 
     async def _steer(self, run: str, change: Callable[[Session], Run]) -> RunView:
         row = await self._store.transact(change)
@@ -228,10 +240,9 @@ class Runs:
 
     def _known(self, row: Run, body: SubmitRun) -> RunView:
         """The run that this idempotency key has already made. Raises `KeyReused`."""
-        view = self._view(row)
-        if view.config != body.config:
-            raise KeyReused(view.id)
-        return view
+        if readable_submission(row) != body.config:
+            raise KeyReused(row.id)
+        return self._view(row)
 
     async def _declare(self, *streams: Stream) -> None:
         """For whoever follows the run from its first moment; its coordinator makes sure of it."""
@@ -275,15 +286,6 @@ def _get_with_history(viewer: Viewer, run: str, session: Session) -> tuple[Run, 
     row = _get(viewer, run, session)
     query = select(HistoryRow).where(col(HistoryRow.run_id) == run).order_by(col(HistoryRow.id))
     return row, list(session.exec(query))
-
-
-def _newest(
-    viewer: Viewer, state: RunState | None, limit: int, shared: bool, session: Session
-) -> list[Run]:
-    query = select(Run).where(shared_with(viewer.user) if shared else seen_by(viewer))
-    if state is not None:
-        query = query.where(col(Run.state) == state)
-    return list(session.exec(query.order_by(col(Run.id).desc()).limit(limit)))
 
 
 def _live_models(viewer: Viewer, session: Session) -> list[LiveModel]:

@@ -4,7 +4,7 @@ from sqlmodel import Session
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.runs.owned import readable_run
-from warren_schemas.config import RecordedSource, TrainConfig
+from warren_schemas.config import ClientSource, RecordedSource, TrainConfig
 
 
 class UnusableSource(Exception):
@@ -13,9 +13,17 @@ class UnusableSource(Exception):
 
 def require_source(session: Session, viewer: Viewer, config: TrainConfig) -> None:
     """Raises `UnusableSource` unless the config's source is live, or a recording that this viewer may see."""
+    if isinstance(config.source, ClientSource):
+        raise UnusableSource(
+            "a model that a client drives is created, and no run is submitted for it: see docs/primitives.md"
+        )
     if not isinstance(config.source, RecordedSource):
         return
-    name = config.source.run
+    for name in config.source.runs:
+        _require_recording(session, viewer, name)
+
+
+def _require_recording(session: Session, viewer: Viewer, name: str) -> None:
     row = readable_run(session, viewer, name)
     if row is None:
         raise UnusableSource(f"there is no run {name} whose trajectories could be replayed")

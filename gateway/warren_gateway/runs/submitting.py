@@ -8,8 +8,10 @@ from warren_broker.topology import run_events
 from warren_gateway.access.caller import Viewer
 from warren_gateway.access.problems import NotPermitted
 from warren_gateway.budgets.budget import OverBudget
+from warren_gateway.datasets.resolving import note_read, resolved
 from warren_gateway.runs.checkpoints import require_checkpoint
 from warren_gateway.runs.sources import require_source
+from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import HistoryRow, JobRow, Model, Run, User
 from warren_gateway.usage.limits import InForce, OwnerLimits, n_queued
@@ -34,6 +36,9 @@ def new_row(owner: str, body: SubmitRun, *, retry_of: str | None = None) -> Run:
         created_s=time.time(),
         priority=body.priority,
         retry_of=retry_of,
+        on_disconnect=body.on_disconnect,
+        client_lease_s=body.client_lease_in_force_s,
+        sweep=body.sweep,
     )
 
 
@@ -42,13 +47,17 @@ def insert_unless_known(
 ) -> Run | None:
     """Insert the run, unless its key has made one already: that one.
 
-    Raises `UnusableSource`, `UnusableCheckpoint`, `OverBudget`, `NotPermitted`.
+    Raises `UnusableSource`, `UnusableDataset`, `UnusableCheckpoint`, `OverBudget`, `NotPermitted`.
     """
     if (known := with_key_of(run, session)) is not None:
         return known
     require_allowed(viewer, run.priority)
     require_source(session, viewer, config)
-    insert_run(run, viewer, config, limits, session)
+    exact = resolved(session, viewer, config)
+    if exact != config:
+        run.submitted, run.config = run.config, exact.model_dump(mode="json")
+    insert_run(run, viewer, exact, limits, session)
+    note_read(session, run.id, exact)
     return None
 
 
@@ -75,6 +84,8 @@ def insert_run(
     """With its model and its first event. Raises `UnusableCheckpoint`, `OverBudget`."""
     _require_space(session, run.owner, require_queue_place(session, run.owner, limits))
     checkpoint_url = require_checkpoint(session, viewer, config)
+    if run.client_lease_s is not None:
+        run.client_until_s = store_time_s(session) + run.client_lease_s
     session.add(run)
     session.flush()
     model = model_row(run, config, checkpoint_url)
@@ -119,6 +130,7 @@ def job_row(run: Run, config: TrainConfig, model: Model) -> JobRow:
         ],
         state="queued" if config.needs_trainer else "over",
         queued_s=run.created_s,
+        wait_s=config.limits.wait_s,
     )
 
 
@@ -138,6 +150,7 @@ def _require_space(session: Session, owner: str, most: InForce) -> None:
     stored_gib = stored_bytes(session, owner) / GIB
     if stored_gib >= most.stored_gib:
         raise OverBudget(
-            f"Your runs store {stored_gib:.3g} GiB of checkpoints and policies, and may store"
-            f" {most.stored_gib:g}; `warren usage --by run` shows which, `warren runs delete RUN` deletes one"
+            f"You store {stored_gib:.3g} GiB of checkpoints, policies and data sets, and may store"
+            f" {most.stored_gib:g}; `warren usage --by run` and `warren data ls` show which, `warren runs delete"
+            f" RUN` and `warren data rm NAME` delete one"
         )

@@ -10,7 +10,8 @@ from sqlmodel import Session
 from warren_broker.topology import RUN_CHANGES
 from warren_gateway.access.caller import Viewer
 from warren_gateway.runs.owned import NoSuchRun, owned_run
-from warren_gateway.runs.submitting import require_allowed, require_queue_place
+from warren_gateway.runs.submitting import require_queue_place
+from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import Run
 from warren_gateway.usage.limits import OwnerLimits
@@ -40,24 +41,24 @@ class WrongState(Exception):
 
 def cancel(viewer: Viewer, run: str, save: bool, session: Session) -> Run:
     """End it, at once or as soon as it is saved; of both wishes the first one is the stronger."""
-    row = _locked(session, viewer, run)
+    row = locked(session, viewer, run)
     if row.state == RunState.CANCELLED:
         return row
-    _require_going(row)
+    require_going(row)
     if not save or row.state in (RunState.QUEUED, RunState.PAUSED):  # nothing that is not saved
         row.is_cancel_requested = True
-    elif not row.is_cancel_requested:
+    elif not _is_being_cancelled(row):
         row.wish = Wish.SAVE_AND_CANCEL
-    return _told(session, row)
+    return told(session, row)
 
 
 def finish(viewer: Viewer, run: str, session: Session) -> Run:
     """Take no more steps, save, and complete."""
-    row = _locked(session, viewer, run)
+    row = locked(session, viewer, run)
     if row.state == RunState.COMPLETED:
         return row
-    _require_going(row)
-    _require_not_cancelled(row)
+    require_going(row)
+    require_not_cancelled(row)
     if row.state == RunState.QUEUED and row.started_s is None:
         why = f"Run {run} is queued and has done nothing that could be finished"
         raise WrongState(why, f"`warren runs cancel {run}` takes it out of the queue.")
@@ -66,62 +67,63 @@ def finish(viewer: Viewer, run: str, session: Session) -> Run:
         raise WrongState(why, f"`warren runs resume {run}` first, or `warren runs cancel {run}`.")
     if row.state != RunState.FINISHING:  # which is doing so by itself
         row.wish = Wish.FINISH
-    return _told(session, row)
+    return told(session, row)
 
 
 def pause(viewer: Viewer, run: str, session: Session) -> Run:
     """Save it, and give its trainer back until it is resumed."""
-    row = _locked(session, viewer, run)
-    _require_going(row)
-    _require_not_cancelled(row)
+    row = locked(session, viewer, run)
+    require_going(row)
+    require_not_cancelled(row)
     if row.wish == Wish.FINISH or row.state == RunState.FINISHING:
         why = f"Run {run} is finishing"
         raise WrongState(why, f"Wait for its end, or `warren runs cancel {run}`.")
     row.wish = Wish.PAUSE
-    return _told(session, row)
+    return told(session, row)
 
 
 def resume(viewer: Viewer, run: str, limits: OwnerLimits, session: Session) -> Run:
     """Let it go on; what is not paused goes on already. Raises `OverBudget` where the queue has no place."""
-    row = _locked(session, viewer, run)
-    _require_going(row)
-    _require_not_cancelled(row)
+    row = locked(session, viewer, run)
+    require_going(row)
+    require_not_cancelled(row)
     if row.wish != Wish.PAUSE:
         return row
     if row.state == RunState.PAUSED:
         require_queue_place(session, row.owner, limits)
     row.wish = None
-    return _told(session, row)
+    if row.client_lease_s is not None:
+        row.client_until_s = store_time_s(session) + row.client_lease_s
+    return told(session, row)
 
 
-def set_priority(viewer: Viewer, run: str, priority: int, session: Session) -> Run:
-    """From the next decision on; a run that has its trainer keeps it. Raises `NotPermitted`."""
-    row = _locked(session, viewer, run)
-    _require_going(row)
-    require_allowed(viewer, priority)
-    row.priority = priority
-    return row
-
-
-def _locked(session: Session, viewer: Viewer, run: str) -> Run:
+def locked(session: Session, viewer: Viewer, run: str) -> Run:
+    """The run's row, for whoever changes it. Raises `NoSuchRun`."""
     row = owned_run(session, viewer, run, for_update=True)
     if row is None:
         raise NoSuchRun(run)
     return row
 
 
-def _require_going(row: Run) -> None:
+def require_going(row: Run) -> None:
+    """Raises `RunHasEnded`."""
     if (state := RunState(row.state)).is_final:
         raise RunHasEnded(row.id, state)
 
 
-def _require_not_cancelled(row: Run) -> None:
-    if row.is_cancel_requested or row.wish == Wish.SAVE_AND_CANCEL:
+def require_not_cancelled(row: Run) -> None:
+    """Raises `WrongState`."""
+    if _is_being_cancelled(row):
         why = f"Run {row.id} is being cancelled"
         raise WrongState(why, f"`warren runs show {row.id}` shows when it is.")
 
 
-def _told(session: Session, row: Run) -> Run:
+def _is_being_cancelled(row: Run) -> bool:
+    return row.is_cancel_requested or row.wish in (Wish.SAVE_AND_CANCEL, Wish.CLIENT_GONE)
+
+
+def told(session: Session, row: Run) -> Run:
+    """The row, of whose change the gateway hears that drives the run."""
     changed = RunChanged(envelope=Envelope(run=RunId(row.id)), changed_run=RunId(row.id))
     post(session, RUN_CHANGES, changed)
     return row

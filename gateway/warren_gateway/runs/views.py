@@ -28,6 +28,9 @@ def run_view(
         waiting_for=row.waiting_for,
         queue=None if state.is_final or state is RunState.PAUSED else place,
         priority=row.priority,
+        on_disconnect="cancel" if row.on_disconnect == "cancel" else "detach",
+        client_lease_s=row.client_lease_s,
+        client_until_s=row.client_until_s,
         step=row.step,
         n_steps=row.n_steps,
         sft_step=row.sft_step,
@@ -37,6 +40,7 @@ def run_view(
         started_s=row.started_s,
         ended_s=row.ended_s,
         retry_of=RunId(row.retry_of) if row.retry_of else None,
+        sweep=row.sweep,
         history=tuple(
             StateView(state=RunState(one.state), at_s=one.at_s, reason=one.reason)
             for one in history
@@ -66,4 +70,5 @@ def worker_view(seen: Seen) -> WorkerView:
         host=beat.host,
         pid=beat.pid,
         last_seen_s=seen.at_s,
+        is_draining=beat.is_draining,
     )

@@ -27,6 +27,7 @@ class JobLine(NamedTuple):
     environments: list[tuple[str, str]]
     state: str
     queued_s: float
+    wait_s: float | None
     admitted_s: float | None
     taken_s: float | None
     worker: WorkerId | None

@@ -10,6 +10,7 @@ from warren_broker.topology import trainer
 from warren_gateway.advice import Advice
 from warren_gateway.scheduling import notices
 from warren_gateway.scheduling.blocked import Blockers
+from warren_gateway.scheduling.deadlines import give_up
 from warren_gateway.scheduling.lines import open_jobs
 from warren_gateway.scheduling.owner_shares import owner_shares
 from warren_gateway.scheduling.policy import Decision, Place, decide
@@ -28,6 +29,8 @@ class Outcome:
     """Of one decision."""
 
     admitted: tuple[RunId, ...]
+    given_up: tuple[RunId, ...]
+    """They have waited for too long: a coordinator ends them."""
     places: Mapping[RunId, Place]
     told: notices.Told
     has_orders: bool
@@ -64,7 +67,8 @@ def run_pass(
     left = [by_model[model] for model in decision.places]
     places = {by_model[model].run_id: place for model, place in decision.places.items()}
     told = notices.tell(session, left, trainers, blockers.missing, advice, now_s=now_s)
-    return Outcome(admitted, places, told, has_orders)
+    given_up = give_up(session, left, decision.places)
+    return Outcome(admitted, given_up, places, told, has_orders)
 
 
 def _keep(session: Session, trainers: Sequence[Heartbeat], decision: Decision) -> bool:

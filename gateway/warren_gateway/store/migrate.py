@@ -14,6 +14,7 @@ MIGRATING = 0x57415252454E
 def alembic_config() -> Config:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("recursive_version_locations", "true")  # a folder for every twenty
     return config
 
 

@@ -1,9 +1,9 @@
-"""What runs keep on the checkpoint store: their checkpoints, and the policies that samplers can load."""
+"""What is kept for an owner: checkpoints of their runs, the policies that samplers can load, their data sets."""
 
 from sqlalchemy import literal_column
 from sqlmodel import Session, col, func, select
 
-from warren_gateway.store.tables import Checkpoint, Model, Run
+from warren_gateway.store.tables import Checkpoint, DatasetRow, Model, Run
 
 GIB = 1024**3
 
@@ -12,8 +12,10 @@ _HAS_POLICIES = col(Model.policy_bytes) > literal_column("0")
 
 
 def stored_bytes(session: Session, owner: str) -> int:
-    """Of all runs of this owner."""
-    return sum(stored_by_run(session, owner).values())
+    """Of all runs and data sets of this owner."""
+    size = func.coalesce(func.sum(col(DatasetRow.size_bytes)), 0)
+    of_datasets = session.exec(select(size).where(col(DatasetRow.owner) == owner)).one()
+    return sum(stored_by_run(session, owner).values()) + int(of_datasets)
 
 
 def stored_by_run(session: Session, owner: str | None = None) -> dict[str, int]:

@@ -9,7 +9,7 @@ Arrays travel as bytes: pickling small arrays as arrays takes five times as long
 """
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -20,6 +20,7 @@ from warren_gpu_worker.sampler.engines.port import EngineStatistics, PolicyKey, 
 from warren_schemas.config import Sampling
 from warren_schemas.episode import FinishReason
 from warren_schemas.sampling_mask import SamplingMask
+from warren_schemas.token_options import PromptLogprobs, TokenOptions
 
 Message = tuple[str, str] | tuple[str, str, int]
 """Role, content, and how many images come before it, where there are any."""
@@ -64,12 +65,15 @@ class TurnRequest:
     images: Images | None = None
     mask_capacity: int | None = None
     """Token ids that the turn's sampling mask may have; None: nobody needs it."""
+    options: TokenOptions | None = None
+    learned: tuple[int, ...] | None = None
+    """The messages are a whole conversation, of which these are learned: it is to become tokens. None: sample a turn."""
 
     def __reduce__(self) -> "tuple[Callable[..., TurnRequest], tuple[object, ...]]":
         tokens = self.ids_T.tobytes()
         rest = (
             self.messages, self.sampling, self.forced_action, self.priority, self.is_plain,
-            self.images, self.mask_capacity,
+            self.images, self.mask_capacity, self.options, self.learned,
         )  # fmt: skip
         return _request_from_bytes, (self.id, self.policy, tokens, *rest)
 
@@ -95,6 +99,7 @@ class FinishedTurn:
     """Since the engine had the request."""
     gpu_s: float = 0.0
     """The turn's part of the engine's time."""
+    prompt_logprobs: PromptLogprobs | None = None
 
     def __reduce__(self) -> "tuple[Callable[..., FinishedTurn], tuple[object, ...]]":
         prompt, ids = self.prompt_ids_T.tobytes(), self.ids_T.tobytes()
@@ -102,8 +107,26 @@ class FinishedTurn:
         mask = self.sampling_mask
         sets = None if mask is None else (mask.sizes_N.tobytes(), mask.ids_S.tobytes())
         rest = (self.text, self.finish.value, self.tokenizer, sets)
-        times = (self.sampling_s, self.gpu_s)
-        return _finished_from_bytes, (self.id, prompt, ids, logprobs, versions, *rest, *times)
+        extra = (self.sampling_s, self.gpu_s, self.prompt_logprobs)
+        return _finished_from_bytes, (self.id, prompt, ids, logprobs, versions, *rest, *extra)
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A whole conversation as tokens."""
+
+    id: int
+    ids: bytes
+    """int32 for each token."""
+    mask: bytes
+    """uint8 for each: 1 where it is learned."""
+    is_cut: bool
+    """It was longer than it may be, and is cut at its end."""
+    tokenizer: str
+    """Digest of the vocabulary that the ids are of."""
+
+
+TurnAnswer = FinishedTurn | Rendered | Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +166,7 @@ class Broken:
 class Report:
     """What was finished in one step, and a sign of life."""
 
-    answers: list[FinishedTurn | Refusal]
+    answers: Sequence[TurnAnswer]
     statistics: EngineStatistics
     is_asleep: bool = False
 
@@ -171,9 +194,11 @@ def _request_from_bytes(
     is_plain: bool,
     images: Images | None,
     mask_capacity: int | None,
+    options: TokenOptions | None,
+    learned: tuple[int, ...] | None,
 ) -> TurnRequest:
     ids_T = np.frombuffer(ids, np.int32)
-    rest = (sampling, forced_action, priority, is_plain, images, mask_capacity)
+    rest = (sampling, forced_action, priority, is_plain, images, mask_capacity, options, learned)
     return TurnRequest(id, policy, ids_T, messages, *rest)
 
 
@@ -189,6 +214,7 @@ def _finished_from_bytes(
     sets: tuple[bytes, bytes] | None,
     sampling_s: float,
     gpu_s: float,
+    prompt_logprobs: PromptLogprobs | None,
 ) -> FinishedTurn:
     return FinishedTurn(
         id,
@@ -202,6 +228,7 @@ def _finished_from_bytes(
         None if sets is None else _mask_from_bytes(*sets),
         sampling_s,
         gpu_s,
+        prompt_logprobs,
     )
 
 

@@ -25,6 +25,16 @@ class OpDiskFull(OpError):
     """The op would have gone well with more space; raised by every rank for what one of them found."""
 
 
+class PassTooLarge(RuntimeError):
+    """Smaller passes may fit, but not in this process: part of the gradient is there already, or other
+    ranks wait."""
+
+    def __init__(self, max_tokens: int, error: Exception) -> None:
+        super().__init__(reason_of(error))
+        self.max_tokens = max_tokens
+        """Most tokens of a pass that may fit."""
+
+
 def reason_of(error: Exception) -> str:
     """One sentence with a hint, for any error of an op."""
     text = str(error)

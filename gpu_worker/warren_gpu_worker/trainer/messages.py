@@ -1,8 +1,8 @@
 """What the supervisor and its training child say to each other; pickled, for both are one program.
 
-supervisor -> child    Open, Close, Apply, Together, Fail, Park
-child -> supervisor    Ready once, then an Answer for each Open (number 0) and each op, and Parked for
-                       each Park, in order; a Pulse now and then in the middle of a long op, and
+supervisor -> child    Open, Close, Apply, ApplyBatched, Fail, Offload
+child -> supervisor    Ready once, then an Answer for each Open (number 0) and each op, and Offloaded for
+                       each Offload, in order; a Pulse now and then in the middle of a long op, and
                        before each step over files; DiskFull while a disk is full; TooLarge as a rank's last word
 """
 
@@ -27,6 +27,8 @@ class Open:
     next_op: int
     owner: str = ""
     """Who shares the worker fairly with others."""
+    max_tokens: int | None = None
+    """Most tokens of a pass, where the device had no memory for more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +104,13 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class TooLarge:
-    """This rank has no memory for an op, and ends, for others wait for its part."""
+    """This rank has no memory for an op, and ends: others wait for its part, or half a gradient is there."""
 
     model: ModelId
     number: int
     reason: str
+    max_tokens: int | None = None
+    """Most tokens of a pass that may fit; None: it can't be cut."""
 
 
 Order = Open | Close | Apply

@@ -17,7 +17,7 @@ DISCRIMINATORS = frozenset({"kind", "status"})
 
 def set_fields_json(body: BaseModel) -> bytes:
     """JSON of the fields that were set, through all levels."""
-    return orjson.dumps(_set_fields(body))
+    return orjson.dumps(_set_fields(body), option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 def _set_fields(value: object) -> object:

@@ -68,10 +68,14 @@ from warren_schemas.config.sampling import (
     SamplingChanges,
 )
 from warren_schemas.config.source import (
+    ClientSource,
     LiveSource,
+    RecordedFate,
     RecordedSource,
+    RecordingFilter,
     Source,
 )
+from warren_schemas.config.source import RecordedFacts as RecordedFacts
 from warren_schemas.config.tools import (
     ToolFormat,
 )
@@ -86,6 +90,7 @@ __all__: list[str] = [
     "AllMembers",
     "ArchiveFormat",
     "CheckpointConfig",
+    "ClientSource",
     "Credit",
     "Critic",
     "EnvironmentConfig",
@@ -99,7 +104,9 @@ __all__: list[str] = [
     "ModelConfig",
     "OptimizerConfig",
     "Quorum",
+    "RecordedFate",
     "RecordedSource",
+    "RecordingFilter",
     "ResumeFrom",
     "RetentionConfig",
     "Retry",

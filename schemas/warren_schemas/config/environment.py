@@ -7,6 +7,7 @@ from pydantic import Field, JsonValue, model_validator
 from warren_schemas.base import Listed
 from warren_schemas.config.groups import GroupSize
 from warren_schemas.config.numbers import (
+    DatasetReference,
     EnvironmentName,
     Name,
     NonNegativeInt,
@@ -40,6 +41,9 @@ class EnvironmentConfig(Config):
     connected with `warren env-worker --gateway`."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
     """Passed to the environment's constructor."""
+    dataset: DatasetReference | None = None
+    """Data set whose rows are its tasks: NAME, OWNER/NAME or either with @DIGEST; null: the environment's own tasks.
+    Its splits are those of the data set."""
     split: Name = "train"
     """Which of the environment's tasks are trained on."""
     evaluation_split: Name | None = None

@@ -63,19 +63,23 @@ class LimitsConfig(Config):
     steps: Annotated[int, Field(ge=0, le=1_000_000_000)] = 100
     """Total steps of reinforcement learning: batches of `algorithm.groups_per_step` groups. A resumed run
     continues the count of its checkpoint, so this must be above the checkpoint's step. A step whose
-    groups all have zero variance makes no update, but counts. 0 is no reinforcement learning: an evaluation
+    groups all have zero variance learns nothing from rewards, but counts. 0 is no reinforcement learning: an evaluation
     alone, or with `sft` fine-tuning alone."""
     stop_at_reward: float | None = None
     """Stop early once the mean reward of the last 16 steps reaches this; null is off."""
     warn_after_zero_variance_steps: PositiveInt = 8
     """Warn after this many consecutive steps in which all groups have zero variance, and again after twice
-    as many, and so on. Such steps make no update."""
+    as many, and so on. Such steps make no update, but for
+    that of an entropy bonus or a KL penalty."""
     stop_after_zero_variance_steps: PositiveInt | None = None
     """Stop after this many such steps; null never stops."""
     stop_on: Listed[AlarmName] = ()
     """Alarms that end the run as failed, such as `exploding`; the others only warn."""
     stalled_after_s: PositiveFloat = 300.0
     """A run without progress for this long reports what it waits for, and again after twice as long."""
+    wait_s: PositiveFloat | None = None
+    """A run that waits for longer than this, in the queue or for a trainer, samplers or env workers, fails
+    with the reason of its wait; null waits for ever."""
     episode_s: PositiveFloat = 600.0
     """Time limit of an episode, which is then started again."""
     in_flight: Annotated[int, Field(ge=1, le=MAX_IN_FLIGHT)] = 1024

@@ -32,3 +32,13 @@ def _unreserved(environment: str) -> str:
 
 
 EnvironmentName = Annotated[Name, AfterValidator(_unreserved)]
+
+NAME_PATTERN = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+_OWNER_PATTERN = "[a-z0-9][a-z0-9._-]{0,31}"
+
+DatasetName = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
+DatasetReference = Annotated[
+    str, Field(pattern=f"^({_OWNER_PATTERN}/)?{NAME_PATTERN}(@[0-9a-f]{{6,64}})?$")
+]
+SplitName = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]

@@ -1,22 +1,63 @@
 """What happens before, between and after the steps of reinforcement learning."""
 
-from typing import Self
+import math
+from typing import Annotated, Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
-from warren_schemas.config.numbers import NonNegativeFloat, PositiveFloat, PositiveInt
+from warren_schemas.base import Listed
+from warren_schemas.config.numbers import (
+    DatasetReference,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    SplitName,
+)
 from warren_schemas.text.written import Config
+
+Role = Literal["system", "user", "assistant", "tool"]
 
 
 class SftConfig(Config):
-    """Supervised fine-tuning on the environment's demonstrations, before reinforcement learning."""
+    """Supervised fine-tuning before reinforcement learning: on a data set, or else on the environment's demonstrations."""
 
     steps: PositiveInt = 100
     """SFT steps, counted separately from those of reinforcement learning."""
     episodes_per_step: PositiveInt = 32
-    """Demonstrations in one step."""
+    """Demonstrations, or rows of the data set, in one step."""
     learning_rate: PositiveFloat = 1e-3
     """Peak learning rate: warmup over 20 steps, then linear decay to a tenth."""
+    dataset: DatasetReference | None = None
+    """Data set of messages, or of prompts and completions: NAME, OWNER/NAME or either with @DIGEST; null: the
+    environment's demonstrations."""
+    split: SplitName = "train"
+    """Split of the data set."""
+    epochs: PositiveFloat | None = None
+    """Passes over the split, each in an order of its own by `seed`, instead of `steps`; the last step is filled up from the next pass.
+    The gateway makes `steps` of it."""
+    roles: Annotated[Listed[Role], Field(min_length=1, max_length=4)] = ("assistant",)
+    """Whose messages are learned; of prompts and completions the completions are, whatever the role."""
+    max_tokens: PositiveInt | None = None
+    """Longer rows are cut at the end; null: at the context of the model. `sft/seq/truncated_frac` tells how many were."""
+
+    @model_validator(mode="after")
+    def _has_effect(self) -> Self:
+        if self.dataset is None:
+            for key in ("split", "epochs", "roles", "max_tokens"):
+                if getattr(self, key) != type(self).model_fields[key].default:
+                    raise ValueError(
+                        f"{key} is of a data set, and demonstrations have none; name a dataset, or leave it out"
+                    )
+        if self.epochs is not None and self.steps != type(self).model_fields["steps"].default:
+            raise ValueError("epochs says how many steps there are; leave steps out")
+        return self
+
+    def with_rows(self, n_rows: int, dataset: str) -> Self:
+        """The same of exactly this version, whose split has so many rows: `epochs` has become `steps`."""
+        steps = self.steps
+        if self.epochs is not None:
+            steps = max(1, math.ceil(self.epochs * n_rows / self.episodes_per_step))
+        return self.model_copy(update={"dataset": dataset, "steps": steps, "epochs": None})
 
 
 class EvaluationConfig(Config):

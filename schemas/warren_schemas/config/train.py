@@ -25,6 +25,8 @@ from warren_schemas.config.unused import (
 from warren_schemas.text.written import Config
 
 MAX_ENVIRONMENTS = 256
+ROWS = EnvironmentConfig(name="dataset")
+"""Stands for an environment where rows of a data set are learned, which no env worker plays."""
 
 
 class TrainConfig(Config):
@@ -33,9 +35,8 @@ class TrainConfig(Config):
     name: Annotated[str, Field(min_length=1, max_length=128)] = "run"
     """Shown in lists; it need not be unique."""
     model: ModelConfig
-    environments: Annotated[
-        Listed[EnvironmentConfig], Field(min_length=1, max_length=MAX_ENVIRONMENTS)
-    ]
+    environments: Annotated[Listed[EnvironmentConfig], Field(max_length=MAX_ENVIRONMENTS)] = ()
+    """Fine-tuning on a data set alone needs none."""
     source: Source = Field(default_factory=LiveSource)
     """Where trajectories come from; `live` is the default."""
     resume_from: ResumeFrom | None = None
@@ -109,6 +110,29 @@ class TrainConfig(Config):
         if reasons:
             raise ValueError("; ".join(reasons))
         return self
+
+    @model_validator(mode="after")
+    def _has_environments(self) -> Self:
+        is_on_rows = self.sft is not None and self.sft.dataset is not None
+        if not self.environments and not (is_on_rows and self.only_tunes):
+            raise ValueError(
+                "environments: nothing says where episodes happen; name one, or fine-tune alone with"
+                " sft.dataset and limits.steps: 0, without an evaluation"
+            )
+        if is_on_rows and not isinstance(self.source, LiveSource):
+            raise ValueError(
+                "sft.dataset: a replay fine-tunes on the recorded demonstrations; leave sft or source out"
+            )
+        return self
+
+    @property
+    def only_tunes(self) -> bool:
+        """Whether it fine-tunes and does nothing else."""
+        return self.sft is not None and self.limits.steps == 0 and self.evaluation is None
+
+    def environment_of(self, number: int) -> EnvironmentConfig:
+        """Where an episode of this environment happens; rows of `sft.dataset` have the number after the last one."""
+        return self.environments[number] if number < len(self.environments) else ROWS
 
     @property
     def is_evaluation(self) -> bool:

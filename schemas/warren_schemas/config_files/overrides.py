@@ -6,11 +6,12 @@ Types are strict: a number is not text and text is not a number, in the file as 
 import json
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from pydantic import ValidationError
 
 from warren_schemas.config import TrainConfig
+from warren_schemas.config_files.toml_text import TomlError, parse_toml
 from warren_schemas.config_files.yaml_text import YamlError, parse_yaml
 from warren_schemas.text.explain import explain
 from warren_schemas.text.shorthand import expanded
@@ -31,16 +32,19 @@ class ConfigError(ValueError):
         return "\n".join(self.lines)
 
 
-def load_config(text: str, overrides: Sequence[str] = ()) -> TrainConfig:
-    """A run's config from YAML text. Raises `ConfigError`."""
+def load_config(
+    text: str, overrides: Sequence[str] = (), *, written_in: Literal["yaml", "toml"] = "yaml"
+) -> TrainConfig:
+    """A run's config from the text of a file. Raises `ConfigError`."""
+    parse = parse_toml if written_in == "toml" else parse_yaml
     try:
-        data = expanded(_mapping(parse_yaml(text)), TrainConfig)
+        data = expanded(_mapping(parse(text)), TrainConfig)
         for override in overrides:
             data = expanded(apply_overrides(data, [override]), TrainConfig)
         return TrainConfig.model_validate_json(_to_json(data), strict=True)
     except ValidationError as error:
         raise ConfigError(explain(error, TrainConfig)) from error
-    except (YamlError, OverrideError) as error:
+    except (TomlError, YamlError, OverrideError) as error:
         raise ConfigError([str(error)]) from error
 
 

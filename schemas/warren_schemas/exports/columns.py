@@ -30,7 +30,10 @@ COLUMNS = (
     Column("environment", "text", "Name of the environment."),
     Column("environment_version", "text", "What the environment calls itself."),
     Column("task_split", "text", "Split of the task."),
-    Column("task_index", "integer", "Number of the task in its split."),
+    Column("task_index", "integer", "Number of the task in the run: what is drawn from its split."),
+    Column("task_number", "integer", "Which task of the split's data it is, counted from 0; null where the"
+           " environment makes its own."),
+    Column("category", "text", "What kind of task it is, where the environment says so."),
     Column("seed", "integer", "Seed of the episode, the same for its group."),
     Column("outcome", "text", "`completed` or `failed`."),
     Column("fate", "text", "`trained`, `evaluated`, `stale`, `failed` or `abandoned`; with `--all-attempts`"
@@ -55,7 +58,7 @@ COLUMNS = (
     Column("conversation", "text", "All that was said, each message after its role."),
     Column("messages", "messages", "The same as a list: `role`, `content`, `n_images`."),
     Column("n_turns", "integer", "Turns of the policy that the environment answered."),
-    Column("n_tokens", "integer", "Tokens of the whole transcript."),
+    Column("n_tokens", "integer", "Tokens of the whole transcript, what several of its branches have in common more than once."),
     Column("n_sampled_tokens", "integer", "Those that the policy sampled."),
     Column("started_at", "time", "When it started, by the worker's clock."),
     Column("ended_at", "time", "When it ended."),
@@ -68,6 +71,9 @@ COLUMNS = (
     Column("step_s", "number", "The environment's answers to actions, grading included."),
     Column("worker", "text", "Who ended it."),
     Column("spec", "text", "All that defines the episode, as JSON: sampling settings, environment config, limits."),
+    Column("branch_n_tokens", "token ids", "Tokens of each conversation of the episode: one, unless its"
+           " environment began others or went on from an earlier turn. Messages and tokens are theirs, one after"
+           " another."),
     Column("ids_T", "token ids", "Every token of the transcript."),
     Column("mask_T", "mask", "1 where the policy sampled the token."),
     Column("logprobs_T", "logprobs", "Natural log of the probability with which it was sampled; 0 elsewhere."),

@@ -1,12 +1,14 @@
 """A trajectory as a row of `columns.COLUMNS`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+
+import numpy as np
 
 from warren_schemas.episode import Completed, EpisodeEnded
 from warren_schemas.http import TrajectoryView
 from warren_schemas.sampling_mask import SamplingMask
-from warren_schemas.transcript import ChatMessage
+from warren_schemas.transcript import ChatMessage, Tokens
 
 REWARD_PART = "reward/"
 """How parts of a composed reward are named among an environment's metrics."""
@@ -17,24 +19,26 @@ Row = dict[str, object]
 def row(view: TrajectoryView) -> Row:
     """The values by column; times are in UTC."""
     item = view.trajectory
-    mask = item.transcript.tokens.sampling_mask or SamplingMask.none(0)
+    sequences = item.transcript.sequences
+    mask = _mask(sequences)
     return {
         **_identity(view),
         **_outcome(view),
-        **_texts(item.transcript.messages),
+        **_texts([m for branch in item.transcript.branches for m in branch.messages]),
         "n_turns": len(item.transcript.turns),
-        "n_tokens": len(item.transcript.tokens),
-        "n_sampled_tokens": item.transcript.tokens.n_sampled,
+        "n_tokens": sum(map(len, sequences)),
+        "n_sampled_tokens": item.transcript.n_sampled,
         "started_at": datetime.fromtimestamp(item.started_s, UTC),
         "ended_at": datetime.fromtimestamp(item.ended_s, UTC),
         "duration_s": item.ended_s - item.started_s,
         **item.transcript.times.model_dump(),
         "worker": item.worker,
         "spec": item.spec.model_dump_json(),
-        "ids_T": item.transcript.tokens.ids_T,
-        "mask_T": item.transcript.tokens.mask_T,
-        "logprobs_T": item.transcript.tokens.logprobs_T,
-        "versions_T": item.transcript.tokens.versions_T,
+        "branch_n_tokens": [len(tokens) for tokens in sequences],
+        "ids_T": np.concatenate([tokens.ids_T for tokens in sequences]),
+        "mask_T": np.concatenate([tokens.mask_T for tokens in sequences]),
+        "logprobs_T": np.concatenate([tokens.logprobs_T for tokens in sequences]),
+        "versions_T": np.concatenate([tokens.versions_T for tokens in sequences]),
         "sampling_mask_sizes_T": mask.sizes_N,
         "sampling_mask_ids": mask.ids_S,
     }
@@ -54,6 +58,8 @@ def _identity(view: TrajectoryView) -> Row:
         "environment_version": item.environment_version,
         "task_split": spec.task.split,
         "task_index": spec.task.index,
+        "task_number": item.transcript.task_number,
+        "category": item.transcript.category,
         "seed": spec.seed,
     }
 
@@ -87,13 +93,20 @@ def _outcome(view: TrajectoryView) -> Row:
 
 
 def _versions(item: EpisodeEnded) -> tuple[int | None, int | None]:
-    tokens = item.transcript.tokens
-    sampled_T = tokens.versions_T[tokens.mask_T == 1]
+    sequences = item.transcript.sequences
+    sampled_T = np.concatenate([tokens.versions_T[tokens.mask_T == 1] for tokens in sequences])
     return (int(sampled_T.min()), int(sampled_T.max())) if sampled_T.size else (None, None)
 
 
-def _texts(messages: tuple[ChatMessage, ...]) -> Row:
-    said = [n for n, message in enumerate(messages) if message.role == "assistant"]
+def _mask(sequences: Sequence[Tokens]) -> SamplingMask:
+    """Empty where nothing was cut."""
+    if all(tokens.sampling_mask is None for tokens in sequences):
+        return SamplingMask.none(0)
+    return SamplingMask.joined([t.sampling_mask or SamplingMask.none(len(t)) for t in sequences])
+
+
+def _texts(messages: Sequence[ChatMessage]) -> Row:
+    said = [n for n, message in enumerate(messages) if message.is_action]
     first = said[0] if said else len(messages)
     return {
         "prompt": _paragraphs(message.content for message in messages[:first]),

@@ -3,13 +3,32 @@
 What the modules export is exported here, so that a new body needs no line in this file.
 """
 
-from warren_schemas.http import checkpoints, deployment, records, runs
+from warren_schemas.http import (
+    checkpoints,
+    datasets,
+    deployment,
+    evaluations,
+    records,
+    runs,
+    serving,
+    trainable,
+)
 from warren_schemas.http.checkpoints import *
 from warren_schemas.http.checkpoints import PolicyView as PolicyView
+from warren_schemas.http.datasets import *
+from warren_schemas.http.datasets import ChooseDataset as ChooseDataset
+from warren_schemas.http.datasets import CreateDataset as CreateDataset
+from warren_schemas.http.datasets import DatasetDeleted as DatasetDeleted
+from warren_schemas.http.datasets import DatasetList as DatasetList
+from warren_schemas.http.datasets import ShareDataset as ShareDataset
+from warren_schemas.http.datasets import UploadedFile as UploadedFile
+from warren_schemas.http.datasets import UploadProgress as UploadProgress
 from warren_schemas.http.deployment import *
 from warren_schemas.http.deployment import DeadLetterList as DeadLetterList
 from warren_schemas.http.deployment import QueueList as QueueList
 from warren_schemas.http.deployment import WorkerList as WorkerList
+from warren_schemas.http.evaluations import *
+from warren_schemas.http.evaluations import EvaluationList as EvaluationList
 from warren_schemas.http.problem import Problem as Problem
 from warren_schemas.http.records import *
 from warren_schemas.http.runs import *
@@ -19,9 +38,19 @@ from warren_schemas.http.runs import RunDeleted as RunDeleted
 from warren_schemas.http.runs import RunList as RunList
 from warren_schemas.http.runs import SetRun as SetRun
 from warren_schemas.http.runs import SubmitRun as SubmitRun
+from warren_schemas.http.runs import SweepName as SweepName
+from warren_schemas.http.serving import *
+from warren_schemas.http.serving import RemoveServed as RemoveServed
+from warren_schemas.http.serving import ServedList as ServedList
+from warren_schemas.http.serving import ServeModel as ServeModel
+from warren_schemas.http.trainable import *
 
 __all__: list[str] = []
 __all__ += checkpoints.__all__
+__all__ += datasets.__all__
 __all__ += deployment.__all__
+__all__ += evaluations.__all__
 __all__ += records.__all__
 __all__ += runs.__all__
+__all__ += serving.__all__
+__all__ += trainable.__all__

@@ -20,6 +20,8 @@ class WorkerView(Frozen):
     host: str
     pid: NonNegativeInt
     last_seen_s: float
+    is_draining: bool = False
+    """It takes nothing new; once it is busy with nothing, it can be stopped without any run noticing."""
 
 
 class WorkerList(Frozen):

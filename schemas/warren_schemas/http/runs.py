@@ -1,8 +1,8 @@
 """Bodies about runs: submitting, changing and showing them."""
 
-from typing import Annotated
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, JsonValue, model_validator
 
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt, TrainConfig
@@ -15,12 +15,41 @@ Priority = Annotated[int, Field(ge=-100, le=100)]
 """Runs of a higher one go first in the queue for trainers; above 0 only admins give."""
 
 
+SweepName = Annotated[
+    str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+]
+"""Letters, digits, `.`, `-` and `_`."""
+
+
+OnDisconnect = Literal["detach", "cancel"]
+"""Whether a run goes on without the client that submitted it, or is saved and cancelled."""
+CLIENT_LEASE_S = 60.0
+ClientLeaseS = Annotated[float, Field(ge=2.0, le=86_400.0)]
+
+
 class SubmitRun(Frozen):
     config: TrainConfig
     idempotency_key: Annotated[str, Field(min_length=8, max_length=128)] | None = None
     """The same key gives the same run, however often it is submitted."""
     priority: Priority = 0
     """A higher one goes first in the queue for trainers, whoever owns it. Only admins give more than 0."""
+    sweep: SweepName | None = None
+    """The group of runs that it is one of."""
+    on_disconnect: OnDisconnect = "detach"
+    """`cancel`: the run is saved and cancelled once its client has renewed its lease for `client_lease_s` no more."""
+    client_lease_s: ClientLeaseS | None = None
+    """Null is 60 s."""
+
+    @model_validator(mode="after")
+    def _has_an_effect(self) -> Self:
+        if self.client_lease_s is not None and self.on_disconnect == "detach":
+            raise ValueError("`client_lease_s` is for runs with `on_disconnect: cancel`")
+        return self
+
+    @property
+    def client_lease_in_force_s(self) -> float | None:
+        """None where the run needs no client."""
+        return (self.client_lease_s or CLIENT_LEASE_S) if self.on_disconnect == "cancel" else None
 
 
 class RunResult(Frozen):
@@ -68,8 +97,28 @@ class CancelRun(Frozen):
 
 
 class SetRun(Frozen):
-    priority: Priority
-    """A higher one goes first in the queue for trainers, whoever owns it. Only admins give more than 0."""
+    priority: Priority | None = None
+    """A higher one goes first in the queue for trainers, whoever owns it. Only admins give more than 0. Null
+    leaves it."""
+    limits: dict[str, JsonValue] = Field(default_factory=dict)
+    """Keys of the config's `limits` with their new values; all others stay."""
+    on_disconnect: Literal["detach"] | None = None
+    """`detach` lets it go on without its client. Null leaves it."""
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        if self.priority is None and not self.limits and self.on_disconnect is None:
+            raise ValueError("nothing is set: give `limits`, `priority` or `on_disconnect`")
+        return self
+
+
+class ClientLease(Frozen):
+    """The client of a run is taken to be there."""
+
+    run: RunId
+    state: RunState
+    until_s: float
+    """Unix time."""
 
 
 class QueuePlace(Frozen):
@@ -97,6 +146,11 @@ class RunView(Frozen):
     """Of a run that waits for a trainer, as the scheduler decided last."""
     priority: Priority = 0
     """Those of a higher one go first in the queue for trainers."""
+    on_disconnect: OnDisconnect = "detach"
+    client_lease_s: float | None = None
+    """How long its client may be silent, where it ends with its client."""
+    client_until_s: float | None = None
+    """Unix time until which its client is taken to be there."""
     step: NonNegativeInt = 0
     """Steps of reinforcement learning, those before a resumption among them."""
     n_steps: NonNegativeInt
@@ -111,6 +165,8 @@ class RunView(Frozen):
     ended_s: float | None = None
     retry_of: RunId | None = None
     """The run that failed or was cancelled, for which this one goes on."""
+    sweep: str | None = None
+    """The group of runs that it was submitted with."""
     history: tuple[StateView, ...] = ()
     """The states that it has been in, oldest first; empty in lists."""
     result: RunResult | None = None

@@ -134,7 +134,8 @@ EPISODES = Section(
                "rises with every step: sampling is wasted"),
         Metric("group/dropped_total/{reason}", "groups", "count since the run's start",
                "The same by reason: `stale` (too old when their turn came), `failed` (too many members failed),"
-               " `no_signal` (all members did equally well).", "0, or flat",
+               " `no_signal` (all members did equally well), `filtered` (a replay's `source.where` leaves them out).",
+               "0, or flat",
                "rises with every step: for `stale` raise max_staleness; for `failed` see episode/failed_total;"
                " for `no_signal` see group/all_same_frac"),
         Metric("seq/response_len", "tokens", f"mean over {BATCH} of the tokens that were sampled",

@@ -28,6 +28,7 @@ __all__ = [
     "OpBody",
     "OptimStep",
     "PublishPolicy",
+    "Refused",
     "SaveState",
 ]
 
@@ -98,7 +99,7 @@ class PublishPolicy(Frozen):
 
     kind: Literal["publish_policy"] = "publish_policy"
     keep: tuple[NonNegativeInt, ...] = ()
-    """Versions that stay however old they are: somebody evaluates them."""
+    """Versions that stay however old they are: they are evaluated, or served under a name."""
 
 
 class SaveState(Frozen):
@@ -130,8 +131,24 @@ class KeepReference(Frozen):
     kind: Literal["keep_reference"] = "keep_reference"
 
 
+class Refused(Frozen):
+    """Fail, in the order of the log: what a client asked for can't be done."""
+
+    kind: Literal["refused"] = "refused"
+    reason: str
+    spoils_gradient: bool = False
+    """It stands for a `ForwardBackward`: the next `OptimStep` fails too, and begins a new window."""
+
+
 OpBody = Annotated[
-    Forward | ForwardBackward | OptimStep | PublishPolicy | SaveState | LoadState | KeepReference,
+    Forward
+    | ForwardBackward
+    | OptimStep
+    | PublishPolicy
+    | SaveState
+    | LoadState
+    | KeepReference
+    | Refused,
     Field(discriminator="kind"),
 ]
 

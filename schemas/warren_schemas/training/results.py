@@ -45,6 +45,8 @@ class OpDone(Frozen):
     """Of an opening from another model's checkpoint: what its `SaveState` said."""
     checkpoint_url: str | None = None
     checkpoint_bytes: NonNegativeInt = 0
+    notice: str | None = None
+    """What a person should know about how it was done, and what to change."""
 
 
 class OpFailed(Frozen):
@@ -52,6 +54,8 @@ class OpFailed(Frozen):
 
     status: Literal["failed"] = "failed"
     reason: str
+    is_users: bool = False
+    """The op can't be applied as it is, here or anywhere; else the trainer had a trouble of its own."""
     elsewhere: bool = False
     """Another trainer may well do it: this one has no capacity for the model, or had a newer lease of it."""
     ahead_version: NonNegativeInt | None = None

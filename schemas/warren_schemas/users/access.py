@@ -18,6 +18,8 @@ UserName = Annotated[str, Field(min_length=1, max_length=32, pattern=r"^[a-z0-9]
 """Small letters, digits, dots, dashes and underscores: it is part of queues' names."""
 KeyName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[ -~]+$")]
 
+MIN_KEY_S = 60.0
+"""Below it a key has expired before anybody can use it."""
 MAX_KEY_S = 10 * 365 * 86_400
 
 
@@ -87,7 +89,7 @@ class CreateKey(Frozen):
     name: KeyName = "key"
     scopes: Annotated[Listed[KeyScope], Field(min_length=1, max_length=len(KeyScope))] = USER_SCOPES
     """No more than the key has that asks."""
-    lifetime_s: Annotated[float, Field(gt=0, le=MAX_KEY_S)] | None = None
+    lifetime_s: Annotated[float, Field(ge=MIN_KEY_S, le=MAX_KEY_S)] | None = None
     """Null: it doesn't expire."""
     user: UserName | None = None
     """Whose key it is, for an admin who makes one for somebody; null: the caller's own."""

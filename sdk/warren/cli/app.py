@@ -11,6 +11,7 @@ from typing import cast
 
 from cyclopts import App, Group, Parameter
 
+from warren.cli.commands.runs.serve import serve
 from warren.cli.helptext import docstring, exported, module_docstring
 from warren.cli.plugins import GROUP, RUN_GROUP, plugins
 from warren.errors import ConfigurationError
@@ -47,25 +48,31 @@ def build() -> App:
         print_error=False,
         exit_on_error=False,
     )
-    _add(app, "train", "warren.cli.commands.train:train", _RUNS)
-    app.command(_subcommands("runs", "warren.cli.commands.runs", _RUNS))
-    app.command(_subcommands("checkpoints", "warren.cli.commands.checkpoints", _RUNS))
-    _add(app, "metrics", "warren.cli.commands.metrics:metrics", _RUNS)
-    _add(app, "tensorboard", "warren.cli.commands.tensorboard:tensorboard", _RUNS)
-    _add(app, "trajectories", "warren.cli.commands.replay:trajectories", _RUNS)
-    _add(app, "replay", "warren.cli.commands.replay:replay", _RUNS)
-    _add(app, "workers", "warren.cli.commands.cluster:workers", _SYSTEM)
-    _add(app, "queues", "warren.cli.commands.cluster:queues", _SYSTEM)
-    app.command(_subcommands("dead-letters", "warren.cli.commands.dead_letters", _SYSTEM))
-    app.command(_subcommands("users", "warren.cli.commands.users", _ACCESS))
-    app.command(_subcommands("keys", "warren.cli.commands.keys", _ACCESS))
+    _add(app, "train", "warren.cli.commands.runs.train:train", _RUNS)
+    _add(app, "sft", "warren.cli.commands.runs.sft:sft", _RUNS)
+    _add(app, "infer", "warren.cli.commands.runs.infer:infer", _RUNS)
+    app.command(_subcommands("runs", "warren.cli.commands.runs.runs", _RUNS))
+    app.command(_subcommands("checkpoints", "warren.cli.commands.runs.checkpoints", _RUNS))
+    app.command(_subcommands("eval", "warren.cli.commands.runs.evaluations", _RUNS))
+    app.command(_serve())
+    app.command(_subcommands("data", "warren.cli.commands.runs.data", _RUNS))
+    app.command(_subcommands("models", "warren.cli.commands.models.models", _RUNS))
+    _add(app, "metrics", "warren.cli.commands.runs.metrics:metrics", _RUNS)
+    _add(app, "tensorboard", "warren.cli.commands.runs.tensorboard:tensorboard", _RUNS)
+    _add(app, "trajectories", "warren.cli.commands.runs.replay:trajectories", _RUNS)
+    _add(app, "replay", "warren.cli.commands.runs.replay:replay", _RUNS)
+    app.command(_subcommands("workers", "warren.cli.commands.system.workers", _SYSTEM))
+    _add(app, "queues", "warren.cli.commands.system.cluster:queues", _SYSTEM)
+    app.command(_subcommands("dead-letters", "warren.cli.commands.system.dead_letters", _SYSTEM))
+    app.command(_subcommands("users", "warren.cli.commands.access.users", _ACCESS))
+    app.command(_subcommands("keys", "warren.cli.commands.access.keys", _ACCESS))
     for name in ("share", "unshare", "shares"):
-        _add(app, name, f"warren.cli.commands.sharing:{name}", _ACCESS)
-    _add(app, "usage", "warren.cli.commands.usage:usage", _ACCESS)
-    _add(app, "whoami", "warren.cli.commands.audit:whoami", _ACCESS)
-    _add(app, "audit", "warren.cli.commands.audit:audit", _ACCESS)
-    _add(app, "schema", "warren.cli.commands.schema:schema", _SYSTEM)
-    _add(app, "doctor", "warren.cli.commands.doctor:doctor", _SYSTEM)
+        _add(app, name, f"warren.cli.commands.access.sharing:{name}", _ACCESS)
+    _add(app, "usage", "warren.cli.commands.access.usage:usage", _ACCESS)
+    _add(app, "whoami", "warren.cli.commands.access.audit:whoami", _ACCESS)
+    _add(app, "audit", "warren.cli.commands.access.audit:audit", _ACCESS)
+    _add(app, "schema", "warren.cli.commands.system.schema:schema", _SYSTEM)
+    _add(app, "doctor", "warren.cli.commands.system.doctor:doctor", _SYSTEM)
     for group, panel in ((RUN_GROUP, _RUNS), (GROUP, _PROGRAMS)):
         for name, plugin in plugins(group).items():
             _add_plugin(app, name, plugin, panel)
@@ -86,7 +93,16 @@ def run(tokens: Sequence[str]) -> object:
             f"There is no command {command!r}",
             hint=f"Did you mean `warren {near[0]}`?" if near else "`warren --help` lists them all.",
         )
-    return app(tokens)
+    return app(_with_default(tokens))
+
+
+def _with_default(tokens: Sequence[str]) -> list[str]:
+    """`warren workers --json` is `warren workers ls --json`; its help stays that of all its commands."""
+    command, *rest = tokens or [""]
+    is_bare = not rest or (rest[0].startswith("-") and rest[0] not in ("-h", "--help"))
+    return [command, *(["ls"] if command == "workers" and is_bare else []), *rest][
+        : len(tokens) + 1
+    ]
 
 
 def _subcommands(name: str, module: str, group: Group) -> App:
@@ -94,6 +110,14 @@ def _subcommands(name: str, module: str, group: Group) -> App:
     app = App(name=name, help=module_docstring(module), help_format="plaintext", group=group)
     for function in exported(module):
         _add(app, function.rstrip("_"), f"{module}:{function}", group)
+    return app
+
+
+def _serve() -> App:
+    """`serve NAME` by itself, and `serve ls` and `serve rm` below it."""
+    module = "warren.cli.commands.runs.serving"
+    app = _subcommands("serve", module, _RUNS)
+    app.default(serve)
     return app
 
 

@@ -1,6 +1,7 @@
 """Following a run: its events into a view, until it ends or Ctrl-C lets go of it.
 
-Invariant: letting go never touches the run; whoever lets go is told how to come back.
+Invariant: letting go never touches the run, but one that ends with its client, where this is the client; whoever
+lets go is told how to come back.
 """
 
 import asyncio
@@ -17,12 +18,16 @@ from warren_schemas.events import RunOutcome, RunState
 from warren_schemas.http import RunView
 
 
-async def follow(client: Client, run: Run, output: Output, *, as_json: bool) -> int:
-    """Show the run from its start to its end; the exit code."""
+async def follow(
+    client: Client, run: Run, output: Output, *, as_json: bool, is_own: bool = False
+) -> int:
+    """Show the run from its start to its end; the exit code. `is_own`: this process has submitted it."""
     watching = asyncio.create_task(
         watch(run, client.queues, make_view(output, as_json)), name="watch"
     )
     if not await _finishes(watching):
+        if is_own and await _ends_with_us(run):
+            return _cancelled(run, output, as_json)
         return _detached(run, output, as_json)
     await run.refresh()
     print_summary(run.view, output, as_json=as_json)
@@ -49,6 +54,22 @@ async def _finishes(watching: "asyncio.Task[Progress]") -> bool:
         return False
     watching.result()
     return True
+
+
+async def _ends_with_us(run: Run) -> bool:
+    """Save and cancel it, if its client's end is its own, and its owner has not changed that meanwhile."""
+    if run.view.on_disconnect == "detach" or (await run.refresh()).on_disconnect == "detach":
+        return False
+    await run.cancel(save=True)
+    return True
+
+
+def _cancelled(run: Run, output: Output, as_json: bool) -> int:
+    if not as_json:
+        output.line()
+        output.line(f"Run {run.id} is saved and cancelled.")
+        output.line(f"  go on with   warren runs retry {run.id}")
+    return codes.INTERRUPTED
 
 
 def _detached(run: Run, output: Output, as_json: bool) -> int:

@@ -10,7 +10,13 @@ GROUP = "warren.commands"
 RUN_GROUP = "warren.run_commands"
 """Of commands that `warren --help` shows beside those for runs."""
 DISTRIBUTION = "warren-rl"
-EXTRAS = {"env": "env", "data": "env", "export": "gpu", "tensorboard": "tensorboard"}
+EXTRAS = {
+    "env": "env",
+    "data": "env",
+    "export": "gpu",
+    "ors-server": "env",
+    "tensorboard": "tensorboard",
+}
 """Of commands that are not named as their extra."""
 
 

@@ -6,6 +6,7 @@ but to the address it was given for.
 """
 
 import asyncio
+import io
 import logging
 import os
 import time
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 CONNECT_S = 5.0
+LONG_S = 600.0
 SILENCE_S = 60.0
 """An event stream that brings nothing for this long, not even a ping, counts as lost."""
 
@@ -47,6 +49,12 @@ class Transport:
         self._retry_s = retry_s
         self._session: aiohttp.ClientSession | None = None
 
+    def another(self, *, retry_s: float) -> "Transport":
+        """To the same gateway; for another event loop."""
+        return Transport(
+            self.settings, timeout_s=self._timeout_s, retry_s=retry_s, backoff=self.backoff
+        )
+
     async def open(self) -> None:
         # Proxies of the environment are for the world outside, not for this machine's own gateway.
         is_local = urlsplit(self.settings.url).hostname in ("localhost", "127.0.0.1", "::1")
@@ -64,6 +72,14 @@ class Transport:
     async def post(self, path: str, answer: type[ModelT], body: BaseModel | None = None) -> ModelT:
         """Like `get`. Only for what the gateway treats as the same when it comes twice."""
         return await self._repeat("POST", path, answer, body, True)
+
+    async def post_bytes(self, path: str, answer: type[ModelT], data: bytes) -> ModelT:
+        """Like `post`, of a body that is no JSON."""
+        return await self._repeat("POST", path, answer, data, True)
+
+    async def post_long(self, path: str, answer: type[ModelT], body: BaseModel) -> ModelT:
+        """Like `post`, for what the gateway takes long for: one try may take `LONG_S`."""
+        return await self._repeat("POST", path, answer, body, True, timeout_s=LONG_S)
 
     async def post_once(
         self, path: str, answer: type[ModelT], body: BaseModel | None = None
@@ -94,22 +110,34 @@ class Transport:
             yield _lines(response.content.iter_any())
 
     @asynccontextmanager
-    async def chunks(self, path: str) -> AsyncGenerator[AsyncIterator[bytes]]:
-        """The bytes of a file, as they come."""
+    async def chunks(self, path: str, *, etag: str) -> AsyncGenerator[AsyncIterator[bytes]]:
+        """The bytes of a file, as they come. Raises `GatewayError` where it is not the one with this ETag."""
         headers = self._headers(needs_key=True) | {"Accept": "application/octet-stream"}
         limits = aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_read=SILENCE_S)
         async with self._request("GET", path, headers, None, limits) as response:
             if response.content_type != "application/octet-stream":
                 raise GatewayError(f"{response.url} answered {response.content_type}, no file")
+            if response.headers.get("ETag") != f'"{etag}"':
+                raise GatewayError(
+                    f"{response.url.path} is another file by now",
+                    hint="Something else was saved under this name; try again.",
+                )
             yield response.content.iter_any()
 
     async def _repeat(
-        self, method: str, path: str, answer: type[ModelT], body: BaseModel | None, needs_key: bool
+        self,
+        method: str,
+        path: str,
+        answer: type[ModelT],
+        body: BaseModel | bytes | None,
+        needs_key: bool,
+        *,
+        timeout_s: float | None = None,
     ) -> ModelT:
         deadline = time.monotonic() + self._retry_s
         for delay_s in self.backoff.delays():
             try:
-                return await self._once(method, path, answer, body, needs_key)
+                return await self._once(method, path, answer, body, needs_key, timeout_s=timeout_s)
             except (GatewayUnreachable, GatewayBusy) as error:
                 wait_s = max(delay_s, getattr(error, "retry_after_s", None) or 0.0)
                 if time.monotonic() + wait_s >= deadline:
@@ -119,11 +147,21 @@ class Transport:
         raise AssertionError("delays() never ends")
 
     async def _once(
-        self, method: str, path: str, answer: type[ModelT], body: BaseModel | None, needs_key: bool
+        self,
+        method: str,
+        path: str,
+        answer: type[ModelT],
+        body: BaseModel | bytes | None,
+        needs_key: bool,
+        *,
+        timeout_s: float | None = None,
     ) -> ModelT:
         headers = self._headers(needs_key=needs_key) | {"Accept": "application/json"}
-        limits = aiohttp.ClientTimeout(total=self._timeout_s, connect=CONNECT_S)
-        data = None if body is None else set_fields_json(body)
+        limits = aiohttp.ClientTimeout(total=timeout_s or self._timeout_s, connect=CONNECT_S)
+        data = set_fields_json(body) if isinstance(body, BaseModel) else body
+        if data is not None:
+            is_json = isinstance(body, BaseModel)
+            headers["Content-Type"] = "application/json" if is_json else "application/octet-stream"
         async with self._request(method, path, headers, data, limits) as response:
             text = await response.content.read()
             try:
@@ -143,11 +181,10 @@ class Transport:
         """A response with a good status; everything else as one of our errors."""
         if self._session is None:
             raise RuntimeError("this client is closed; use it inside `async with warren.connect()`")
-        if data is not None:
-            headers["Content-Type"] = "application/json"
+        body = None if data is None else io.BytesIO(data)  # read in parts, however large it is
         try:
             async with self._session.request(
-                method, self.settings.url + path, headers=headers, data=data, timeout=limits,
+                method, self.settings.url + path, headers=headers, data=body, timeout=limits,
                 allow_redirects=False,
             ) as response:  # fmt: skip
                 if response.status >= 300:

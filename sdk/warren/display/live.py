@@ -17,7 +17,7 @@ from warren.display.pretty import STATE_STYLES
 from warren.display.progress import Progress
 from warren.display.views import REWARD, describe, headline
 from warren.display.words import duration, ending, sparkline, step_label
-from warren.reading import Event
+from warren.streams.events import Event
 from warren_schemas.events import (
     EvaluationCompleted,
     RunOutcome,

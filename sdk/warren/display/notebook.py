@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 from warren.display.progress import Progress
 from warren.display.views import headline
 from warren.display.words import duration, sparkline
-from warren.reading import Event
+from warren.streams.events import Event
 
 if TYPE_CHECKING:
     from IPython.display import DisplayHandle

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from warren.display.words import how_evaluated
-from warren.reading import Event
+from warren.streams.events import Event
 from warren_schemas.events import (
     EvaluationCompleted,
     Phase,

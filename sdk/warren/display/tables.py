@@ -29,6 +29,8 @@ def print_run(view: RunView, output: Output) -> None:
         rows.append(("queue", queued(view.queue)))
     if view.priority:
         rows.append(("priority", str(view.priority)))
+    if view.on_disconnect == "cancel":
+        rows.append(("on disconnect", "saved and cancelled, once its client is gone"))
     if view.waiting_for:
         rows.append(("waiting for", view.waiting_for))
     if view.error:
@@ -96,7 +98,7 @@ def _worker_row(worker: WorkerView) -> tuple[str, ...]:
     return (
         worker.id,
         worker.role,
-        ", ".join(worker.offers),
+        "(drained)" if worker.is_draining else ", ".join(worker.offers),
         f"{worker.in_flight}/{worker.capacity}",
         count(worker.n_done),
         str(len(worker.models)),
@@ -116,8 +118,8 @@ def _outcome(view: RunView) -> RunOutcome | None:
 
 
 def _step(view: RunView) -> str:
-    """Steps of reinforcement learning; while SFT goes on, its own."""
+    """Steps of reinforcement learning; while SFT goes on, its own; those of a client's model have no end."""
     if view.phase is Phase.SFT:
         of = f"/{view.config.sft.steps}" if view.config and view.config.sft else ""
         return f"SFT {view.sft_step}{of}"
-    return f"{view.step}/{view.n_steps}"
+    return str(view.step) if view.step > view.n_steps else f"{view.step}/{view.n_steps}"

@@ -1,6 +1,6 @@
 """One trajectory as lines for a person: what was said, turn by turn, with rewards and versions."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from warren.display.words import decimal
 from warren_schemas.episode import Completed
 from warren_schemas.http import TrajectoryView
-from warren_schemas.transcript import Tokens
+from warren_schemas.transcript import Branch, Tokens, Transcript
 
 Line = tuple[str, str]
 """Text and rich style."""
@@ -21,23 +21,31 @@ def look(view: TrajectoryView) -> Iterator[Line]:
     item = view.trajectory
     yield _title(view), "bold underline"
     yield _outcome(view), "green" if isinstance(item.outcome, Completed) else "red"
-    turns = list(zip(item.transcript.turns, sampled_spans(item.transcript.tokens), strict=False))
+    for branch in item.transcript.branches:
+        if item.transcript.set_aside:
+            yield f"branch {branch.number + 1}", "underline"
+        yield from _branch(item.transcript, branch)
+    yield "", ""
+
+
+def _branch(transcript: Transcript, branch: Branch) -> Iterator[Line]:
+    """One conversation."""
+    numbers = transcript.turns_of(branch.number)
+    turns = list(zip(numbers, sampled_spans(branch.tokens), strict=False))
     n_actions = 0
-    for message in item.transcript.messages:
+    for message in branch.messages:
         style = ROLE_STYLES[message.role]
         yield f"{message.role}:", f"{style} dim"
         yield from ((f"  {line}", style) for line in message.content.splitlines() or [""])
         yield from ((f"  [{image.media_type}]", f"{style} dim") for image in message.images)
-        if message.role == "assistant":
-            if n_actions < len(turns):
-                turn, span = turns[n_actions]
-                told = "no reward" if turn.reward is None else f"reward {decimal(turn.reward)}"
-                yield (
-                    f"  [turn {n_actions + 1}: {told}, {_sampled(item.transcript.tokens, span)}]",
-                    "yellow",
-                )
+        if message.is_action:
+            if n_actions < len(turns) and turns[n_actions][0] < len(transcript.turns):
+                number, span = turns[n_actions]
+                reward = transcript.turns[number].reward
+                told = "no reward" if reward is None else f"reward {decimal(reward)}"
+                sampled = _sampled([branch.tokens], span)
+                yield f"  [turn {number + 1}: {told}, {sampled}]", "yellow"
             n_actions += 1
-    yield "", ""
 
 
 def sampled_spans(tokens: Tokens) -> list[slice]:
@@ -62,15 +70,14 @@ def _outcome(view: TrajectoryView) -> str:
     parts = [f"reward {decimal(outcome.reward)}"]
     if view.advantage is not None:
         parts.append(f"advantage {view.advantage:+.3f}")
-    tokens = view.trajectory.transcript.tokens
-    parts.append(_sampled(tokens, slice(None)))
+    parts.append(_sampled(view.trajectory.transcript.sequences, slice(None)))
     parts.append("truncated" if outcome.truncated else "")
     parts.append(view.fate or "not consumed yet")
     return ", ".join(part for part in parts if part)
 
 
-def _sampled(tokens: Tokens, span: slice) -> str:
-    versions_T = tokens.versions_T[span][tokens.mask_T[span] == 1]
+def _sampled(sequences: Sequence[Tokens], span: slice) -> str:
+    versions_T = np.concatenate([t.versions_T[span][t.mask_T[span] == 1] for t in sequences])
     if not versions_T.size:
         return "0 tokens"
     low, high = int(versions_T.min()), int(versions_T.max())

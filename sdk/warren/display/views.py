@@ -10,7 +10,7 @@ from typing import Protocol, Self
 from warren.display.output import Output
 from warren.display.progress import Progress
 from warren.display.words import count, decimal, duration, ending, step_label
-from warren.reading import Event
+from warren.streams.events import Event
 from warren_schemas.events import (
     EvaluationCompleted,
     StateChanged,

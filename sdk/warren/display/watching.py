@@ -15,7 +15,7 @@ from warren.display.output import Output, is_terminal
 from warren.display.progress import Progress, started, with_queues
 from warren.display.views import JsonView, PlainView, View
 from warren.errors import GatewayError, GatewayUnreachable
-from warren.reading import ConnectionChanged, Event
+from warren.streams.events import ConnectionChanged, Event
 from warren_schemas.http import QueueView, RunView
 
 QUEUES_EVERY_S = 2.0

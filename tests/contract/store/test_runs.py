@@ -111,7 +111,7 @@ async def test_the_same_key_twenty_times_at_once_makes_one_run(gateway: Gateway)
         ),
         ({"limits": {"in_flight": 10**6}}, "config.limits.in_flight: expected a number of at most 100000"),
         ({"model": {}}, "config.model.base: missing"),
-        ({"environments": []}, "config.environments: "),
+        ({"environments": []}, "config: environments: nothing says where episodes happen"),
         ({"sampling": {"temperature": 0}}, "config: sampling.temperature: 0 makes all episodes of a group alike"),
         ({"seed": 10**30}, "config.seed: expected a whole number"),
         ({"limits": {"steps": 2**40}}, "config.limits.steps: expected a number of at most"),

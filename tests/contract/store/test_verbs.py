@@ -12,7 +12,7 @@ from warren_gateway.access.caller import Viewer
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Checkpoint, Model, OutboxRow, Run
 from warren_schemas.events import RunState
-from warren_schemas.http import RunView
+from warren_schemas.http import RunView, SetRun
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ async def test_owners_lower_the_priority_of_their_runs_and_admins_alone_raise_it
     assert (await row_of(gateway, run)).priority == -7
 
     runs = gateway.parts.runs
-    assert (await runs.set_priority(Viewer("root", sees_all=True), run, 9)).priority == 9
+    assert (await runs.change(Viewer("root", sees_all=True), run, SetRun(priority=9))).priority == 9
     await set_row(gateway, run, state=RunState.FAILED)
     status, successor = await ask(gateway, run, "retry")
     assert (status, successor["priority"]) == (201, 0)

@@ -64,7 +64,10 @@ def test_the_table_has_every_state_and_every_verb() -> None:
     assert set(TABLE) == set(RunState)
     assert all(set(row) == set(VERBS) for row in TABLE.values())
     posts = [r for r in (*steering.ROUTES, *submission.ROUTES) if "{run}/" in r.path]
-    assert {r.path.rpartition("/")[2] for r in posts} == {verb.split()[0] for verb in VERBS}
+    verbs = {r.path.rpartition("/")[2] for r in posts} - {
+        "renew"
+    }  # of a client's lease, see test_client_leases
+    assert verbs == {verb.split()[0] for verb in VERBS}
 
 
 async def ask(gateway: Gateway, run: str, verb: str) -> tuple[int, str]:

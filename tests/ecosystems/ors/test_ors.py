@@ -87,6 +87,7 @@ def told(episode: warren.testing.Episode) -> list[str]:
     return [message.content for message in episode.messages if message.role == "tool"]
 
 
+@pytest.mark.shows("ORS client", "tasks", "tools", "several turns")
 def test_an_episode_from_the_prompt_to_the_end(server: RealServer) -> None:
     episode = play(server, saying(LOOK + call("look", place=3), call("open", code="1003")))
     assert told(episode) == ["1 (look 1)", "3 (look 2)", "open"]
@@ -112,6 +113,7 @@ def test_what_the_server_refuses_is_said_to_the_policy(server: RealServer) -> No
     assert [result.reward for result in episode.results] == [None, None, None]
 
 
+@pytest.mark.shows("ORS client", "images", "tools")
 def test_images_long_answers_tools_of_a_task_and_slow_calls(server: RealServer) -> None:
     actions = (call("much"), call("extra"), call("slow"), "done")
     episode = play(server, saying(*actions), "trouble", ids=("train-3",))
@@ -123,6 +125,7 @@ def test_images_long_answers_tools_of_a_task_and_slow_calls(server: RealServer) 
     assert told(episode) == ["é " * 2100 + "end", "extra", "at last"]
 
 
+@pytest.mark.shows("ORS client", "secrets")
 def test_secrets_reach_an_environment_in_the_form_that_it_reads(server: RealServer) -> None:
     key = "WARREN_SECRET_TOKEN"
     with acting(Reach(is_trusted=True, keys=(KeyGrant(key, "sk-0123456789", None),))):
@@ -151,6 +154,7 @@ def killing(server: RealServer, actions: Sequence[str], *, before: int) -> Polic
     return policy
 
 
+@pytest.mark.shows("ORS client", "crash and replay", "retries")
 def test_a_killed_server_is_waited_for_and_its_session_played_anew(server: RealServer) -> None:
     actions = [LOOK, call("look", place=1), call("look", place=2), call("open", code="1003")]
     undisturbed = play(server, saying(*actions))
@@ -160,11 +164,13 @@ def test_a_killed_server_is_waited_for_and_its_session_played_anew(server: RealS
         assert episode.reward == undisturbed.reward
 
 
+@pytest.mark.shows("ORS client", "retries")
 def test_a_killed_server_that_goes_on_otherwise_fails_the_episode(server: RealServer) -> None:
     with pytest.raises(NotReplayable, match="answered call 1"):
         play(server, killing(server, [LOOK, LOOK], before=1), "clock")
 
 
+@pytest.mark.shows("ORS client", "crash and replay")
 async def test_a_killed_env_worker_costs_nothing(
     server: RealServer, private_rabbit: PrivateRabbit, tmp_path: Path
 ) -> None:
@@ -175,9 +181,7 @@ async def test_a_killed_env_worker_costs_nothing(
     command = [*COMMAND, "--broker", private_rabbit.url, "--only"]
     command += ["--env", "warren_env_worker.environments.ors.environment:Ors"]
     command += ["--operator-policy", str(policy_path)]
-    workers = [
-        spawn(command, log_path=tmp_path / name, folder=ROOT) for name in ("first", "second")
-    ]
+    workers = [spawn(command, log_path=tmp_path / "first", folder=ROOT)]
     run = new_run_id()
     config: dict[str, Any] = {"url": server.url, "environment": "vault"}
     starts = [
@@ -186,7 +190,7 @@ async def test_a_killed_env_worker_costs_nothing(
     ]
     try:
         async with open_broker(private_rabbit.url, name="test") as broker:
-            lost, heir = [await heard_from(broker, worker) for worker in workers]
+            lost = await heard_from(broker, workers[0])
 
             def policy(item: Generate) -> str:
                 if item.home == lost and item.turn == 3:
@@ -198,7 +202,9 @@ async def test_a_killed_env_worker_costs_nothing(
                 )
 
             async with sampling(broker, policy):
-                await start_all(broker, starts)
+                await start_all(broker, starts)  # the first takes them: there is no other yet
+                workers.append(spawn(command, log_path=tmp_path / "second", folder=ROOT))
+                heir = await heard_from(broker, workers[1])
                 ended = await endings(broker, len(starts), run=run)
     finally:
         for worker in workers:

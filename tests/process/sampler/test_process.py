@@ -12,7 +12,7 @@ from tests.support.open_turns import submit_all
 from tests.support.patience import PATIENCE_S
 
 from warren_gpu_worker.sampler.engines.port import Refusal
-from warren_gpu_worker.sampler.messages import FinishedTurn
+from warren_gpu_worker.sampler.messages import FinishedTurn, TurnAnswer
 from warren_gpu_worker.sampler.supervisor.child_process import (
     MAX_ATTEMPTS,
     Answered,
@@ -36,7 +36,7 @@ class Supervised:
             how, settings, self.turns, self._answered, self._given_back, module=FAKE
         )
         self.given_back: asyncio.Queue[Sequence[int]] = asyncio.Queue()
-        self.answers: list[FinishedTurn | Refusal] = []
+        self.answers: list[TurnAnswer] = []
         self._arrived = asyncio.Event()
 
     def ask(self, *forced_actions: str | None) -> list[int]:
@@ -56,7 +56,7 @@ class Supervised:
             self.ask(None)
             await self.until(len(self.answers) + 1)
 
-    async def until(self, n_answers: int) -> list[FinishedTurn | Refusal]:
+    async def until(self, n_answers: int) -> list[TurnAnswer]:
         async with asyncio.timeout(PATIENCE_S):
             while len(self.answers) < n_answers:
                 self._arrived.clear()

@@ -22,6 +22,7 @@ from warren_gateway.settings import GatewaySettings
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Run
 from warren_schemas.http import RunView
+from warren_schemas.ids import RunId
 
 LONG_LEASE_S = 30.0
 """Both gateways are this one process: a pause of it must not cost them their leases."""
@@ -147,6 +148,18 @@ async def test_a_wish_told_to_one_gateway_reaches_the_other(
                 assert '"state":"cancelled"' in await response.text()
 
 
+async def steal(store: Store) -> dict[RunId, int]:
+    """A run that its coordinator is just writing is locked, and left for the next look."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not (
+            stolen := await store.transact(
+                lambda session: run_leases.claim(session, "thief", is_alone=True)
+            )
+        ):
+            pass
+    return stolen
+
+
 async def test_a_coordinator_that_lost_its_lease_stops(
     private_postgres: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -159,10 +172,7 @@ async def test_a_coordinator_that_lost_its_lease_stops(
         async with one.post("/v1/runs", json={"config": CONFIG}) as response:
             run = str((await response.json())["id"])
         await driven(store, run)
-        stolen = await store.transact(
-            lambda session: run_leases.claim(session, "thief", is_alone=True)
-        )
-        assert stolen == {run: 2}
+        assert await steal(store) == {run: 2}
         async with one.post(f"/v1/runs/{run}/cancel") as response:
             assert response.status == 200
         async with asyncio.timeout(PATIENCE_S):

@@ -21,7 +21,8 @@ from warren import Client, Run
 from warren_schemas.events import RunState
 
 MODELS_PER_WORKER = 2
-ROOM = 2 * MODELS_PER_WORKER
+N_WORKERS = 2
+ROOM = N_WORKERS * MODELS_PER_WORKER
 FOR_LONG = 1_000_000
 
 

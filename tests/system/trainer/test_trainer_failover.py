@@ -34,6 +34,7 @@ from warren_schemas.ids import ModelId, WorkerId
 from warren_schemas.training import (
     CriticTerm,
     ModelSpec,
+    OpBody,
     OpDone,
     OpFailed,
     OpOutcome,
@@ -120,6 +121,38 @@ async def test_a_child_that_loses_its_device_is_replaced(
         assert done(after[1]).version == 1
 
 
+@pytest.mark.parametrize("devices", [1, 2])
+async def test_a_child_without_memory_for_an_op_comes_back_with_smaller_passes(
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings, devices: int
+) -> None:
+    """Where half a gradient is there, and where another rank waits. What can't be cut fails on its own."""
+    spawn_ranks = partial(RankProcesses.spawn, module="tests.support.small_trainer_child")
+    fine, large = forward_backward(random_batch(1)), forward_backward(random_batch(2, [30] * 3))
+    long = forward_backward(random_batch(3, [99]))
+    changes = {"devices": devices, "pack_sequences": False, "device": "cpu"}
+    async with serving(
+        hub.client("worker"), settings.model_copy(update=changes), spawn_ranks=spawn_ranks
+    ):
+        ops: list[OpBody] = [fine, large, optim_step(), long, optim_step(), fine, optim_step()]
+        outcomes = await through_all_epochs(owner, ops)
+    assert done(outcomes[2]).version == 1
+    assert any("--micro-batch-tokens" in (done(o).notice or "") for o in outcomes[:2])
+    assert "out of memory" in failed(outcomes[3])
+    assert "op 4: out of memory" in failed(outcomes[4])
+    assert done(outcomes[6]).version == 2
+
+
+async def through_all_epochs(owner: Owner, ops: list[OpBody]) -> list[OpOutcome]:
+    """The answers of the first lease in which all ops are answered."""
+    for epoch in range(1, 6):
+        await owner.open(LORA, epoch)
+        await owner.send(epoch, enumerate(ops, 1))
+        await owner.until(lambda e=epoch: not owner.held() or len(owner.outcomes(e)) > len(ops))
+        if len(owner.outcomes(epoch)) > len(ops):
+            return [owner.outcomes(epoch)[number] for number in range(1, len(ops) + 1)]
+    raise AssertionError("each lease ended")
+
+
 async def test_a_child_that_hangs_is_killed(
     hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
 ) -> None:
@@ -181,20 +214,17 @@ async def test_stopping_and_resuming_in_another_process_is_never_having_stopped(
     assert seal_of(rest[-1]) == seal_of(whole[-1])
 
 
-async def test_no_memory_fails_the_op_with_a_hint_and_nothing_else(
+async def test_a_limit_of_memory_makes_passes_smaller_and_fails_nothing(
     hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
 ) -> None:
-    """The child may take 24 MiB more; the op in the middle of the window needs ten times that."""
+    """The child may take 24 MiB more; the op needs ten times that in one pass."""
     fine, large = forward_backward(random_batch(1)), forward_backward(random_batch(2, [400] * 40))
     async with serving(hub.client("worker"), settings):
         await owner.open(FULL, epoch=1)
-        await owner.apply(1, [fine, optim_step(), fine])
+        await owner.apply(1, [fine, optim_step()])
         unlimited = resource.prlimit(child_pid(), resource.RLIMIT_AS)
         limit = size_bytes(child_pid()) + 24 * 1024**2
         resource.prlimit(child_pid(), resource.RLIMIT_AS, (limit, unlimited[1]))
-        outcomes = await owner.apply(1, [large, optim_step()], first=4)
-        resource.prlimit(child_pid(), resource.RLIMIT_AS, unlimited)
-        after = await owner.apply(1, [large, optim_step()], first=6)
-    assert "out of memory; start the GPU worker with a smaller" in failed(outcomes[0])
-    assert "op 4: out of memory" in failed(outcomes[1])
-    assert done(after[1]).version == 2
+        outcomes = await owner.apply(1, [large, optim_step()], first=3)
+    assert "--micro-batch-tokens" in (done(outcomes[0]).notice or "")
+    assert done(outcomes[1]).version == 2

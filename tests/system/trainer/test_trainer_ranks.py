@@ -120,7 +120,7 @@ async def test_a_worker_of_several_devices_holds_one_model(
         assert "has no capacity for the model" in failed(await second.outcome(1, 0))
 
 
-async def test_no_memory_on_one_rank_fails_the_op_when_it_comes_again(
+async def test_no_memory_on_one_rank_ends_both_and_the_op_comes_again_in_smaller_passes(
     pair_owner: Owner, epochs: Iterator[int]
 ) -> None:
     """The rank can't tell the other one in the middle of an op, so both end; the op does so once."""
@@ -137,6 +137,5 @@ async def test_no_memory_on_one_rank_fails_the_op_when_it_comes_again(
     await owner.open(FULL, again)
     outcomes = await owner.apply(again, ops)
     assert 3 not in owner.outcomes(first)
-    assert "out of memory; start the GPU worker with a smaller" in failed(outcomes[2])
-    assert "op 3: out of memory" in failed(outcomes[3])
-    assert done(outcomes[5]).version == 2
+    assert "--micro-batch-tokens 16000" in (done(outcomes[0]).notice or "")
+    assert done(outcomes[5]).version == 3

@@ -4,17 +4,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.groups import group_of
 
 from warren_gateway.coordinator.learning.advantages import advantages
 from warren_gateway.coordinator.learning.credit import (
     credited,
+    has_signal,
     n_inseparable,
+    n_without_signal,
     turn_returns,
     turn_rewards,
 )
 from warren_gateway.coordinator.learning.steps import objective
 from warren_gateway.coordinator.learning.training import step_data
-from warren_gateway.coordinator.state.groups import Group
 from warren_schemas.config import (
     AdvantageKind,
     AlgorithmConfig,
@@ -26,7 +28,6 @@ from warren_schemas.envelope import Envelope
 from warren_schemas.episode import (
     Completed,
     EpisodeEnded,
-    EpisodePurpose,
     EpisodeSpec,
     PolicyRef,
     StopReason,
@@ -119,22 +120,6 @@ def ended(member: int, rewards: list[float | None], runs: list[tuple[int, int]])
     )
 
 
-def group_of(*episodes: EpisodeEnded) -> Group:
-    group = Group(
-        id=GroupId("g"),
-        number=0,
-        purpose=EpisodePurpose.TRAIN,
-        environment=0,
-        task_index=0,
-        min_version=0,
-        deadline_s=9.0,
-        attempts=[1] * len(episodes),
-    )
-    for item in episodes:
-        group.ended[item.spec.member] = item
-    return group
-
-
 def test_returns_are_discounted_by_turn() -> None:
     rewards = turn_rewards(ended(0, [1.0, None, 4.0], [(1, 1)] * 3))
     assert turn_returns(rewards, 0.5) == [2.0, 2.0, 4.0]
@@ -179,6 +164,29 @@ def test_a_turn_is_compared_with_the_same_turn_of_others() -> None:
         [0, 0, -2, 0, -2],
         [0, 0, 2],
     ]
+
+
+@pytest.mark.parametrize("credit", [{"kind": "episode"}, {"kind": "turn"}])
+@pytest.mark.parametrize("penalty", [{"entropy_coefficient": 0.1}, {"kl": {"coefficient": 0.1}}])
+def test_a_group_without_a_signal_has_its_part_in_the_penalties(
+    credit: dict[str, object], penalty: dict[str, object]
+) -> None:
+    level = group_of(ended(0, [1.0], [(2, 2)]), ended(1, [1.0], [(1, 1)]))
+    apart = group_of(ended(0, [1.0], [(1, 1)]), ended(1, [0.0], [(1, 1)]))
+    rewards_alone = AlgorithmConfig.model_validate({"advantage": "group_mean", "credit": credit})
+    algorithm = AlgorithmConfig.model_validate(
+        {"advantage": "group_mean", "credit": credit, **penalty}
+    )
+    assert credited([level], rewards_alone) == []
+    data = credited([level, apart], algorithm)
+    assert [datum.weights_T.tolist() for datum in data] == [
+        [0, 0, 0, 0], [0, 0], [0, 0.5], [0, -0.5],
+    ]  # fmt: skip
+    assert has_signal(data, algorithm)
+    assert not has_signal(credited([level], algorithm), algorithm)
+    assert n_without_signal([level, apart], algorithm) == 1
+    _, divisor = step_data([level, apart], algorithm)
+    assert divisor == 2 + 1 + 1 + 1  # tokens that the penalties are a mean over
 
 
 def test_a_critic_gets_each_turn_s_reward_at_its_last_token() -> None:

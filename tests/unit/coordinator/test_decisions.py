@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from tests.unit.coordinator.world import config
 
-from warren_gateway.coordinator import decisions, job, trainer_lease
+from warren_gateway.coordinator import answering, decisions, job, trainer_lease
 from warren_gateway.coordinator.restoring import restore
 from warren_gateway.coordinator.rollouts.source import Live
 from warren_gateway.coordinator.state.coordinator import CoordinatorState, Progress
@@ -28,7 +28,7 @@ def test_a_run_from_its_first_decision_to_its_first_groups() -> None:
     assert decisions.wants_trainer(state, _nobody)
     job.send(state)
     trainer_lease.grant(state, WorkerId("trainer"))
-    decisions.absorb_answer(state, _opened(state))
+    answering.absorb_answer(state, _opened(state))
     decisions.decide(state, _an_env_worker)
 
     assert (state.run_state, state.stage.phase) == (RunState.RUNNING, Phase.TRAINING)
@@ -73,7 +73,7 @@ def test_an_answer_to_an_op_that_was_not_issued_or_is_another_model_s_is_dropped
 ) -> None:
     state = _running()
     state.take_change()
-    decisions.absorb_answer(state, _opened(state).model_copy(update={"number": 1, **stray}))
+    answering.absorb_answer(state, _opened(state).model_copy(update={"number": 1, **stray}))
     decisions.decide(state, _nobody)
     assert (state.run_state, state.change.answers) == (RunState.RUNNING, {})
     assert not state.learning.early_answers
@@ -95,7 +95,7 @@ def _running() -> CoordinatorState:
     state = _new()
     job.send(state)
     trainer_lease.grant(state, WorkerId("trainer"))
-    decisions.absorb_answer(state, _opened(state))
+    answering.absorb_answer(state, _opened(state))
     decisions.decide(state, _an_env_worker)
     return state
 

@@ -3,13 +3,13 @@
 import random
 
 import pytest
-from tests.unit.coordinator.world import World, config
+from tests.unit.coordinator.world import Started, World, config
 
 from warren_broker.topology import IDLE_S
 from warren_gateway.coordinator import ending
 from warren_gateway.coordinator.rollouts import failure_limits
 from warren_schemas.control import WorkerRole
-from warren_schemas.episode import EpisodeEnded, Failed, FailureKind, StartEpisode
+from warren_schemas.episode import EpisodeEnded, Failed, FailureKind
 from warren_schemas.events import Phase, RunState, StateChanged, WarningRaised
 from warren_schemas.ids import WorkerId
 from warren_schemas.transcript import Transcript
@@ -113,7 +113,7 @@ def test_episodes_that_nobody_plays_are_waited_for() -> None:
     assert world.drive(chaos=0.0).run_state is RunState.COMPLETED
 
 
-def late(item: StartEpisode) -> EpisodeEnded:
+def late(item: Started) -> EpisodeEnded:
     """What an env worker says of an episode that it gets after its time."""
     failure = Failed(kind=FailureKind.DEADLINE, reason="its deadline passed while it waited")
     return EpisodeEnded(
@@ -122,7 +122,7 @@ def late(item: StartEpisode) -> EpisodeEnded:
     )  # fmt: skip
 
 
-def crashed(item: StartEpisode) -> EpisodeEnded:
+def crashed(item: Started) -> EpisodeEnded:
     failure = Failed(kind=FailureKind.ENVIRONMENT_CRASHED, reason="it crashed")
     return late(item).model_copy(update={"outcome": failure})
 

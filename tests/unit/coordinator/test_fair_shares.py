@@ -1,7 +1,7 @@
 """Shares of the env workers' places: even, whole, and no more than is there."""
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hypothesis import given
@@ -100,11 +100,20 @@ async def test_runs_that_wait_or_have_ended_want_nothing(tmp_path: Path) -> None
             )
 
     await store.transact(add)
-    seen = await store.transact(lambda session: look(session, {}, DEFAULT_LIMITS))
+    seen = await store.transact(lambda session: look(session, Seen(), DEFAULT_LIMITS))
     assert set(seen.wants) == {"going"} and set(seen.limits) == {"me"}
-    known = {RunId("going"): {"guess": 7}}
+    known = replace(seen, wants={RunId("going"): {"guess": 7}})
     again = await store.transact(lambda session: look(session, known, DEFAULT_LIMITS))
-    assert again.wants == known
+    assert again.wants == known.wants, "nobody reads a config twice"
+
+    def lower(session: Session) -> None:
+        going = session.get_one(Run, "going")
+        going.config = {**going.config, "limits": {"in_flight": 5}}
+        going.limits_number += 1
+
+    await store.transact(lower)
+    changed = await store.transact(lambda session: look(session, known, DEFAULT_LIMITS))
+    assert changed.wants == {"going": {"guess": 5}}
     await store.close()
 
 

@@ -5,14 +5,14 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.coordinator.world import World, config
+from tests.unit.coordinator.world import Started, World, config
 
 from warren_gateway.coordinator import decisions
 from warren_gateway.coordinator.rollouts import episodes
 from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.position import Position
 from warren_schemas.envelope import Envelope
-from warren_schemas.episode import Completed, EpisodeEnded, Failed, FailureKind, StartEpisode
+from warren_schemas.episode import Completed, EpisodeEnded, Failed, FailureKind
 from warren_schemas.events import RunState
 from warren_schemas.transcript import Transcript
 
@@ -31,7 +31,7 @@ def world(policy: dict[str, object], **limits: object) -> World:
     return made
 
 
-def end(world: World, item: StartEpisode, outcome: Completed | Failed) -> None:
+def end(world: World, item: Started, outcome: Completed | Failed) -> None:
     ended = EpisodeEnded(
         envelope=Envelope(
             run=item.envelope.run, episode=item.envelope.episode, attempt=item.envelope.attempt
@@ -48,16 +48,16 @@ def end(world: World, item: StartEpisode, outcome: Completed | Failed) -> None:
     world.decide()
 
 
-def fail(world: World, item: StartEpisode) -> None:
+def fail(world: World, item: Started) -> None:
     end(world, item, Failed(kind=FailureKind.ENVIRONMENT_ERROR, reason="it broke"))
 
 
-def taken(world: World) -> list[StartEpisode]:
+def taken(world: World) -> list[Started]:
     started, world.episodes = world.episodes, []
     return started
 
 
-def group_of(world: World, item: StartEpisode) -> Group | None:
+def group_of(world: World, item: Started) -> Group | None:
     return world.state.rollouts.groups.get(item.spec.group)
 
 

@@ -11,7 +11,7 @@ import pytest
 from sqlmodel import Session, create_engine
 from tests.unit.coordinator.world import World, config
 
-from warren_gateway.coordinator import decisions, records, trainer_lease
+from warren_gateway.coordinator import answering, records, trainer_lease
 from warren_schemas.events import RunState
 from warren_schemas.training import OpDone, OpFailed, OpResult
 
@@ -114,7 +114,7 @@ def test_an_answer_to_another_op_of_the_number_counts_for_nothing() -> None:
         outcome=OpDone(version=1),
     )
     before = state.learning.done_op
-    decisions.absorb_answer(state, foreign)
+    answering.absorb_answer(state, foreign)
     assert state.learning.done_op == before
 
 
@@ -146,6 +146,6 @@ def test_an_op_whose_answer_the_trainer_has_forgotten_is_no_end_without_reason(
         outcome=OpFailed(reason="its answer is not kept any more", ahead_version=600),
     )
     state.learning.last_op = max(state.learning.last_op, forgotten.number)
-    decisions.absorb_answer(state, forgotten)
+    answering.absorb_answer(state, forgotten)
     assert state.is_over is not is_answered
     assert is_answered or state.run_state is RunState.FAILED

@@ -14,8 +14,8 @@ from sqlmodel import Session, select
 from tests.unit.coordinator.world import RUN, ReplayWorld, World, config
 
 from warren_broker.topology import trajectories
-from warren_gateway.coordinator.rollouts.counted import counted_places
-from warren_gateway.coordinator.rollouts.recording import Recording, Terms
+from warren_gateway.coordinator.replaying.counted import counted_places
+from warren_gateway.coordinator.replaying.recording import Recording, Terms
 from warren_gateway.position import Position
 from warren_gateway.store.tables import GroupRow, Run
 from warren_schemas.config import TrainConfig
@@ -232,7 +232,7 @@ def test_the_attempt_that_was_used_is_taken_and_not_a_late_one_before_it() -> No
     late = next(i for i in recorded.stream if i.spec.purpose is EpisodePurpose.TRAIN)
     used = late.model_copy(update={"envelope": late.envelope.model_copy(update={"attempt": 2})})
     recording = Recording(RUN, trajectories(RUN), terms(recorded.config), Position(0))
-    recording.take([late, used], 0, {0: False, 1: True})
+    recording.take([late, used], 0, {0: None, 1: "trained"})
     [group] = recording.open.values()
     assert group.ended[late.spec.member].envelope.attempt == 2
     assert group.counted[late.spec.member] == Position(0, 1)
@@ -244,9 +244,9 @@ def test_what_counted_of_a_recording_is_what_the_run_that_recorded_it_counted() 
         (n, i) for n, i in enumerate(recorded.stream) if i.spec.purpose is EpisodePurpose.TRAIN
     )
     with Session(recorded.engine) as session:
-        assert counted_places(session, RUN, [item], at) == {0: True}
-        assert counted_places(session, RUN, [item, item], at) == {0: True, 1: False}
-        assert counted_places(session, RUN, [item], at + 1) == {0: False}
+        assert counted_places(session, RUN, [item], at) == {0: "trained"}
+        assert counted_places(session, RUN, [item, item], at) == {0: "trained", 1: None}
+        assert counted_places(session, RUN, [item], at + 1) == {0: None}
         strange = item.model_copy(
             update={"spec": item.spec.model_copy(update={"group": "group_x"})}
         )
@@ -255,5 +255,5 @@ def test_what_counted_of_a_recording_is_what_the_run_that_recorded_it_counted() 
         run.state, run.stream_offset = RunState.RUNNING, at
         assert counted_places(session, RUN, [item], at) is None
         run.stream_offset = at + 1
-        assert counted_places(session, RUN, [item], at) == {0: True}
+        assert counted_places(session, RUN, [item], at) == {0: "trained"}
         session.rollback()

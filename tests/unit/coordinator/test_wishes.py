@@ -93,8 +93,12 @@ def test_a_finished_run_says_who_ended_it_and_after_which_step() -> None:
 
 
 @settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 10_000), n_moves=st.integers(0, 400))
-def test_a_run_is_saved_before_it_is_cancelled(seed: int, n_moves: int) -> None:
+@given(
+    seed=st.integers(0, 10_000),
+    n_moves=st.integers(0, 400),
+    wish=st.sampled_from((Wish.SAVE_AND_CANCEL, Wish.CLIENT_GONE)),
+)
+def test_a_run_is_saved_before_it_is_cancelled(seed: int, n_moves: int, wish: Wish) -> None:
     world = a_world(seed)
     world.decide()
     for _ in range(n_moves):
@@ -103,7 +107,7 @@ def test_a_run_is_saved_before_it_is_cancelled(seed: int, n_moves: int) -> None:
         return
     n_updates = world.state.learning.version_issued
 
-    want(world, Wish.SAVE_AND_CANCEL)
+    want(world, wish)
     world.drive(0.05)
 
     assert world.state.run_state is RunState.CANCELLED
@@ -112,7 +116,9 @@ def test_a_run_is_saved_before_it_is_cancelled(seed: int, n_moves: int) -> None:
         newest = world.state.learning.checkpoint_url
         assert newest is not None
         assert world.checkpoints[newest][1] == n_updates
-        assert history(world)[-1][1] == f"cancelled by its owner; saved as {newest}"
+        was_gone = wish is Wish.CLIENT_GONE
+        why = "cancelled, for its client was gone" if was_gone else "cancelled by its owner"
+        assert history(world)[-1][1] == f"{why}; saved as {newest}"
 
 
 @settings(max_examples=15, deadline=None)

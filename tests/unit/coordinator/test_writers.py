@@ -10,12 +10,18 @@ import pytest
 from warren_gateway import coordinator
 
 WRITERS = {
-    "rollouts": ("rollouts/",),
+    "rollouts": ("rollouts/", "replaying/"),
     "learning": ("learning/",),
-    "lease": ("trainer_lease.py", "job.py"),
+    "lease": ("trainer_lease.py", "job.py", "moving.py"),
     "waiting": ("waiting.py", "notices/"),
     "alarms": ("alarms.py",),
-    "observed": ("actor.py", "trainer_search.py", "queue_depths.py", "service.py"),
+    "observed": (
+        "actor.py",
+        "records.py",
+        "trainer_search.py",
+        "rollouts/queue_depths.py",
+        "service.py",
+    ),
 }
 MUTATING = ("append", "clear", "extend", "insert", "pop", "remove", "setdefault", "update")
 FOLDER = Path(coordinator.__file__).parent

@@ -61,6 +61,19 @@ def test_a_run_without_an_update_does_not_end_as_a_success(chaos: float) -> None
         assert (row.result["outcome"], row.result["remark"]) == ("nothing_learned", last.reason)
 
 
+def test_an_entropy_bonus_alone_makes_updates_and_is_told_as_nothing_learned() -> None:
+    settings = limited(6).model_dump(mode="json")
+    settings["algorithm"]["entropy_coefficient"] = 0.1
+    world = World(TrainConfig.model_validate(settings), random.Random(1), rewards=(0.0,))
+    world.drive(0.0)
+    assert world.state.learning.n_updates == 6
+    assert len(warnings(world)) == 2
+    assert world.state.rollouts.dropped_groups == {}
+    last = world.events[-1].body
+    assert isinstance(last, StateChanged)
+    assert last.outcome is RunOutcome.NOTHING_LEARNED
+
+
 def test_limits_can_end_it_early() -> None:
     world = World(limited(20, stop_after_zero_variance_steps=5), random.Random(1), rewards=(0.0,))
     world.drive(0.0)
@@ -83,5 +96,5 @@ def test_a_run_that_stops_learning_ends_early_as_trained_and_says_why() -> None:
     last = world.events[-1].body
     assert isinstance(last, StateChanged) and last.reason is not None
     assert last.outcome is RunOutcome.TRAINED
-    assert "of 40 was the last: 2 steps in a row made no update" in last.reason
+    assert "of 40 was the last: 2 steps in a row learned nothing" in last.reason
     assert any(isinstance(op.body, OptimStep) for op in world.applied.values())

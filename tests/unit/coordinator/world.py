@@ -6,7 +6,7 @@ answer twice or die, and the coordinator itself is forgotten and loaded again fr
 
 import hashlib
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,16 +16,24 @@ from pydantic import JsonValue
 from sqlalchemy import Engine
 from sqlmodel import Session, SQLModel, create_engine, select
 
-from warren_gateway.coordinator import decisions, job, records, trainer_lease
-from warren_gateway.coordinator.rollouts.counted import counted_places
-from warren_gateway.coordinator.rollouts.source import Recorded
+from warren_gateway.coordinator import answering, decisions, job, records, trainer_lease
+from warren_gateway.coordinator.replaying.counted import counted_places
+from warren_gateway.coordinator.replaying.source import Recorded
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.open_groups import OpenGroups
+from warren_gateway.datasets import resolving
 from warren_gateway.position import Position
 from warren_gateway.store.tables import Checkpoint, Model, OutboxRow, Run
 from warren_schemas.codec.wire import decode
 from warren_schemas.config import RecordedSource, TrainConfig
-from warren_schemas.control import EpisodeCancelled, Heartbeat, HeldModel, RunEnded, WorkerRole
+from warren_schemas.control import (
+    EpisodeCancelled,
+    Heartbeat,
+    HeldModel,
+    RunChanged,
+    RunEnded,
+    WorkerRole,
+)
 from warren_schemas.envelope import Envelope, Item
 from warren_schemas.episode import (
     Completed,
@@ -33,6 +41,7 @@ from warren_schemas.episode import (
     EpisodePurpose,
     Failed,
     FailureKind,
+    Generate,
     StartEpisode,
 )
 from warren_schemas.events import EvaluationCompleted, RunEvent, StepCompleted
@@ -63,6 +72,8 @@ from warren_schemas.transcript import ChatMessage, Tokens, Transcript, Turn
 RUN, MODEL = RunId("run_1"), ModelId("model_1")
 REPLAY, NEW_MODEL = RunId("run_2"), ModelId("model_2")
 MOST_MOVES = 20_000
+N_ROWS = 10
+"""Of any data set."""
 
 
 def config(**changes: object) -> TrainConfig:
@@ -74,6 +85,21 @@ def config(**changes: object) -> TrainConfig:
         "checkpoint": {"every_steps": 3},
     }
     return TrainConfig.model_validate({**base, **changes})
+
+
+Started = StartEpisode | Generate
+"""An episode for an env worker, or a row that a sampler is to make tokens of."""
+
+
+class FakeRows:
+    """A split of a data set."""
+
+    def __len__(self) -> int:
+        return N_ROWS
+
+    def row(self, number: int) -> dict[str, Any]:
+        said = (("user", f"{number}?"), ("assistant", f"{number}!"))
+        return {"messages": [{"role": role, "content": content} for role, content in said]}
 
 
 @dataclass
@@ -108,7 +134,7 @@ class World:
     trainers_tokenizer: str = "a"
     now_s: float = 1000.0
     engine: Engine = field(default_factory=lambda: create_engine("sqlite://"))
-    episodes: list[StartEpisode] = field(default_factory=list[StartEpisode])
+    episodes: list[Started] = field(default_factory=list[Started])
     stream: list[EpisodeEnded] = field(default_factory=list[EpisodeEnded])
     n_read: int = 0
     answers: list[OpResult] = field(default_factory=list[OpResult])
@@ -133,6 +159,8 @@ class World:
     kept: set[int] = field(default_factory=set[int])
     """Published versions that were not deleted."""
     n_generations: int = 0
+    drained: set[WorkerId] = field(default_factory=set[WorkerId])
+    """Trainers that take nothing new."""
     run: RunId = RUN
     model: ModelId = MODEL
     state: CoordinatorState = field(init=False)
@@ -160,6 +188,7 @@ class World:
         """The coordinator starts over from the store, and reads the stream from where it says."""
         with Session(self.engine) as session:
             state = records.load(session, self.run, self.now_s)
+        state.rows = {name: defaultdict(FakeRows) for name in resolving.references(state.config)}
         self.state = state
         self.n_read = state.rollouts.stream_offset
 
@@ -169,8 +198,13 @@ class World:
             _beat("env", WorkerRole.ENVIRONMENT, *self.environments),
         ]
         beats = [beat for beat in beats if beat.role is not self.away]
-        beats.append(self._trainer_beat())
+        beats.append(self._drained(self._trainer_beat()))
         return [beat for beat in beats if role in (None, beat.role)]
+
+    def _drained(self, beat: Heartbeat) -> Heartbeat:
+        if beat.worker not in self.drained:
+            return beat
+        return beat.model_copy(update={"is_draining": True, "offers": ()})
 
     def _trainer_beat(self) -> Heartbeat:
         if self.trainer is None:
@@ -216,7 +250,7 @@ class World:
 
     def _receive(self, address_kind: str, item: Item) -> None:
         match item:
-            case StartEpisode():
+            case StartEpisode() | Generate():
                 self.episodes.append(item)
             case Job():
                 pass  # whoever takes it is in `_grant`
@@ -247,8 +281,19 @@ class World:
                 self.endings.append(item)
                 if isinstance(item, CloseModel) and not self.state.is_over and self.trainer:
                     self.trainer = None if self.trainer.epoch <= item.epoch else self.trainer
+            case RunChanged():
+                self._look_for_wishes()
             case _:
                 raise AssertionError(f"unexpected {item.kind}")
+
+    def _look_for_wishes(self) -> None:
+        """As the actor does, of what these tests change."""
+        state = self.state
+        with Session(self.engine) as session:
+            wishes = records.wishes_of(session, self.run, state.limits_number)
+        state.observed.served = wishes.served
+        if wishes.limits is not None:
+            state.take_limits(wishes.limits, wishes.limits_number)
 
     def _take_op(self, trainer: Trainer, op: Op) -> None:
         """One that was applied is answered again; another one under its number shows how far we are."""
@@ -320,7 +365,8 @@ class World:
     def _keep(self, version: int, op: PublishPolicy) -> None:
         """As trainers do it, whichever of them published the others."""
         self.kept.add(version)
-        self.kept -= set(sorted(self.kept)[:-KEEP_POLICIES]) - set(op.keep)
+        reached = sorted(v for v in self.kept if v <= version)
+        self.kept -= set(reached[:-KEEP_POLICIES]) - set(op.keep)
 
     @property
     def listed_checkpoints(self) -> set[str]:
@@ -391,7 +437,7 @@ class World:
             self.state.rollouts.stream_offset = offset + 1
             self.n_read = offset + 1
         for _ in range(min(n, len(self.answers))):
-            decisions.absorb_answer(self.state, self.answers.pop(0))
+            answering.absorb_answer(self.state, self.answers.pop(0))
         self.decide()
 
     def move(self) -> None:
@@ -427,6 +473,8 @@ class ReplayWorld(World):
     """A world whose run replays what another world's run recorded."""
 
     recorded: list[EpisodeEnded] = field(default_factory=list[EpisodeEnded])
+    others: dict[RunId, list[EpisodeEnded]] = field(default_factory=dict[RunId, list[EpisodeEnded]])
+    """What further runs in the same store recorded, if it replays them too."""
     n_visible: int = 0
     """How much of the recording is there yet."""
     is_recorder_going: bool = False
@@ -440,11 +488,8 @@ class ReplayWorld(World):
             wanted[key] |= change
         source = RecordedSource.model_validate(wanted.pop("source"))
         replay = TrainConfig.model_validate(wanted).for_replay(source)
-        engine = create_engine("sqlite://")
-        with world.engine.connect() as theirs, engine.connect() as ours:
-            theirs.connection.backup(ours.connection.dbapi_connection)  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
         return cls(
-            replay, rng, engine=engine, run=REPLAY, model=NEW_MODEL,
+            replay, rng, engine=copied(world.engine), run=REPLAY, model=NEW_MODEL,
             recorded=world.stream, n_visible=len(world.stream), now_s=world.now_s,
         )  # fmt: skip
 
@@ -455,21 +500,31 @@ class ReplayWorld(World):
 
     def read_mail(self) -> None:
         """As its actor does it: one message, if one is wanted."""
+        self.source.go_on(self.state)
         recording = self.source.recording
+        stream = self.others.get(recording.run, self.recorded[: self.n_visible])
         recording.end_offset = None if self.is_recorder_going else self._end()
         start = recording.read_from
         assert isinstance(start, int)
-        if self.source.wants_more(self.state) and start < self.n_visible:
-            items = [self.recorded[start]]
+        if self.source.wants_more(self.state) and start < len(stream):
+            items = [stream[start]]
             with Session(self.engine) as session:
-                counted = counted_places(session, RUN, items, start)
+                counted = counted_places(session, recording.run, items, start)
             assert counted is not None
             decisions.absorb_recorded(self.state, items, start, counted)
         super().read_mail()
 
     def _end(self) -> int | None:
         with Session(self.engine) as session:
-            return records.end_of_recording(session, RUN)
+            return records.end_of_recording(session, self.source.recording.run)
+
+
+def copied(engine: Engine) -> Engine:
+    """Another store with the same rows."""
+    copy = create_engine("sqlite://")
+    with engine.connect() as theirs, copy.connect() as ours:
+        theirs.connection.backup(ours.connection.dbapi_connection)  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
+    return copy
 
 
 _MASK = SamplingMask.none(1).extended(
@@ -480,7 +535,7 @@ _marks = iter(range(1, 1_000_000_000))
 
 
 def _end(
-    item: StartEpisode, outcome: Completed | Failed, rng: random.Random, newest_version: int
+    item: Started, outcome: Completed | Failed, rng: random.Random, newest_version: int
 ) -> EpisodeEnded:
     demonstrated = item.spec.purpose is EpisodePurpose.DEMONSTRATE
     version = item.spec.policy.min_version

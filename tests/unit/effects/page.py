@@ -2,7 +2,7 @@
 
 import yaml
 from tests.unit.effects.keys import all_keys
-from tests.unit.effects.table import EXCEPTIONS, ROWS, WHERE
+from tests.unit.effects.table import ACTED_ON, EXCEPTIONS, ROWS, WHERE
 
 HEAD = """# What each setting changes
 
@@ -18,6 +18,8 @@ others are refused as the config is read, with the reason.
 |---|---|---|
 """
 
+ORDERS = """Some of these are orders to workers that stand in an episode's start. A test shows a worker obey each:"""
+
 
 def page() -> str:
     """As Markdown."""
@@ -26,7 +28,9 @@ def page() -> str:
     }
     lines = [rows[key] for key in all_keys() if key in rows]
     left_out = [f"- `{key}`: {reason}." for key, reason in EXCEPTIONS.items()]
-    return HEAD + "\n".join([*lines, "", "Not in the table:", "", *(left_out or ["None."]), ""])
+    obeyed = [f"- `{key}`: `{test}`" for key, test in ACTED_ON.items()]
+    parts = [*lines, "", "Not in the table:", "", *(left_out or ["None."]), "", ORDERS, "", *obeyed]
+    return HEAD + "\n".join([*parts, ""])
 
 
 def _shown(value: object) -> str:

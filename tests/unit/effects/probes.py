@@ -23,7 +23,7 @@ from warren_env_worker.host.request import start_of
 from warren_env_worker.reach.granting import granted
 from warren_gateway.access.caller import Viewer
 from warren_gateway.coordinator import records
-from warren_gateway.coordinator.rollouts.source import Recorded
+from warren_gateway.coordinator.replaying.source import Recorded
 from warren_gateway.recordings.stored import _to_archive  # pyright: ignore[reportPrivateUsage]
 from warren_gateway.runs.checkpoints import require_checkpoint
 from warren_gateway.runs.streams import recording
@@ -41,7 +41,13 @@ from warren_gpu_worker.sampler.messages import FinishedTurn, Orders, PolicySourc
 from warren_gpu_worker.trainer.supervisor.fair_share import (
     _kind,  # pyright: ignore[reportPrivateUsage]
 )
-from warren_schemas.config import Sampling, TrainConfig
+from warren_schemas.config import (
+    RecordedFacts,
+    RecordedSource,
+    RecordingFilter,
+    Sampling,
+    TrainConfig,
+)
 from warren_schemas.episode import EpisodeSpec
 from warren_schemas.events import RunState
 from warren_schemas.ids import GroupId
@@ -183,11 +189,26 @@ def begun(config: TrainConfig, bench: Bench) -> Facts:
     with Session(world.engine) as session:
         session.get_one(Run, RUN).config = config.model_dump(mode="json")
         source = records.load(session, RUN, world.now_s).source
-        read = source.recording if isinstance(source, Recorded) else None
+        recordings = source.recordings if isinstance(source, Recorded) else ()
         return {
             "checkpoint": require_checkpoint(session, Viewer("me"), config),
-            "recording": read and (read.run, read.stream.name, read.read_from),
+            "recording": [(r.run, r.stream.name, r.read_from) for r in recordings],
         }
+
+
+def filtered(config: TrainConfig, bench: Bench) -> Facts:
+    """Which of some recorded groups a replay takes."""
+    source = config.source
+    where = source.where if isinstance(source, RecordedSource) else RecordingFilter()
+    facts = [
+        RecordedFacts(reward, name, category, (version, version), frozenset({fate}), float(version))
+        for reward in (0.0, 1.0)
+        for name in ("guess", "other")
+        for category in ("easy", "hard")
+        for version in (1, 3, 7)
+        for fate in ("trained", "stale")
+    ]
+    return {"filter": [where.admits(fact) for fact in facts]}
 
 
 def _other(config: TrainConfig) -> TrainConfig:

@@ -19,6 +19,7 @@ WHERE = {
     "weights": "trained: the weights after the run",
     "batch sharing": "trained: which models share the trainer's batches",
     "tokens": "sampled: the tokens, and the logprobs that are recorded with them",
+    "learned": "trained: which messages of a row are learned",
     "environment": "sampled: what the environment is started with",
     "tasks": "sampled: which task of the data each episode has",
     "observations": "sampled: what the environment shows",
@@ -30,10 +31,27 @@ WHERE = {
     "folder": "reported: the lists of runs, and the folder of TensorBoard's files",
     "checkpoint": "trained: the checkpoint that the model begins with",
     "recording": "trained: which recording is read, and from where",
+    "filter": "trained: which of the recorded groups are taken",
 }
 
 EXCEPTIONS: Mapping[str, str] = {}
 """Keys whose effect can't be shown here, each with the reason. There is none."""
+
+ACTED_ON: Mapping[str, str] = {
+    "environments.workers": "tests/unit/coordinator/test_parts.py::"
+    "test_episodes_of_an_own_environment_start_at_the_owners_queue",
+    "environments.recover": "tests/unit/coordinator/test_group_policy.py::"
+    "test_an_environment_that_restarts_moves_no_house",
+    "environments.episode_s": "tests/process/env_worker/test_interactions.py::"
+    "test_items_past_their_deadline_fail",
+    "limits.episode_s": "tests/process/env_worker/test_interactions.py::"
+    "test_items_past_their_deadline_fail",
+    "environments.secrets": "tests/process/env_worker/test_secrets.py::"
+    "test_row_56_an_environment_gets_the_secrets_that_were_named",
+    "secrets": "tests/process/env_worker/test_secrets.py::"
+    "test_row_56_an_environment_gets_the_secrets_that_were_named",
+}
+"""Keys that go into an episode's start as orders to somebody: the test in which that somebody obeys."""
 
 Keys = Mapping[str, Any]
 
@@ -71,6 +89,7 @@ SAVED = {"checkpoint.every_steps": 1, "limits.steps": 6, "algorithm.max_stalenes
 CRITIC: Keys = {"algorithm.critic": {}}
 KL: Keys = {"algorithm.kl": {"coefficient": 0.5}}
 SFT, EVALUATION = {"sft": {"steps": 2, "episodes_per_step": 2}}, {"evaluation": {"episodes": 2}}
+ROWS_OF = {"sft": {"steps": 100, "episodes_per_step": 2, "dataset": "chats"}}
 SAMPLED_TWICE: Keys = {"evaluation": {"episodes": 2, "temperature": 1.0}}
 CUT = {
     "environments.max_turns": 2,
@@ -105,6 +124,7 @@ ROWS: list[Row] = [
         environments__group_size=3,
         environments__episode_s=7.0,
         environments__secrets=["KEY"],
+        environments__dataset="tasks",
         secrets=["KEY"],
         seed=5,
         algorithm__group_size=5,
@@ -139,7 +159,17 @@ ROWS: list[Row] = [
     Row("source.kind", REPLAY["source"], "recording", probes.begun, DEFAULTS),
     *(
         Row(f"source.{key} (recorded)", value, "recording", probes.begun, REPLAY)
-        for key, value in (("run", "run_third"), ("from_offset", 70), ("from_s", 99.0))
+        for key, value in (
+            ("run", "run_third"), ("from_offset", 70), ("from_s", 99.0), ("also_runs", ["run_third"]),
+        )
+    ),
+    *(
+        Row(f"source.where.{key} (recorded)", value, "filter", probes.filtered, REPLAY)
+        for key, value in (
+            ("min_reward", 0.5), ("max_reward", 0.5), ("environments", ["other"]),
+            ("categories", ["hard"]), ("min_version", 2), ("max_version", 2), ("fates", ["stale"]),
+            ("until_s", 5.0),
+        )
     ),
     *_of("checkpoint", probes.begun, {"limits.steps": 9}, resume_from={"run": "run_other"}),
     *_of(
@@ -196,6 +226,10 @@ ROWS: list[Row] = [
         "weights", probes.trained, SFT,
         sft__steps=3, sft__episodes_per_step=3, sft__learning_rate=0.05,
     ),
+    *_of("starts", probes.run, SFT, sft__dataset="chats"),
+    *_of("starts", probes.run, ROWS_OF, sft__split="other", sft__max_tokens=9),
+    *_of("learned", probes.run, ROWS_OF, sft__roles=["user"]),
+    *_of("events", probes.run, ROWS_OF, sft__epochs=0.5),
     *_of("events", probes.run, evaluation=EVALUATION["evaluation"]),
     *_of(
         "events", probes.run, EVALUATION, evaluation__episodes=4, evaluation__before=False,
@@ -222,6 +256,7 @@ ROWS: list[Row] = [
         limits__stop_on=["zero_variance"],
     ),
     *_of("events", probes.idle, limits__stalled_after_s=20.0),
+    *_of("events", probes.idle, {"limits.stalled_after_s": 20.0}, limits__wait_s=5.0),
     *_of("events", probes.broken, limits__failed_groups=2),
 ]  # fmt: skip
 

@@ -1,5 +1,6 @@
 """Each key of a config has an effect: turned alone, it makes a difference where the table says so."""
 
+import ast
 from functools import cache
 from pathlib import Path
 
@@ -8,14 +9,15 @@ from tests.support.base_models import base_folder
 from tests.unit.effects.keys import all_keys
 from tests.unit.effects.page import page
 from tests.unit.effects.probes import Bench, Facts, Probe
-from tests.unit.effects.table import EXCEPTIONS, ROWS, Keys, Row, written
+from tests.unit.effects.table import ACTED_ON, EXCEPTIONS, ROWS, Keys, Row, written
 
 from warren_gpu_worker.base_models import load_base
 from warren_schemas.config import TrainConfig
 
 __all__ = ["base_folder"]
 
-PAGE = Path(__file__).parents[3] / "docs" / "settings-effects.md"
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "settings-effects.md"
 
 PROBES = list(dict.fromkeys(row.probe for row in ROWS))
 
@@ -46,6 +48,15 @@ def test_turning_it_makes_a_difference(row: Row, bench: Bench) -> None:
 def test_without_a_change_there_is_no_difference(probe: Probe, bench: Bench) -> None:
     """Else the others would show nothing."""
     assert _facts(probe, _config({}), bench) == probe(_config({}), bench)
+
+
+@pytest.mark.parametrize(("key", "test"), ACTED_ON.items())
+def test_an_order_to_a_worker_is_obeyed_in_the_test_that_is_named(key: str, test: str) -> None:
+    assert {row.where for row in ROWS if row.key == key} == {"starts"}
+    path, _, name = test.partition("::")
+    parsed = ast.parse((ROOT / path).read_text())
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    assert name in {node.name for node in ast.walk(parsed) if isinstance(node, functions)}
 
 
 def test_the_page_is_written_from_the_table() -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 from sqlmodel import Session, SQLModel, col, select
-from tests.unit.coordinator.world import MODEL, RUN, World
+from tests.unit.coordinator.world import MODEL, N_ROWS, RUN, Started, World
 
-from warren_gateway.coordinator import decisions
+from warren_gateway.coordinator import answering, decisions
 from warren_gateway.position import Position
 from warren_gateway.runs.submitting import model_row
 from warren_gateway.store.tables import Checkpoint, GroupRow, Model, Run
@@ -22,6 +22,7 @@ from warren_schemas.episode import (
     EpisodePurpose,
     Failed,
     FailureKind,
+    Generate,
     StartEpisode,
     StopReason,
 )
@@ -44,10 +45,17 @@ class PlayedWorld(World):
     is_idle: bool = False
     """No episode gets on, and time passes."""
     started: list[Any] = field(default_factory=list[Any])
+    learned: list[Any] = field(default_factory=list[Any])
+    """Messages of each that are learned, where it is a row."""
     most_in_flight: int = 0
     opened: Any = None
 
     def __post_init__(self) -> None:
+        if self.config.sft is not None and self.config.sft.dataset is not None:
+            sft = self.config.sft.with_rows(
+                N_ROWS, self.config.sft.dataset
+            )  # as a submission does it
+            self.config = self.config.model_copy(update={"sft": sft})
         SQLModel.metadata.create_all(self.engine)
         config, dumped = self.config, self.config.model_dump(mode="json")
         with Session(self.engine) as session, session.begin():
@@ -63,10 +71,12 @@ class PlayedWorld(World):
         self.load()
 
     def _receive(self, address_kind: str, item: Item) -> None:
-        if isinstance(item, StartEpisode):
+        if isinstance(item, StartEpisode | Generate):
             spec = item.spec.model_dump(mode="json", exclude={"group"})
             left_s = (item.envelope.deadline_s or 0.0) - self.now_s
+            learned = item.learned if isinstance(item, Generate) else None
             self.started.append((spec, item.envelope.attempt, left_s))
+            self.learned.append(learned)
         if isinstance(item, OpenModel):
             self.opened = item.spec.model_dump(mode="json")
         super()._receive(address_kind, item)
@@ -81,7 +91,7 @@ class PlayedWorld(World):
             self.state.rollouts.stream_offset = self.n_read = offset + 1
         answers, self.answers = self.answers, []
         for answer in answers:
-            decisions.absorb_answer(self.state, answer)
+            answering.absorb_answer(self.state, answer)
         self.decide()
 
     def play(self) -> "PlayedWorld":
@@ -109,6 +119,7 @@ class PlayedWorld(World):
         return {
             "model": self.opened or self._spec(),
             "starts": self.started,
+            "learned": self.learned,
             "flight": self.most_in_flight,
             "ops": [body.model_dump_json(exclude={"note"}) for body in bodies],
             "events": [event.body.model_dump(mode="json") for event in self.events],
@@ -131,7 +142,7 @@ class PlayedWorld(World):
             return [(row.environment, row.purpose, row.task_index, row.outcomes) for row in rows]
 
 
-def played(item: StartEpisode, failing: frozenset[int], *, is_level: bool) -> EpisodeEnded:
+def played(item: Started, failing: frozenset[int], *, is_level: bool) -> EpisodeEnded:
     """What three turns of this episode would come to; the environment fails some members."""
     spec, chance = item.spec, random.Random(f"{item.spec.seed}/{item.spec.member}")
     n_turns = min(WANTED_TURNS, spec.max_turns)

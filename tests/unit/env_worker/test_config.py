@@ -1,8 +1,9 @@
 """Configs against constructors: what is wrong, in one line that helps."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
+from pydantic import Field
 
 from warren.environment import Context, Env, StepResult
 from warren_env_worker.host.config import ConfigSchema
@@ -26,6 +27,11 @@ class Open(Typed):
         super().__init__(size)
 
 
+class Bounded(Open):
+    def __init__(self, size: Annotated[int, Field(ge=1, le=9)] = 1) -> None:
+        super().__init__(size)
+
+
 class Bare(Env):
     def reset(self, task: None, ctx: Context) -> str:
         return "?"
@@ -44,6 +50,11 @@ def reason(environment: type[Env[Any]], config: dict[str, object]) -> str:
 
 def test_what_fits_comes_back_with_the_right_types() -> None:
     assert ConfigSchema(Typed).check({"size": 3, "scale": 2}) == {"size": 3, "scale": 2.0}
+
+
+def test_bounds_of_a_parameter_hold() -> None:
+    assert ConfigSchema(Bounded).check({"size": 9}) == {"size": 9}
+    assert reason(Bounded, {"size": 10}).startswith("size: ")
 
 
 def test_an_unknown_key_is_answered_with_the_nearest() -> None:

@@ -37,7 +37,8 @@ def test_texts_and_messages_become_messages() -> None:
         ("x" * 11, "reset() returned an observation of 11 characters; limits.observation_chars is 10"),
         ([USER] * 1001, "reset() returned 1001 messages; 1000 can be sent"),
         ([ChatMessage(role="assistant", content="I")],
-         "reset() returned a message of the role assistant, the policy's own"),
+         ("reset() returned a message of the role assistant, the policy's own; with is_quoted=True"
+          " it is shown as words that the policy did not say here")),
         ([SEEN], ("reset() returned an observation of 45 characters, its images in base64 among"
          " them; limits.observation_chars is 10")),
     ],
@@ -46,6 +47,20 @@ def test_other_observations_are_refused(shown: object, expected: str) -> None:
     refusal = refused(lambda: contract.messages(shown, "reset()", 10))
     assert refusal.kind is FailureKind.ENVIRONMENT_ERROR
     assert refusal.reason == expected
+
+
+@pytest.mark.parametrize(
+    ("category", "expected"),
+    [
+        (3, "category must be a str or None; it is int"),
+        ("", "the category has 0 characters; 1 to 128 can be sent"),
+        ("x" * 129, "the category has 129 characters; 1 to 128 can be sent"),
+    ],
+)
+def test_a_category_is_a_short_text(category: object, expected: str) -> None:
+    assert contract.category(None) is None
+    assert contract.category("x" * 128) == "x" * 128
+    assert refused(lambda: contract.category(category)).reason == expected
 
 
 def test_images_come_with_their_message_and_count_in_its_digest() -> None:

@@ -72,6 +72,19 @@ def test_layouts(layout: str, suffix: str, tmp_path: Path) -> None:
     (question,) = read_questions(path, TRUSTED)
     assert question.prompt == (ChatMessage(role="user", content="What is 6*7?"),)
     assert question.gold == "42"
+    assert question.category == LAYOUTS[layout].get("data_source")
+
+
+def test_a_category_is_told_by_the_file(tmp_path: Path) -> None:
+    row: dict[str, object] = {
+        "problem": "What is 6*7?",
+        "answer": "42",
+        "type": "Prealgebra",
+        "data_source": "math",
+    }
+    path = write_lines(tmp_path / "x.jsonl", row)
+    (question,) = read_questions(path, TRUSTED)
+    assert question.category == "Prealgebra"
 
 
 def test_repeated_rows_come_once(tmp_path: Path) -> None:
@@ -169,3 +182,14 @@ def test_instructions_follow_plain_questions_only(tmp_path: Path) -> None:
 def test_configs_name_the_form_as_text() -> None:
     checked = ConfigSchema(Math).check({"path": "x", "answer_form": "boxed"})
     assert checked["answer_form"] is AnswerForm.BOXED
+
+
+def test_a_row_of_a_data_set_is_asked_like_one_of_a_file() -> None:
+    question = Math().task_of({"question": "What is 6*7?", "answer": "#### 42"})
+    assert (question.prompt[0].content, question.gold) == ("What is 6*7?", "42")
+    with pytest.raises(ConfigError, match="path has no effect beside a dataset"):
+        Math(path="train.jsonl").task_of({"question": "?", "answer": "1"})
+    with pytest.raises(ConfigError, match="nothing says where the questions are"):
+        Math().tasks("train")
+    with pytest.raises(ConfigError, match="it lacks prompt"):
+        Math().task_of({"answer": "1"})

@@ -14,8 +14,9 @@ ENVIRONMENTS = "warren_env_worker.environments"
 def test_keys_with_and_without_a_default() -> None:
     guess = shape_of("guess", f"{ENVIRONMENTS}.guess:Guess")
     assert guess == EnvironmentShape(name="guess", keys=("low", "high", "guesses"))
-    math = shape_of("math", f"{ENVIRONMENTS}.math:Math")
-    assert math.required == ("path",)
+    assert shape_of("math", f"{ENVIRONMENTS}.math:Math").required == ()
+    ors = shape_of("ors", f"{ENVIRONMENTS}.ors.environment:Ors")
+    assert ors.required == ("url", "environment")
 
 
 def test_splits_that_are_written_out() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tests.support.episodes import first_turn, policy
 from tests.support.inboxes import claim_items
+from tests.support.interacting import start
 from tests.support.patience import PATIENCE_S
 
 from warren_broker.inbox import receive
@@ -55,6 +56,16 @@ def step(return_to: str | None) -> Step:
 
 def successor(of: Step) -> Successor:
     return follow(of, GOES_ON, Origin(WorkerId("env_1"), 0.0))
+
+
+def test_the_transcript_says_which_task_it_is_and_keeps_it() -> None:
+    by = Origin(WorkerId("env_1"), 0.0)
+    shown = Observed(1, (("user", "?"),), "d", task_number=7, category="algebra")
+    first = follow(start(), shown, by).item
+    assert (first.transcript.task_number, first.transcript.category) == (7, "algebra")
+    taken = step(None).model_copy(update={"transcript": first.transcript})
+    later = follow(taken, GOES_ON, by).item
+    assert (later.transcript.task_number, later.transcript.category) == (7, "algebra")
 
 
 def test_the_next_turn_goes_back_where_the_last_one_was_taken() -> None:

@@ -2,20 +2,24 @@
 
 import asyncio
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
+from pydantic import JsonValue
 from tests.support.interacting import spec
 
-from warren.environment import ConfigError, Context, Env, Limits, StepResult
+from warren.environment import ConfigError, Context, Env, Limits, StepResult, TaskError
 from warren_env_worker.host.call_status import SharedCallStatus
 from warren_env_worker.host.child.size import size_bytes
-from warren_env_worker.host.child.task_cache import TaskCache
+from warren_env_worker.host.child.task_cache import TaskCache, task_of_row
 from warren_env_worker.host.forked.task_loader import TaskLoader
-from warren_env_worker.host.protocol import Call, Start
+from warren_env_worker.host.protocol import Call, Start, pack, unpack
 from warren_env_worker.host.refusal import Refusal
 from warren_env_worker.host.request import start_of
 from warren_env_worker.reach.granting import granted
+from warren_schemas.episode import TaskRef, TaskRow
 from warren_schemas.operator_policy import TRUSTING
 
 MIB = 1024 * 1024
@@ -122,3 +126,43 @@ def test_the_size_is_of_what_hangs_on_tasks_too() -> None:
 def test_what_tasks_share_counts_in_each_sample_and_lazy_lists_as_themselves() -> None:
     assert size_bytes(range(10**12)) == sys.getsizeof(range(10**12))
     assert size_bytes([]) == sys.getsizeof([])
+
+
+class OfRows(Bulky):
+    """Says what stands in the rows of a data set."""
+
+    def task_of(self, row: Mapping[str, Any]) -> str:
+        return row["text"] * self.number
+
+
+def row_start(values: dict[str, JsonValue]) -> Start:
+    task = TaskRef(index=0, row=TaskRow(number=7, values=values))
+    of = spec("bulky", environment_config={"number": 2}).model_copy(update={"task": task})
+    return start_of(of, granted(TRUSTING, of))
+
+
+def test_a_row_of_a_data_set_is_the_task_and_nothing_is_loaded() -> None:
+    cache, begun = TaskCache(OfRows), row_start({"text": "ha"})
+    assert cache.has_loaded(begun)
+    assert begun.row is not None
+    assert task_of_row(begun.row, cache.make(begun)) == "haha"
+    assert (cache.task_number(begun), cache.n_loads) == (7, 0)
+    (travelled,) = unpack(pack([Call(1, 1, begun)]))
+    assert travelled.start is not None
+    assert travelled.start.row == begun.row
+
+
+@pytest.mark.parametrize(
+    ("environment", "values", "reason"),
+    [
+        (OfRows, {"question": "ha"}, "row 7: task_of.. refused it: KeyError: 'text'"),
+        (Bulky, {"text": "ha"}, "row 7: Bulky takes no data set"),
+    ],
+)
+def test_a_row_that_is_no_task_is_told_by_its_number(
+    environment: type[Env[str]], values: dict[str, JsonValue], reason: str
+) -> None:
+    cache, begun = TaskCache(environment), row_start(values)
+    assert begun.row is not None
+    with pytest.raises(TaskError, match=reason):
+        task_of_row(begun.row, cache.make(begun))

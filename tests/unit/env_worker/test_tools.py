@@ -1,8 +1,11 @@
 """Tools: what a policy writes, what is made of it, and what it is told. Parity row 57."""
 
+from typing import Annotated
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import Field
 from tests.support.tool_calls import CALLS, CODE, HERMES
 
 from warren.environment import Context, StepResult
@@ -137,6 +140,21 @@ PIECES = st.lists(
 def test_whatever_is_said_is_calls_or_a_sentence(words: str, form: ToolFormat) -> None:
     parsed = parse_calls(words, form)
     assert isinstance(parsed, NotACall) or all(call.name for call in parsed)
+
+
+class Described(Calculator):
+    @tool
+    def dial(self, digit: Annotated[int, Field(ge=0, le=9, description="one key")]) -> str:
+        """Dials."""
+        return f"dialled {digit}"
+
+
+def test_what_annotations_say_of_an_argument_is_shown_and_holds() -> None:
+    call = '<tool_call>{"name": "dial", "arguments": {"digit": 10}}</tool_call>'
+    said = iter([call, "It is 5."])
+    episode = play(Described(), lambda _: next(said))
+    assert "one key" in episode.messages[0].content
+    assert "at most 9, got 10" in next(m.content for m in episode.messages if m.role == "tool")
 
 
 class Scored(Calculator):

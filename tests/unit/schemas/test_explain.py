@@ -108,7 +108,13 @@ def test_an_unknown_key_is_answered_with_the_nearest_or_with_all(
             "model.update.targets.1: expected text, got 5 (quotes make it text)",
         ),
         ({"environments": "guess"}, "environments: expected a list, got 'guess'"),
-        ({"environments": []}, "environments: expected 1 or more entries, got 0"),
+        (
+            {"environments": []},
+            (
+                "environments: nothing says where episodes happen; name one, or fine-tune alone with"
+                " sft.dataset and limits.steps: 0, without an evaluation"
+            ),
+        ),
         ({"environments": [5]}, "environments.0: expected keys and values, got 5"),
         ({"sampling": {"top_p": 0}}, "sampling.top_p: expected a number above 0, got 0"),
         ({"sampling": {"top_p": 1.5}}, "sampling.top_p: expected a number of at most 1, got 1.5"),

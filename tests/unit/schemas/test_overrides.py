@@ -136,7 +136,7 @@ def test_a_bad_override_is_named_with_what_to_write(override: str, sentence: str
 @pytest.mark.parametrize(
     ("text", "overrides", "lines"),
     [
-        ("", [], ["model: missing", "environments: missing"]),
+        ("", [], ["model: missing"]),
         ("- 1", [], ["a config consists of keys and values, such as `model: {base: NAME}`"]),
         ("a: b: c", [], ["line 1, column 5: mapping values are not allowed here"]),
         (TEXT, [f"seed={10**30}"], ["seed: expected a number of at most 9.22337e+18, got 1000000"]),

@@ -19,11 +19,10 @@ from tests.support.fake_gateway import (
 from tests.support.patience import PATIENCE_S
 
 import warren
-from warren import reading
 from warren.connection.backoff import Backoff
 from warren.connection.transport import Transport
-from warren.reading import ConnectionChanged, Event
 from warren.settings import find_settings
+from warren.streams.events import TWINS, ConnectionChanged, Event
 from warren_schemas.events import RunState
 
 N_STEPS = 12
@@ -140,7 +139,7 @@ async def test_an_event_of_a_newer_gateway_is_an_error_that_says_so() -> None:
 
 
 async def test_a_long_run_is_followed_with_little_memory() -> None:
-    assert reading.TWINS < 1000
+    assert TWINS < 1000
     async with fake_gateway() as gateway:
         run = gateway.add_run(RUNNING, *(step(i, 2000) for i in range(2000)), COMPLETED)
         assert len(await read_all(gateway, run)) == 2002

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.support.fake_gateway import COMPLETED, CONFIG, RUNNING, evaluation, step
 
 from warren.display.progress import CURVE_POINTS, Curve, Progress, started
-from warren.reading import Event
+from warren.streams.events import Event
 from warren_schemas.events import (
     Phase,
     RunEventBody,

@@ -14,10 +14,10 @@ from tests.support.factories import (
 )
 
 import warren
-from warren import export
-from warren.cli.commands.replay import replay
+from warren.cli.commands.runs.replay import replay
 from warren.display.trajectory import look, sampled_spans
-from warren.recording import Beginning, parse_beginning, recorded_source
+from warren.streams import export
+from warren.streams.recording import Beginning, parse_beginning, recorded_source
 from warren_schemas.http import TrajectoryView
 from warren_schemas.ids import RunId
 from warren_schemas.transcript import ChatMessage, Turn

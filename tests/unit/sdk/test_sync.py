@@ -20,7 +20,7 @@ from tests.support.fake_gateway import (
 import warren
 from warren.access import Access
 from warren.connection.loop_thread import LoopThread
-from warren.sync_access import Access as SyncAccess
+from warren.sync.access import Access as SyncAccess
 from warren_schemas.http import RunResult
 
 
@@ -121,7 +121,10 @@ def test_both_clients_have_the_same_methods(
 def _signatures(of: Callable[..., object]) -> dict[str, object]:
     if not isinstance(of, type):
         return {"": _parameters(of)}
-    members = {name: value for name, value in vars(of).items() if not name.startswith("_")}
+    found = {
+        name: value for base in reversed(of.__mro__[:-1]) for name, value in vars(base).items()
+    }
+    members = {name: value for name, value in found.items() if not name.startswith("_")}
     members = {name: value for name, value in members.items() if name not in ("close", "view")}
     return {name: callable(value) and _parameters(value) for name, value in members.items()}
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from tests.support.fake_gateway import COMPLETED, RUNNING, evaluation, step
 from tests.unit.sdk.test_progress import VIEW, after
 
-from warren.cli.commands.checkpoints import print_checkpoints
+from warren.cli.commands.runs.checkpoints import print_checkpoints
 from warren.display.live import LiveView, draw
 from warren.display.notebook import as_html, in_notebook
 from warren.display.output import PlainOutput
@@ -20,7 +20,7 @@ from warren.display.progress import started, with_queues
 from warren.display.summary import print_summary
 from warren.display.tables import print_queues, print_run, print_runs, print_workers
 from warren.display.views import JsonView, PlainView, View
-from warren.reading import Event
+from warren.streams.events import Event
 from warren_schemas.config import SftConfig
 from warren_schemas.events import (
     Phase,

@@ -244,6 +244,24 @@ def test_a_version_that_is_evaluated_stays_however_many_newer_ones_come(
     assert list_folders(policies) == ["v5", "v6"]
 
 
+def test_ops_that_are_applied_again_delete_nothing_that_later_ones_keep(
+    base_folder: Path, tmp_path: Path
+) -> None:
+    config = EngineConfig({BASE: str(base_folder)}, str(tmp_path), keep_policies=2)
+    window = [forward_backward(random_batch(1)), optim_step()]
+    bare, kept = [*window, PublishPolicy()], [*window, PublishPolicy(keep=(1,))]
+    engine = opened(Engine(config), LORA)
+    apply_all(engine, [*bare, *bare, *kept, *kept])
+    policies = policies_url(str(tmp_path), MODEL)
+    assert list_folders(policies) == ["v1", "v3", "v4"]
+    again = opened(Engine(config), LORA)
+    for first in (1, 4):
+        apply_all(again, bare, first=first)
+        assert "v1" in list_folders(policies)
+    apply_all(again, [*kept, *kept], first=7)
+    assert list_folders(policies) == ["v1", "v3", "v4"]
+
+
 def test_what_cannot_be_deleted_now_fails_nothing(
     base_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.export import CannotExport, export_policy
 from warren_gpu_worker.trainer.child.engine import Engine
-from warren_schemas.files import folder_url
+from warren_schemas.files import find_folder
 from warren_schemas.http import CheckpointList, CheckpointView, PolicyView
 from warren_schemas.training import ModelSpec, PublishPolicy
 
@@ -92,7 +92,8 @@ def test_what_cannot_be_exported_leaves_nothing(base_folder: Path, tmp_path: Pat
         ("3", None),
         ("4", "/m/states/step-000004"),
         ("sft-000040", "/m/states/sft-000040"),
-        ("v44", None),
+        ("v44", "/m/policies/v44"),
+        ("v46", None),
         ("step-000004", "/m/states/step-000004"),
         ("10", None),
         ("step-000005", None),
@@ -122,4 +123,5 @@ def test_a_step_names_the_policy_in_force_after_it(wanted: str, expected: str | 
         for step, version in ((5, 43), (6, 44), (9, 45))
     )
     found = CheckpointList(checkpoints=(warm, saved), step=9, policies=policies)
-    assert folder_url(found, wanted) == expected
+    named = find_folder(found, wanted)
+    assert (named and named.url) == expected

@@ -26,6 +26,8 @@ from warren_schemas.ids import ModelId
 
 OTHER = ModelId("model_other")
 OP = forward_backward(random_batch(1))
+UNCUT = forward_backward(random_batch(1, [9]))
+"""One sequence, which no smaller passes help."""
 LOST = [
     torch.AcceleratorError("CUDA error: an illegal memory access was encountered"),
     torch.AcceleratorError("CUDA error: device-side assert triggered"),
@@ -60,7 +62,7 @@ def test_no_memory_fails_the_op_and_ends_nothing(
 ) -> None:
     engine = opened(opened(engine_for(base_folder, tmp_path), LORA), LORA, OTHER)
     with one_forward_raises(error):
-        assert "smaller --micro-batch-tokens" in failed(engine.apply(MODEL, 1, OP))
+        assert "smaller --micro-batch-tokens" in failed(engine.apply(MODEL, 1, UNCUT))
     with one_forward_raises(error):
         for outcome in engine.apply_batched([(MODEL, 2, OP), (OTHER, 1, OP)]):
             done(outcome)

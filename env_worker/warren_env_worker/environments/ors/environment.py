@@ -32,14 +32,14 @@ from warren_schemas.chat.tool_formats import Call, NotACall, parse_calls, tools_
 from warren_schemas.config import ToolFormat
 from warren_schemas.config.numbers import PositiveFloat
 
-_NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,127}", re.ASCII)
-"""A part of a path: nothing that leads out of it."""
+_NAME = re.compile(r"([A-Za-z0-9_][\w.-]{0,127}/)?[A-Za-z0-9_][\w.-]{0,127}", re.ASCII)
+"""A part of a path, nothing that leads out of it; or of a header, with an owner before it."""
 
 
 def _require_plain(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise ConfigError(
-            "environment: expected letters, digits and ._-, as the server lists its environments"
+            "environment: expected letters, digits and ._-, as the server lists its environments, or Owner/Name"
         )
 
 
@@ -64,7 +64,8 @@ class Ors(Env[int]):
         tool_format: ToolFormat = ToolFormat.HERMES,
         patience_s: PositiveFloat = 60.0,
     ) -> None:
-        """`url` of the server, and the name of one of its environments.
+        """`url` of the server, and the name of one of its environments; one with its owner's name before it
+        (`Owner/Name`) is named by the header `X-Deployment`, as OpenReward's own servers want it.
 
         `key_variable` names the env worker's variable whose value is sent as `X-API-Key`; `secrets` names those
         that the environment asks for. `start`, `stop` and `ids` choose among the tasks of the split.
@@ -90,7 +91,7 @@ class Ors(Env[int]):
         start, stop = self.range
         if stop is not None and stop >= 0 and (start or 0) >= 0 and not self.ids:
             return range(start or 0, stop)
-        server = OrsServer(self.unkeyed, patience_s=self.patience_s)
+        server = OrsServer(self.unkeyed, self.environment, patience_s=self.patience_s)
         try:
             return await TaskList(server, self.environment, split).chosen(start, stop, self.ids)
         except OrsFailed as error:
@@ -100,7 +101,7 @@ class Ors(Env[int]):
 
     async def reset(self, task: int, ctx: Context) -> list[ChatMessage]:
         self.form = ToolFormat(ctx.tool_format or self.form)
-        server = OrsServer(self.service, patience_s=self.patience_s)
+        server = OrsServer(self.service, self.environment, patience_s=self.patience_s)
         self.session = OrsSession(server, Task(self.environment, ctx.split, task), self.secrets)
         opening = await self.session.open()
         self.tools = opening.tools
@@ -139,8 +140,9 @@ class Ors(Env[int]):
         reply = await self._sent(terminal.name, {terminal.arg: words})
         if isinstance(reply, Refused):
             return self._result([_shown(reply)])
+        shown = [_shown(reply)] if reply.output.blocks else []
         reward = reply.output.reward
-        return self._result([_shown(reply)], [] if reward is None else [reward], done=True)
+        return self._result(shown, [] if reward is None else [reward], done=True)
 
     async def _called(self, call: Call) -> Done | Refused:
         known = by_name(self.tools)

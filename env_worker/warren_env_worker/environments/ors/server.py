@@ -9,9 +9,7 @@ A server that says that it is busy or starting is waited for, as long as the cal
 answer is `OrsFailed` after `patience_s`. Of answers that are none, nothing is told (`reach.service`).
 """
 
-import asyncio
 import logging
-import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from warren.connection.sse import ServerEvent, SseParser
 from warren_env_worker.environments.ors.answers import REPLY, Done, Refused
+from warren_env_worker.reach.asking import AskAgain, patiently
 from warren_env_worker.reach.service import (
     FAILED,
     MAX_ANSWER_BYTES,
@@ -32,7 +31,6 @@ from warren_env_worker.reach.service import (
     content_of,
 )
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 10.0
 CONNECT_S = 10.0
 SILENT_S = 30.0
 """A stream says something every 10 s, if only that it is there."""
@@ -56,18 +54,6 @@ class SessionLost(Exception):
     """The server has no such session any more, or nobody knows what happened in it."""
 
 
-class _Again(Exception):
-    """Not now. `is_busy`: the server says so itself. `is_there`: it answered, if not to the end."""
-
-    def __init__(
-        self, *, is_busy: bool = False, is_there: bool = False, pause_s: float = 0.0
-    ) -> None:
-        super().__init__()
-        self.is_busy = is_busy
-        self.is_there = is_there or is_busy
-        self.pause_s = pause_s
-
-
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A request, by its path below the server's URL."""
@@ -82,16 +68,25 @@ class Asked:
 class OrsServer:
     """A connection of its own to the server, for one event loop."""
 
-    def __init__(self, service: Service, *, patience_s: float) -> None:
+    def __init__(self, service: Service, environment: str, *, patience_s: float) -> None:
+        """An environment with its owner's name before it is named by a header, and not in paths."""
         self.url = service.url
+        self.is_deployed = "/" in environment
+        self._environment = environment
         self._service = service
         self._patience_s = patience_s
         headers = {"X-API-Key": service.key} if service.key is not None else {}
+        if self.is_deployed:
+            headers["X-Deployment"] = environment
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=ANSWER_S)
         self._client = service.client(headers, timeout)
 
     async def close(self) -> None:
         await self._client.close()
+
+    def path(self, what: str) -> str:
+        """Of what the environment has."""
+        return what if self.is_deployed else f"{self._environment.lower()}/{what}"
 
     def failed(self) -> OrsFailed:
         return OrsFailed(f"{self.url}: {FAILED}")
@@ -122,7 +117,7 @@ class OrsServer:
             async for event in _events(response):
                 if event.name == "task_id":
                     return event.data.strip()
-        raise _Again(is_there=True)
+        raise AskAgain(is_there=True)
 
     async def call(self, asked: Asked) -> Done | Refused:
         """What a tool answered. Raises `OrsFailed`, `SessionLost`."""
@@ -138,8 +133,8 @@ class OrsServer:
                 async for event in _events(response):
                     if (told := call.take(event, was_resumed=was_resumed)) is not None:
                         return self._reply(told)
-            raise _Again(is_there=True)
-        except _Again as again:
+            raise AskAgain(is_there=True)
+        except AskAgain as again:
             if again.is_busy or call.number is not None or isinstance(again.__cause__, _NOT_SENT):
                 raise
             raise SessionLost from again
@@ -156,25 +151,14 @@ class OrsServer:
         return OrsFailed(f"{self.url}: the answer to {what} can't be read: {where}: {first['msg']}")
 
     async def patiently(self, ask: Callable[[], Awaitable[ResultT]]) -> ResultT:
-        """Asks until there is an answer, with growing pauses."""
-        loop = asyncio.get_running_loop()
-        away_since_s, pause_s = math.inf, FIRST_PAUSE_S
-        while True:
-            asked_s = loop.time()
-            try:
-                return await ask()
-            except _Again as again:
-                away_since_s = math.inf if again.is_there else min(away_since_s, asked_s)
-                if loop.time() - away_since_s >= self._patience_s:
-                    raise self.failed() from again
-                await asyncio.sleep(min(max(pause_s, again.pause_s), LONGEST_PAUSE_S))
-                pause_s *= 2
+        """Asks until there is an answer. Raises `OrsFailed` and what `ask` does."""
+        return await patiently(ask, self._patience_s, self.failed)
 
     @asynccontextmanager
     async def _response(
         self, asked: Asked, *, read_s: float
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """One with the status 200, or, of a call, one that refuses it. Raises `_Again` if it breaks off."""
+        """One with the status 200, or, of a call, one that refuses it. Raises `AskAgain` if it breaks off."""
         headers = {"Content-Type": "application/json", **(asked.headers or {})}
         if asked.session is not None:
             headers["X-Session-ID"] = asked.session
@@ -196,18 +180,18 @@ class OrsServer:
             raise self.failed() from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             log.info("%s can't be had: %s", self.url, type(error).__name__)
-            raise _Again(is_there=is_there) from error
+            raise AskAgain(is_there=is_there) from error
 
     def _require_good(self, asked: Asked, response: aiohttp.ClientResponse) -> None:
         status = response.status
-        is_call = asked.path.endswith("/call")
+        is_call = asked.path.rpartition("/")[2] == "call"
         if status == 200 or (is_call and status in _REFUSED):
             return
         log.warning("%s answered %s with status %d", self.url, asked.path, status)
         if status in _BUSY:
-            raise _Again(is_busy=True, pause_s=asked_pause_s(response))
+            raise AskAgain(is_busy=True, pause_s=asked_pause_s(response))
         if status in _NOT_THERE:  # a proxy says it
-            raise _Again
+            raise AskAgain
         if status in _GONE and asked.session is not None and asked.path != "create":
             raise SessionLost
         raise self.failed()

@@ -142,8 +142,9 @@ class OrsSession:
         body: dict[str, object] = {
             "split": self._task.split,
             "index": self._task.number,
-            "env_name": self._task.environment,
         }
+        if not self._server.is_deployed:
+            body["env_name"] = self._task.environment
         headers: dict[str, str] = {}
         if self._secrets.values and self._secrets.sent_in == "body":
             body["secrets"] = dict(self._secrets.values)
@@ -154,14 +155,11 @@ class OrsSession:
 
     async def _once(self, name: str, arguments: dict[str, Any]) -> Done | Refused:
         body = {"name": name, "input": arguments}
-        return await self._server.call(Asked("POST", self._path("call"), body, self._id))
+        return await self._server.call(Asked("POST", self._server.path("call"), body, self._id))
 
     async def _asked_for(self, adapter: TypeAdapter[ResultT], what: str) -> ResultT:
-        asked = Asked("GET", self._path(what), session=self._id)
+        asked = Asked("GET", self._server.path(what), session=self._id)
         return await self._server.ask_for(adapter, asked)
-
-    def _path(self, what: str) -> str:
-        return f"{self._task.environment.lower()}/{what}"
 
     async def _ping(self) -> None:
         """Whatever it hears: the next call finds out."""

@@ -22,13 +22,13 @@ class TaskList:
         """Those from `start` to `stop`, by Python's rules for slices; of them, those with these ids."""
         await self._require_split()
         of_split = {"split": self._split}
-        asked = Asked("POST", self._path("num_tasks"), of_split)
+        asked = Asked("POST", self._server.path("num_tasks"), of_split)
         n_tasks = (await self._server.ask_for(NUM_TASKS, asked)).num_tasks
         numbers = list(range(*slice(start, stop).indices(n_tasks)))
         if not ids or not numbers:
             return numbers
         bounds = {**of_split, "start": numbers[0], "stop": numbers[-1] + 1}
-        asked = Asked("POST", self._path("task_range"), bounds)
+        asked = Asked("POST", self._server.path("task_range"), bounds)
         specs = (await self._server.ask_for(TASK_RANGE, asked)).tasks
         by_id = {_id_of(spec): number for spec, number in zip(specs, numbers, strict=False)}
         missing = [each for each in ids if each not in by_id]
@@ -37,16 +37,17 @@ class TaskList:
         return [by_id[each] for each in ids]
 
     async def _require_split(self) -> None:
-        names = await self._server.ask_for(NAMES, Asked("GET", "list_environments"))
-        if self._environment.lower() not in [name.lower() for name in names]:
-            raise ConfigError(_missing("environment", self._environment, names))
-        found = await self._server.ask_for(SPLITS, Asked("GET", self._path("splits")))
+        if not self._server.is_deployed:
+            await self._require_environment()
+        found = await self._server.ask_for(SPLITS, Asked("GET", self._server.path("splits")))
         splits = [split.name for split in found]
         if self._split not in splits:
             raise ConfigError(_missing("split", self._split, splits))
 
-    def _path(self, what: str) -> str:
-        return f"{self._environment.lower()}/{what}"
+    async def _require_environment(self) -> None:
+        names = await self._server.ask_for(NAMES, Asked("GET", "list_environments"))
+        if self._environment.lower() not in [name.lower() for name in names]:
+            raise ConfigError(_missing("environment", self._environment, names))
 
 
 def _missing(what: str, name: str, names: Sequence[str]) -> str:

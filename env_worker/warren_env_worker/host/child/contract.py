@@ -12,9 +12,10 @@ from typing import cast
 import orjson
 
 from warren.environment import ChatMessage, StepResult
-from warren_env_worker.host.protocol import Message, Picture, Role
+from warren_env_worker.host.protocol import Message, Picture
 from warren_env_worker.host.refusal import Refusal, error_refusal
 from warren_schemas.episode import FailureKind
+from warren_schemas.transcript import MAX_CATEGORY_CHARS
 
 MAX_MESSAGES = 1000
 """Most messages of one observation."""
@@ -49,23 +50,35 @@ def _with_images(listed: Sequence[ChatMessage]) -> str:
 def _checked(each: object, where: str) -> ChatMessage:
     if not isinstance(each, ChatMessage):
         raise _unexpected(where, "a list of ChatMessage", each, "a list with")
-    if each.role == "assistant":
-        raise error_refusal(f"{where} returned a message of the role assistant, the policy's own")
+    if each.is_action:
+        raise error_refusal(
+            f"{where} returned a message of the role assistant, the policy's own; with is_quoted=True"
+            " it is shown as words that the policy did not say here"
+        )
     return each
 
 
 def _packed(message: ChatMessage) -> Message:
-    role = cast(Role, message.role)  # `_checked` let no assistant through
     if not message.images:
-        return (role, message.content)
+        return (message.role, message.content)
     pictures: list[Picture] = [(image.media_type, image.base64) for image in message.images]
-    return (role, message.content, pictures)
+    return (message.role, message.content, pictures)
 
 
-def digest(observation: Sequence[Message]) -> str:
-    """BLAKE2b of the messages, 16 hexadecimal digits."""
+def after(value: object, n_turns: int) -> int | None:
+    """Behind which action the observation stands; None for the last one."""
+    if value is None:
+        return None
+    if not isinstance(value, int) or not 0 <= value <= n_turns:
+        raise error_refusal(f"step() returned after={value!r}; expected 0 to {n_turns}, or None")
+    return None if value == n_turns else value
+
+
+def digest(observation: Sequence[Message], after: int | None = None) -> str:
+    """BLAKE2b of the messages and where they stand, 16 hexadecimal digits."""
+    shown = observation if after is None else (*observation, after)
     try:
-        canonical = orjson.dumps(observation)
+        canonical = orjson.dumps(shown)
     except orjson.JSONEncodeError as error:
         raise error_refusal(f"the observation can't be sent: {error}") from error
     return hashlib.blake2b(canonical, digest_size=8).hexdigest()
@@ -76,6 +89,19 @@ def prompt(value: object) -> str | None:
     if value is not None and not isinstance(value, str):
         raise _unexpected("system_prompt()", "a str or None", value)
     return value and _sendable(value)
+
+
+def category(value: object) -> str | None:
+    """What kind of task it is."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise error_refusal(f"category must be a str or None; it is {type(value).__name__}")
+    if not 0 < len(value) <= MAX_CATEGORY_CHARS:
+        raise error_refusal(
+            f"the category has {len(value)} characters; 1 to {MAX_CATEGORY_CHARS} can be sent"
+        )
+    return _sendable(value)
 
 
 def step_result(value: object) -> StepResult:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from warren.environment import Context, Env
+from warren.environment import Context, Env, Sampled
 from warren_env_worker.host.child import contract
 from warren_env_worker.host.child.caller import Caller
 from warren_env_worker.host.protocol import Observed, Start
@@ -38,10 +38,17 @@ class LiveEpisode:
         prompt = contract.prompt(await self._caller.call(call, limit_s, environment.system_message))
         if prompt is not None:
             messages.insert(0, ("system", prompt))
-        return Observed(call, messages, contract.digest(messages))
+        return Observed(
+            id=call,
+            messages=messages,
+            digest=contract.digest(messages),
+            category=contract.category(environment.category),
+        )
 
-    async def step(self, call: int, action: str) -> Observed:
+    async def step(self, call: int, action: str, sampled: Sampled | None = None) -> Observed:
         step_s = self._limits.step_s
+        if sampled is not None:
+            self._environment.sampled = sampled
         result = contract.step_result(
             await self._caller.call(call, step_s, self._environment.step, action)
         )
@@ -51,14 +58,16 @@ class LiveEpisode:
         if result.done or is_cut:
             reward, metrics = await self._scored(call, reward, metrics)
         messages = contract.messages(result.observation, "step()", self._limits.observation_chars)
+        after = contract.after(result.after, self._n_turns)
         return Observed(
             id=call,
             messages=messages,
-            digest=contract.digest(messages),
+            digest=contract.digest(messages, after),
             reward=reward,
             is_over=bool(result.done) or is_cut,
             is_truncated=is_cut,
             metrics=metrics,
+            after=after,
         )
 
     async def _scored(

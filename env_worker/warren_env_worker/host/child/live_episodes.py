@@ -6,12 +6,14 @@ over is closed and forgotten; a failing `close` is logged and harms nobody.
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 from warren.environment import Env
 from warren_env_worker.host.child.caller import Caller
 from warren_env_worker.host.child.live_episode import LiveEpisode
-from warren_env_worker.host.child.task_cache import TaskCache
+from warren_env_worker.host.child.task_cache import TaskCache, task_of_row
 from warren_env_worker.host.protocol import Answer, Call, Observed, Refused, Start
 from warren_env_worker.host.refusal import Refusal, blame
 from warren_env_worker.reach.secrets import for_run
@@ -79,8 +81,8 @@ class LiveEpisodes:
         if call.start is not None:
             observed = _same(await self._opened(call, call.start), next(expected, None))
         episode = self._episodes[call.slot]
-        for action in call.actions:
-            observed = _same(await episode.step(call.id, action), next(expected, None))
+        for action, sampled in zip_longest(call.actions, call.sampled):
+            observed = _same(await episode.step(call.id, action, sampled), next(expected, None))
         return await episode.with_demonstration(observed or Observed(call.id))
 
     async def _opened(self, call: Call, start: Start) -> Observed:
@@ -91,7 +93,11 @@ class LiveEpisodes:
             self._prepare(start)
         made = await caller.call(call.id, self._limits.reset_s, task_cache.make, start)
         episode = self._episodes[call.slot] = LiveEpisode(made, start, caller)
-        return await episode.reset(call.id, task_cache.task(start))
+        number, n_tasks = task_cache.task_number(start), task_cache.n_tasks(start)
+        row = start.row
+        task = task_cache.task(start) if row is None else task_of_row(row, made)
+        shown = await episode.reset(call.id, task)
+        return replace(shown, task_number=number, n_tasks=n_tasks)
 
     def _refused(self, call: int, error: BaseException) -> Refused:
         refusal = blame(error, self._package)

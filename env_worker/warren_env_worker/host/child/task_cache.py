@@ -7,15 +7,16 @@ of tasks is kept however large it is.
 import inspect
 from collections.abc import Awaitable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
-from warren.environment import Env
+from warren.environment import ConfigError, Env, TaskError
 from warren_env_worker.host.child.memory import MIB
 from warren_env_worker.host.child.size import size_bytes
 from warren_env_worker.host.config import ConfigSchema
-from warren_env_worker.host.protocol import Config, Start
+from warren_env_worker.host.protocol import Config, Row, Start
 from warren_env_worker.host.refusal import config_refusal, one_line
 from warren_env_worker.reach.reach import Reach, acting
 from warren_env_worker.reach.secrets import remember
@@ -74,7 +75,8 @@ class TaskCache:
             raise config_refusal(f"the constructor refused: {one_line(error)}") from error
 
     def has_loaded(self, start: Start) -> bool:
-        return _load(start) in self._loaded
+        """Rows of data sets come with their episodes."""
+        return start.row is not None or _load(start) in self._loaded
 
     def load(self, start: Start) -> Coroutine[Any, Any, None] | None:
         """Load the tasks of a split; may take long. No secret is told: others are forked from here."""
@@ -111,18 +113,40 @@ class TaskCache:
 
         Of tasks that are kept no more, any process will do: it loads what it lacks.
         """
-        if not self.has_loaded(start):
+        if start.row is not None or not self.has_loaded(start):
             return 0
         _use(self._loaded, _load(start))
         return self._loaded[_load(start)].n_loads
 
     def task(self, start: Start) -> object:
-        """The task of this episode; None where the environment makes its own."""
+        """The task of this episode, which is no row of a data set; None where the environment makes its own."""
         _use(self._loaded, _load(start))
-        tasks = self._loaded[_load(start)].tasks
-        if tasks is None:
+        tasks, number = self._loaded[_load(start)].tasks, self.task_number(start)
+        return None if tasks is None or number is None else tasks[number]
+
+    def task_number(self, start: Start) -> int | None:
+        """Which one of the split that is."""
+        if start.row is not None:
+            return start.row.number
+        n_tasks = self.n_tasks(start)
+        return None if n_tasks is None else start.order.position(start.index, n_tasks)
+
+    def n_tasks(self, start: Start) -> int | None:
+        """How many the split has; None also where the task is a row of a data set."""
+        if start.row is not None:
             return None
-        return tasks[start.order.position(start.index, len(tasks))]
+        tasks = self._loaded[_load(start)].tasks
+        return None if tasks is None else len(tasks)
+
+
+def task_of_row(row: Row, environment: Env[Any]) -> object:
+    """By the episode's own instance. Raises `TaskError`."""
+    try:
+        return environment.task_of(deepcopy(row.values))
+    except (ConfigError, TaskError) as error:
+        raise TaskError(f"row {row.number}: {one_line(error)}") from error
+    except _MISFITS as error:
+        raise TaskError(f"row {row.number}: task_of() refused it: {one_line(error)}") from error
 
 
 @contextmanager

@@ -1,7 +1,5 @@
 """Problems in the shape that OpenAI's clients read, on the routes that they call."""
 
-from pydantic import BaseModel
-
 from warren_schemas.http import Problem
 from warren_schemas.openai import OpenAIError, OpenAIProblem
 
@@ -18,11 +16,6 @@ _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 
 def speaks_openai(path: str) -> bool:
     return any(path == route or path.startswith(f"{route}/") for route in _ROUTES)
-
-
-def told(path: str, status: int, problem: Problem) -> tuple[int, BaseModel]:
-    """Status and body, as the clients of this path read errors."""
-    return as_openai(status, problem) if speaks_openai(path) else (status, problem)
 
 
 def as_openai(status: int, problem: Problem) -> tuple[int, OpenAIError]:

@@ -42,7 +42,7 @@ def _failed(ended: EpisodeEnded) -> Refusal:
 def _unavailable(reason: str, *, is_pinned: bool) -> Refusal:
     """A version that was pinned is gone or was never published; the newest one may come back."""
     if is_pinned:
-        hint = "Samplers find the newest 32 versions that a run has published."
+        hint = "Samplers find the newest 32 versions that a run has published, and those that are served by name."
         return Refusal(404, Problem(code="no_such_model", message=f"{reason}.", hint=hint))
     return Refusal(503, Problem(code="policy_unavailable", message=f"{reason}."), _RETRY)
 

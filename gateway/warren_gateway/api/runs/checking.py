@@ -11,8 +11,7 @@ from warren_schemas.users.access import KeyScope
 
 
 async def check_run(call: Call[SubmitRun]) -> web.StreamResponse:
-    config = call.takes.config
-    checkpoint_bytes = await call.parts.runs.require_usable(call.viewer, config)
+    config, checkpoint_bytes = await call.parts.runs.require_usable(call.viewer, call.takes.config)
     mistakes, notes = mistakes_and_notes(
         config, call.owner, call.parts.registry.alive, call.parts.served.advice
     )

@@ -14,7 +14,7 @@ from warren_gateway.api.route import Call, Route, reply
 from warren_gateway.folders import UnreadableFolder, read_file, read_folder
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt
-from warren_schemas.files import FileView, FolderView, absence, folder_url
+from warren_schemas.files import FileView, FolderView, absence, find_folder
 from warren_schemas.http import Problem
 from warren_schemas.users.access import KeyScope
 
@@ -23,14 +23,14 @@ log = logging.getLogger(__name__)
 
 class ListFiles(Frozen):
     version: str = ""
-    """Name of a checkpoint, or number of a policy; left out, the newest policy."""
+    """Name of a checkpoint, a step, or `v` and a policy version; left out, the newest policy."""
 
 
 class ReadFile(Frozen):
     name: str = ""
     """As the list of files has it; there is none without a name."""
     version: str = ""
-    """Name of a checkpoint, or number of a policy; left out, the newest policy."""
+    """Name of a checkpoint, a step, or `v` and a policy version; left out, the newest policy."""
     offset: NonNegativeInt = 0
     """Begin at this byte, to go on where an answer was cut off."""
 
@@ -67,12 +67,12 @@ async def run_file(call: Call[ReadFile]) -> web.StreamResponse:
 
 async def _folder(call: Call[ListFiles] | Call[ReadFile], version: str) -> FolderView:
     found = await call.parts.runs.checkpoints(call.viewer, call.run)
-    url = folder_url(found, version)
-    if url is None:
+    named = find_folder(found, version)
+    if named is None:
         what, hint = absence(found, version)
         raise _refusal(404, "no_such_version", f"{call.run} has {what}", hint)
     try:
-        return await read_folder(url)
+        return await read_folder(named)
     except UnreadableFolder as error:
         raise _unreadable(error) from error
 

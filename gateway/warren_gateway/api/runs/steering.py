@@ -4,6 +4,7 @@ from aiohttp import web
 
 from warren_gateway.api.route import Call, Nothing, Route, reply
 from warren_schemas.http import CancelRun, RunView, SetRun
+from warren_schemas.http.runs import ClientLease
 from warren_schemas.users.access import KeyScope
 
 
@@ -24,14 +25,17 @@ async def resume_run(call: Call[Nothing]) -> web.StreamResponse:
     return reply(await call.parts.runs.resume(call.viewer, call.run))
 
 
+async def renew_run(call: Call[Nothing]) -> web.StreamResponse:
+    return reply(await call.parts.client_leases.renew(call.viewer, call.run))
+
+
 async def retry_run(call: Call[Nothing]) -> web.StreamResponse:
     run, is_new = await call.parts.runs.retry(call.viewer, call.run)
     return reply(run, status=201 if is_new else 200)
 
 
 async def set_run(call: Call[SetRun]) -> web.StreamResponse:
-    priority = call.takes.priority
-    return reply(await call.parts.runs.set_priority(call.viewer, call.run, priority))
+    return reply(await call.parts.runs.change(call.viewer, call.run, call.takes))
 
 
 _ERRORS = (400, 404, 409, 413, 422)
@@ -83,9 +87,20 @@ ROUTES = (
         set_run,
         takes=SetRun,
         answers=RunView,
-        summary="Set the priority of a run that is not over; above 0 takes an admin",
+        summary="Set limits and the priority of a run that is not over; a priority above 0 takes an admin",
         scope=KeyScope.SUBMIT,
         errors=(*_ERRORS, 403),
+    ),
+    Route(
+        "POST",
+        "/v1/runs/{run}/renew",
+        renew_run,
+        takes=Nothing,
+        answers=ClientLease,
+        summary="Say that the client of a run is there, where the run ends with its client",
+        scope=KeyScope.SUBMIT,
+        errors=_ERRORS,
+        is_routine=True,
     ),
     Route(
         "POST",

@@ -8,7 +8,7 @@ from pydantic import Field
 from warren_gateway.api.route import Call, Nothing, Route, reply
 from warren_schemas.base import Frozen
 from warren_schemas.events import RunState
-from warren_schemas.http import RunDeleted, RunList, RunView, SubmitRun
+from warren_schemas.http import RunDeleted, RunList, RunView, SubmitRun, SweepName
 from warren_schemas.ids import RunId
 from warren_schemas.users.access import KeyScope
 
@@ -18,6 +18,8 @@ class ListRuns(Frozen):
     """Only runs in this state."""
     shared: bool = False
     """Those of others that are shared with you, not yours."""
+    sweep: SweepName | None = None
+    """Only runs of this sweep."""
     limit: Annotated[int, Field(ge=1, le=500)] = 50
     """Most runs to list."""
 
@@ -29,7 +31,9 @@ async def submit_run(call: Call[SubmitRun]) -> web.StreamResponse:
 
 async def list_runs(call: Call[ListRuns]) -> web.StreamResponse:
     takes = call.takes
-    runs = await call.parts.runs.newest(call.viewer, takes.state, takes.limit, shared=takes.shared)
+    runs = await call.parts.runs.newest(
+        call.viewer, takes.state, takes.limit, shared=takes.shared, sweep=takes.sweep
+    )
     return reply(RunList(runs=tuple(runs)))
 
 

@@ -75,7 +75,7 @@ def _rewards(groups: Sequence[Group], rewards: list[float]) -> dict[str, float]:
 
 
 def _sequences(items: list[EpisodeEnded]) -> dict[str, float]:
-    sampled_B = np.array([item.transcript.tokens.n_sampled for item in items])
+    sampled_B = np.array([item.transcript.n_sampled for item in items])
     turns_B = np.array([len(item.transcript.turns) for item in items])
     truncated = [isinstance(i.outcome, Completed) and i.outcome.truncated for i in items]
     return {
@@ -103,7 +103,7 @@ def _stops(items: Sequence[EpisodeEnded]) -> dict[str, float]:
 
 def _candidates(items: Sequence[EpisodeEnded]) -> dict[str, float]:
     """Of the sampled tokens of episodes that have a sampling mask, those that had no other beside them."""
-    masks = [item.transcript.tokens.sampling_mask for item in items]
+    masks = [tokens.sampling_mask for item in items for tokens in item.transcript.sequences]
     sizes = [mask.sizes_N[mask.sizes_N > 0] for mask in masks if mask is not None]
     n_sampled = sum(size.size for size in sizes)
     if not n_sampled:

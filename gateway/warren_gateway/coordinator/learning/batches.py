@@ -28,7 +28,8 @@ class WaySampled:
     @staticmethod
     def of(item: EpisodeEnded) -> "WaySampled":
         sampling = item.spec.sampling
-        is_truncated = item.transcript.tokens.sampling_mask is not None
+        sequences = item.transcript.sequences
+        is_truncated = any(tokens.sampling_mask is not None for tokens in sequences)
         return WaySampled(sampling.temperature, sampling.repetition_penalty, is_truncated)
 
 

@@ -8,6 +8,7 @@ last one that comes, so a save deletes none that is newer than what was known wh
 
 import numpy as np
 
+from warren_gateway.coordinator.learning import client_checkpoints
 from warren_gateway.coordinator.learning.op_log import append
 from warren_gateway.coordinator.learning.resuming import landmark
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
@@ -33,10 +34,19 @@ def checkpoint_if_new(state: CoordinatorState) -> bool:
     marks = state.learning.checkpoints
     if state.config.is_evaluation:
         return False
+    if state.is_clients:
+        return _save_clients(state)
     if not state.learning.last_op or (marks and marks[-1].name == _name(state)):
         return False
     _checkpoint(state)
     return True
+
+
+def _save_clients(state: CoordinatorState) -> bool:
+    is_new = state.learning.last_op > client_checkpoints.newest_op(state.learning)
+    if is_new:
+        client_checkpoints.save(state)
+    return is_new
 
 
 def checkpoint_at_end(state: CoordinatorState) -> None:
@@ -101,14 +111,18 @@ def note_saved(state: CoordinatorState, answer: OpResult) -> None:
     for mark in state.learning.checkpoints:
         if mark.op != answer.number:
             continue
+        mark.url = outcome.checkpoint_url
         state.change.deleted |= set(mark.drops)
         state.change.saved.append(
             {
                 "model_id": state.model,
-                "name": mark.name,
+                "name": mark.label or mark.name,
                 "op": mark.op,
-                "version": mark.version,
-                "step": mark.step,
+                "version": outcome.version if mark.is_clients else mark.version,
+                "step": outcome.version if mark.is_clients else mark.step,
+                "expires_s": mark.expires_s,
+                "metadata_": mark.metadata,
+                "is_automatic": mark.is_clients and mark.label is None,
                 "reward": mark.reward,
                 "url": outcome.checkpoint_url,
                 "size_bytes": outcome.checkpoint_bytes,

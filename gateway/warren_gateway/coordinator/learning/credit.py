@@ -9,7 +9,7 @@ in its tokens is left out, never guessed at.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,11 @@ Member = tuple[EpisodeEnded, Completed]
 
 
 def credited(groups: Sequence[Group], algorithm: AlgorithmConfig) -> list[Datum]:
-    """The trajectories that carry a signal, with the advantage of each token."""
+    """The trajectories to train on, with the advantage of each token.
+
+    Where rewards are the whole objective these are the ones that carry a signal. An entropy bonus and a KL penalty
+    are of every episode, so with them the others stay as well, with advantages of 0.
+    """
     if algorithm.critic is not None:
         return list(_rewards(groups))
     if isinstance(algorithm.credit, TurnCredit):
@@ -33,10 +37,22 @@ def credited(groups: Sequence[Group], algorithm: AlgorithmConfig) -> list[Datum]
     return list(_by_episode(groups, algorithm))
 
 
+def has_penalty(algorithm: AlgorithmConfig) -> bool:
+    """Whether the objective has a term that rewards have no part in."""
+    return algorithm.entropy_coefficient > 0.0 or algorithm.kl is not None
+
+
+def has_signal(data: Sequence[Datum], algorithm: AlgorithmConfig) -> bool:
+    """Whether rewards tell these trajectories apart; a critic tells of each one by itself."""
+    if algorithm.critic is not None:
+        return bool(data)
+    return any(datum.weights_T.any() for datum in data)
+
+
 def n_without_signal(groups: Sequence[Group], algorithm: AlgorithmConfig) -> int:
-    """Groups of which no trajectory is trained on, since it was no better or worse than the others."""
+    """Groups of which no trajectory was better or worse than the others."""
     if is_by_turn(algorithm):
-        return sum(not credited([group], algorithm) for group in groups)
+        return sum(not has_signal(credited([group], algorithm), algorithm) for group in groups)
     rewards = [np.array([outcome.reward for _, outcome in group.completed]) for group in groups]
     return sum(found is None for found in advantages(rewards, algorithm.advantage))
 
@@ -47,28 +63,34 @@ def is_by_turn(algorithm: AlgorithmConfig) -> bool:
 
 
 def _rewards(groups: Sequence[Group]) -> Iterator[Datum]:
-    """For a critic: each turn's reward at the turn's last token. No episode is compared with others."""
+    """For a critic: each turn's reward at the turn's last token, with what was rewarded in other branches
+    before the branch goes on. No episode is compared with others."""
     for item in (item for group in groups for item, _ in group.completed):
         transcript = item.transcript
-        if is_separable(transcript):
-            weights_T = np.zeros(len(transcript.tokens), np.float32)
+        for branch in transcript.branches if is_separable(transcript) else ():
+            weights_T = np.zeros(len(branch.tokens), np.float32)
+            turns = transcript.turns_of(branch.number)
             rewards_K = turn_rewards(item)
-            for place, reward in zip(_stretches(transcript.tokens), rewards_K, strict=True):
-                weights_T[place.stop - 1] = reward
-            yield Datum(transcript.tokens, weights_T, WaySampled.of(item))
+            for place, (turn, following) in zip(
+                _stretches(branch.tokens), pairwise([*turns, len(rewards_K)]), strict=True
+            ):
+                weights_T[place.stop - 1] = sum(rewards_K[turn:following])
+            if turns:
+                yield Datum(branch.tokens, weights_T, WaySampled.of(item))
 
 
 def _by_episode(groups: Sequence[Group], algorithm: AlgorithmConfig) -> Iterator[Datum]:
     members = [group.completed for group in groups]
     rewards = [np.array([outcome.reward for _, outcome in group]) for group in members]
     for group, found in zip(members, advantages(rewards, algorithm.advantage), strict=True):
-        if found is None:
+        if found is None and not has_penalty(algorithm):
             continue
-        for (item, _), advantage in zip(group, found.tolist(), strict=True):
-            tokens = item.transcript.tokens
-            if tokens.n_sampled:
-                weights_T = tokens.mask_T * np.float32(advantage)
-                yield Datum(tokens, weights_T, WaySampled.of(item))
+        advantages_G = np.zeros(len(group)) if found is None else found
+        for (item, _), advantage in zip(group, advantages_G.tolist(), strict=True):
+            for tokens in item.transcript.sequences:
+                if tokens.n_sampled:
+                    weights_T = tokens.mask_T * np.float32(advantage)
+                    yield Datum(tokens, weights_T, WaySampled.of(item))
 
 
 def _by_turn(
@@ -86,9 +108,11 @@ def _by_turn(
         for member, item in enumerate(items):
             transcript = item.transcript
             weights_K = [float(column[member]) for column in by_turn][: len(transcript.turns)]
-            if any(weights_K):
-                weights_T = _spread(transcript.tokens, weights_K)
-                yield Datum(transcript.tokens, weights_T, WaySampled.of(item))
+            for branch in transcript.branches:
+                of_branch = [weights_K[turn] for turn in transcript.turns_of(branch.number)]
+                if any(of_branch) or (of_branch and has_penalty(algorithm)):
+                    weights_T = _spread(branch.tokens, of_branch)
+                    yield Datum(branch.tokens, weights_T, WaySampled.of(item))
 
 
 def n_inseparable(groups: Sequence[Group]) -> int:
@@ -118,7 +142,11 @@ def turn_returns(rewards_K: Sequence[float], discount: float) -> list[float]:
 
 def is_separable(transcript: Transcript) -> bool:
     """Whether each turn is one stretch of sampled tokens."""
-    return len(_stretches(transcript.tokens)) == len(transcript.turns) > 0
+    n_by_branch = [
+        (len(_stretches(branch.tokens)), len(transcript.turns_of(branch.number)))
+        for branch in transcript.branches
+    ]
+    return len(transcript.turns) > 0 and all(a == b for a, b in n_by_branch)
 
 
 def _stretches(tokens: Tokens) -> list[slice]:

@@ -1,7 +1,8 @@
 """The learning rate of each step.
 
 Invariant: it is a function of the config and the number of the step alone, so a run that goes on
-elsewhere goes on with the same rates.
+elsewhere goes on with the same rates. Where the owner sets other `limits.steps`, what is left of a falling
+schedule falls to the new end.
 """
 
 import math

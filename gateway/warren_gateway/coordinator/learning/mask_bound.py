@@ -36,8 +36,8 @@ def note(state: CoordinatorState, groups: Sequence[Group]) -> None:
 def _share_at_bound(groups: Sequence[Group]) -> float:
     n_at_bound, n_sampled = 0, 0
     for item, _ in (pair for group in groups for pair in group.completed):
-        mask = item.transcript.tokens.sampling_mask
-        n_sampled += item.transcript.tokens.n_sampled
-        if mask is not None and item.spec.sampling.top_k == 0:
-            n_at_bound += int(np.count_nonzero(mask.sizes_N == MAX_KEPT))
+        n_sampled += item.transcript.n_sampled
+        for mask in (tokens.sampling_mask for tokens in item.transcript.sequences):
+            if mask is not None and item.spec.sampling.top_k == 0:
+                n_at_bound += int(np.count_nonzero(mask.sizes_N == MAX_KEPT))
     return n_at_bound / max(1, n_sampled)

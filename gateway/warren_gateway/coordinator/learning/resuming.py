@@ -83,7 +83,7 @@ def begin(state: CoordinatorState, opened: OpDone) -> None:
 def _adopt(state: CoordinatorState, mark: Landmark) -> None:
     tasks.resume(state.rollouts, mark.next_group, mark.task_cursors, mark.tasks_again)
     learning = state.learning
-    learning.n_updates = learning.n_updates_at_start = mark.n_updates
+    learning.n_updates = mark.n_updates
     learning.recent_rewards = list(mark.recent_rewards)
     learning.has_reference = mark.has_reference
     phases = [stage.phase for stage in state.stages]

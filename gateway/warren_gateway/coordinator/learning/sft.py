@@ -1,4 +1,4 @@
-"""SFT: supervised steps on demonstrations, through the same episodes and the same trainer.
+"""SFT: supervised steps on demonstrations or on rows of a data set, through the same episodes and the same trainer.
 
 The learning rate rises over the first 20 steps and falls linearly to a tenth; the loss is the mean
 negative log-likelihood of the demonstrated tokens.
@@ -11,7 +11,7 @@ from warren_gateway.coordinator.learning.steps import Objective, take_step
 from warren_gateway.coordinator.rollouts import completed
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_schemas.config import CrossEntropyLoss, SftConfig
-from warren_schemas.episode import EpisodePurpose
+from warren_schemas.episode import Completed, EpisodeEnded, EpisodePurpose
 
 STEPS_AHEAD = 8
 """Batches of demonstrations in flight; they do not depend on the policy."""
@@ -20,11 +20,22 @@ FLOOR = 0.1
 
 
 def advance(state: CoordinatorState, sft: SftConfig) -> None:
-    while state.has_batch and _steps_left(state, sft):
+    while _has_batch(state, sft) and _steps_left(state, sft):
         _take_step(state, sft)
     ahead = (state.learning.n_published_steps + STEPS_AHEAD) * sft.episodes_per_step
     wanted = min(ahead, sft.steps * sft.episodes_per_step) - state.rollouts.n_admitted
     state.source.request(state, EpisodePurpose.DEMONSTRATE, wanted, n_members=1)
+
+
+def _has_batch(state: CoordinatorState, sft: SftConfig) -> bool:
+    """Rows are learned in their order, whichever became tokens first: the same config gives the same steps."""
+    if not state.has_batch or sft.dataset is None:
+        return state.has_batch
+    rollouts = state.rollouts
+    rollouts.ready.sort(key=lambda group: group.number)
+    last = rollouts.ready[sft.episodes_per_step - 1].number
+    ready = {group.id for group in rollouts.ready}
+    return all(g.id in ready for g in rollouts.groups.values() if g.number < last)
 
 
 def _steps_left(state: CoordinatorState, sft: SftConfig) -> int:
@@ -35,7 +46,7 @@ def _take_step(state: CoordinatorState, sft: SftConfig) -> None:
     step = state.learning.n_consumed_steps
     groups = completed.take_batch(state.rollouts, sft.episodes_per_step)
     items = [item for group in groups for item, _ in group.completed]
-    sequences = [item.transcript.tokens for item in items]
+    sequences = [tokens for item in items for tokens in item.transcript.sequences]
     n_tokens = sum(tokens.n_sampled for tokens in sequences)
     share = np.float32(1.0 / max(1, n_tokens))
     data = [Datum(tokens, tokens.mask_T * share) for tokens in sequences]
@@ -48,5 +59,11 @@ def _take_step(state: CoordinatorState, sft: SftConfig) -> None:
         Objective(CrossEntropyLoss()),
         learning_rate=sft.learning_rate * rate,
         publish=_steps_left(state, sft) == 1,
-        metrics={},
+        metrics={"seq/truncated_frac": _truncated(items)},
     )
+
+
+def _truncated(items: list[EpisodeEnded]) -> float:
+    """The share that a limit has cut."""
+    n = sum(isinstance(item.outcome, Completed) and item.outcome.truncated for item in items)
+    return n / len(items)

@@ -15,8 +15,9 @@ from warren_gateway.coordinator.learning.op_log import append
 from warren_gateway.coordinator.rollouts import evaluation, failure_limits
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.learning import PendingStep
+from warren_gateway.runs.kept_versions import in_use
 from warren_schemas.config import AlgorithmConfig, Critic, DroLoss, KlPenalty, Loss
-from warren_schemas.events import Phase, StepCompleted
+from warren_schemas.events import Phase, StepCompleted, WarningRaised
 from warren_schemas.training import (
     KEEP_POLICIES,
     CriticTerm,
@@ -80,7 +81,7 @@ def take_step(
         _append_update(state, data, objective, learning_rate)
         metrics = {**metrics, "policy/learning_rate": learning_rate}
         if publish:
-            append(state, PublishPolicy(keep=evaluation.versions_in_use(state.rollouts)))
+            append(state, PublishPolicy(keep=_versions_in_use(state)))
     state.learning.n_consumed_steps += 1
     if state.stage.phase is Phase.TRAINING:
         state.learning.n_trained_steps = state.learning.n_consumed_steps
@@ -130,12 +131,18 @@ def _append_update(
     state.learning.version_issued += 1
 
 
+def _versions_in_use(state: CoordinatorState) -> tuple[int, ...]:
+    """What must not be deleted, however many newer versions are published."""
+    evaluated = evaluation.versions_in_use(state.rollouts)
+    return tuple(sorted({*evaluated, *in_use(state.observed.served, state.now_s)}))
+
+
 def publish_unpublished(state: CoordinatorState) -> None:
     """SFT that ends before its last step has published nothing: do that, once its steps are answered."""
     learning = state.learning
     is_quiet = not learning.pending and learning.done_op == learning.last_op
     if is_quiet and learning.version_issued > learning.policy_version:
-        append(state, PublishPolicy())
+        append(state, PublishPolicy(keep=_versions_in_use(state)))
 
 
 def note_answer(state: CoordinatorState, answer: OpResult) -> None:
@@ -143,8 +150,10 @@ def note_answer(state: CoordinatorState, answer: OpResult) -> None:
     outcome = answer.outcome
     if not isinstance(outcome, OpDone):
         return
+    if outcome.notice is not None:
+        state.emit(WarningRaised(message=outcome.notice))
     if outcome.policy is not None and not _is_of_step(state, answer.number):
-        _list_policy(state, state.learning.n_trained_steps, outcome.policy.version)
+        list_policy(state, state.learning.n_trained_steps, outcome.policy.version)
     for pending in state.learning.pending:
         if pending.first_op <= answer.number <= pending.last_op:
             step_times.note(pending, outcome, state.now_s)
@@ -152,14 +161,14 @@ def note_answer(state: CoordinatorState, answer: OpResult) -> None:
                 pending.answers.append(outcome.metrics)
             if outcome.policy is not None:
                 step = pending.step if pending.phase is Phase.TRAINING else 0
-                _list_policy(state, step, outcome.policy.version)
+                list_policy(state, step, outcome.policy.version)
 
 
 def _is_of_step(state: CoordinatorState, number: int) -> bool:
     return any(step.first_op <= number <= step.last_op for step in state.learning.pending)
 
 
-def _list_policy(state: CoordinatorState, step: int, version: int) -> None:
+def list_policy(state: CoordinatorState, step: int, version: int) -> None:
     """Once, however often the op is answered: a trainer that takes over applies it again."""
     if not state.learning.policies or state.learning.policies[-1][1] < version:
         state.learning.policies = [*state.learning.policies, (step, version)][-KEEP_POLICIES:]

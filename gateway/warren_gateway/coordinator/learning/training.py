@@ -13,6 +13,8 @@ from warren_gateway.coordinator.learning.batch_metrics import batch_metrics
 from warren_gateway.coordinator.learning.batches import Datum
 from warren_gateway.coordinator.learning.credit import (
     credited,
+    has_penalty,
+    has_signal,
     is_by_turn,
     n_inseparable,
     n_without_signal,
@@ -65,6 +67,7 @@ def is_goal_reached(limits: LimitsConfig, learning: LearningState) -> bool:
 
 def _take_step(state: CoordinatorState) -> None:
     config = state.config
+    state.change.follows_from_limits = True
     groups = completed.take_batch(state.rollouts, config.algorithm.groups_per_step)
     learning = state.learning
     metrics = {
@@ -80,9 +83,11 @@ def _take_step(state: CoordinatorState) -> None:
     )
     learning.recent_rewards = [*learning.recent_rewards, metrics["reward/mean"]][-REWARD_WINDOW:]
     learning.n_updates += bool(data)
-    zero_variance.note(state, groups, has_signal=bool(data))
+    zero_variance.note(state, groups, has_signal=has_signal(data, config.algorithm))
     mask_bound.note(state, groups)
-    completed.note_dropped(state.rollouts, "no_signal", n_without_signal(groups, config.algorithm))
+    if not has_penalty(config.algorithm):
+        n_dropped = n_without_signal(groups, config.algorithm)
+        completed.note_dropped(state.rollouts, "no_signal", n_dropped)
     for group in groups:
         state.source.close(state, group, "trained")
     take_step(
@@ -98,7 +103,7 @@ def _take_step(state: CoordinatorState) -> None:
 
 
 def step_data(groups: list[Group], algorithm: AlgorithmConfig) -> tuple[list[Datum], int]:
-    """The trajectories that carry a signal, their weights normalized, and what by.
+    """The trajectories to train on, their weights normalized, and what by.
 
     What a critic judges keeps its rewards as they are; the op says what to divide by.
     """

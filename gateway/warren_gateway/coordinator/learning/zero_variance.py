@@ -1,6 +1,6 @@
 """Steps that teach nothing: in every group all members did equally well.
 
-Such a step makes no update. A few are normal; many in a row mean that the rewards, the format or the
+Such a step makes no update, but for that of an entropy bonus or a KL penalty. A few are normal; many in a row mean that the rewards, the format or the
 sampling must be looked at, so they are told of with what is known of them, and can end the run.
 """
 
@@ -25,6 +25,7 @@ _MANY = 0.5
 def note(state: CoordinatorState, groups: Sequence[Group], *, has_signal: bool) -> None:
     """A batch is consumed; warn when it is one too many in a row, then after twice as many."""
     if has_signal:
+        state.learning.has_learned = True
         state.learning.n_zero_variance_steps = 0
         return
     state.learning.n_zero_variance_steps += 1
@@ -34,7 +35,7 @@ def note(state: CoordinatorState, groups: Sequence[Group], *, has_signal: bool) 
     )
     if rest == 0 and times.bit_count() == 1:
         message = (
-            f"{state.learning.n_zero_variance_steps} steps in a row made no update: no group told its"
+            f"{state.learning.n_zero_variance_steps} steps in a row learned nothing from rewards: no group told its"
             f" episodes apart. In the last one {state.learning.zero_variance_facts}. {advice(state)}"
         )
         alarms.tell(state, AlarmName.ZERO_VARIANCE, message)
@@ -92,7 +93,9 @@ def _alike(groups: Sequence[Group]) -> str:
 
 
 def _is_alike(items: Sequence[EpisodeEnded]) -> bool:
-    said = {_sampled(item.transcript.tokens).tobytes() for item in items}
+    said = {
+        tuple(_sampled(tokens).tobytes() for tokens in item.transcript.sequences) for item in items
+    }
     return len(said) == 1
 
 
@@ -103,7 +106,8 @@ def _sampled(tokens: Tokens) -> np.ndarray:
 def _cut(items: Sequence[EpisodeEnded]) -> str:
     limits = {item.spec.sampling.max_tokens for item in items}
     n_cut = sum(
-        _longest_turn(item.transcript.tokens) >= item.spec.sampling.max_tokens for item in items
+        max(map(_longest_turn, item.transcript.sequences)) >= item.spec.sampling.max_tokens
+        for item in items
     )
     if n_cut <= _MANY * len(items):
         return ""

@@ -1,6 +1,6 @@
 """What came of a run that completed, in a word for programs and a sentence for people.
 
-Invariant: a run that took steps and made no update is never told as one that was trained; what was
+Invariant: a run that took steps and learned nothing from rewards is never told as one that was trained; what was
 before a resumption counts for the run that did it.
 """
 
@@ -14,18 +14,27 @@ from warren_schemas.events import RunOutcome
 def conclude(state: CoordinatorState) -> tuple[RunOutcome, str | None]:
     """The outcome, and what there is to remark."""
     n_trained_steps = state.learning.n_trained_steps
+    if state.is_clients:
+        is_trained = state.client.version > 0
+        return RunOutcome.TRAINED if is_trained else RunOutcome.NOTHING_TO_DO, None
     if state.config.is_evaluation:
-        has_reward = state.rollouts.reward_after is not None
-        return RunOutcome.EVALUATED, None if has_reward else "no episode ended without failing"
+        return RunOutcome.EVALUATED, _evaluated(state)
     if state.config.limits.steps == 0 and state.learning.version_issued:
         return RunOutcome.TRAINED, None
     if state.obeying is Wish.FINISH and n_trained_steps == state.learning.n_steps_at_start:
         return RunOutcome.NOTHING_LEARNED, "its owner ended it before its first step"
     if n_trained_steps == state.learning.n_steps_at_start:
         return RunOutcome.NOTHING_TO_DO, _nothing_to_do(state)
-    if state.learning.n_updates == state.learning.n_updates_at_start:
+    if not state.learning.has_learned:
         return RunOutcome.NOTHING_LEARNED, _nothing_learned(state)
     return RunOutcome.TRAINED, _ended_early(state)
+
+
+def _evaluated(state: CoordinatorState) -> str | None:
+    planned, n_ended = state.config.evaluation, state.rollouts.n_episodes
+    if state.obeying is Wish.FINISH and planned is not None and n_ended < planned.episodes:
+        return f"its owner ended it with {n_ended} of {planned.episodes} episodes"
+    return None if state.rollouts.reward_after is not None else "no episode ended without failing"
 
 
 def _nothing_to_do(state: CoordinatorState) -> str:
@@ -51,7 +60,7 @@ def _nothing_learned(state: CoordinatorState) -> str:
     )
     ended = f" and limits.stop_after_zero_variance_steps ({most}) ended the run" if is_cut else ""
     return (
-        f"no group told its episodes apart in {steps}, so no update was made{ended}. In the last one"
+        f"no group told its episodes apart in {steps}, so nothing was learned from rewards{ended}. In the last one"
         f" {state.learning.zero_variance_facts}. {zero_variance.advice(state)}"
     )
 
@@ -65,7 +74,7 @@ def _ended_early(state: CoordinatorState) -> str | None:
         return f"{where}: the reward has reached limits.stop_at_reward ({limits.stop_at_reward:g})"
     if zero_variance.is_enough(state.config.limits, state.learning):
         return (
-            f"{where}: {state.learning.n_zero_variance_steps} steps in a row made no update, for no group"
+            f"{where}: {state.learning.n_zero_variance_steps} steps in a row learned nothing, for no group"
             f" told its episodes apart. In the last one {state.learning.zero_variance_facts}."
             f" {zero_variance.advice(state)}"
         )

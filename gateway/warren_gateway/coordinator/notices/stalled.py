@@ -7,13 +7,18 @@ foreseen: where none fits, its counters are told.
 
 import math
 
+from warren_gateway.coordinator.learning import op_log
 from warren_gateway.coordinator.rollouts import episodes
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.waiting import Stillness
 
 
 def reason(state: CoordinatorState) -> str | None:
-    """Why nothing has moved for `limits.stalled_after_s`; None where something has."""
+    """Why nothing has moved for `limits.stalled_after_s`; None where something has, and where it is the client
+    that nothing comes from."""
+    if state.is_clients and not op_log.has_unanswered(state.learning):
+        reset(state)
+        return None
     still, mark = state.waiting.stillness, _mark(state)
     if mark != still.mark:
         state.waiting.stillness = Stillness(mark, state.now_s)
@@ -45,7 +50,7 @@ def _mark(state: CoordinatorState) -> tuple[object, ...]:
         state.learning.n_consumed_steps,
         state.learning.n_published_steps,
         state.rollouts.stream_offset,
-        state.source.resume_offset(state.rollouts),
+        state.source.read_from(state.rollouts),
         state.learning.done_op,
         state.lease.is_opened,
     )

@@ -11,7 +11,13 @@ last of them. What was lost with it is started anew when one comes.
 from collections import Counter
 
 from warren_broker.topology import CANCELLATIONS, IDLE_S, interact
-from warren_gateway.coordinator.rollouts import failure_limits, group_policy, tasks
+from warren_gateway.coordinator.rollouts import (
+    conversations,
+    failure_limits,
+    group_policy,
+    starting,
+    tasks,
+)
 from warren_gateway.coordinator.rollouts.outcomes import outcomes
 from warren_gateway.coordinator.rollouts.ownership import capacity_key, played_by
 from warren_gateway.coordinator.rollouts.starting import episode_s, policy, start_item
@@ -22,7 +28,7 @@ from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_gateway.position import Position
 from warren_gateway.usage.counting import Used
 from warren_schemas.codec.wire import MAX_ITEMS
-from warren_schemas.config import EnvironmentConfig, TrainConfig
+from warren_schemas.config import EnvironmentConfig
 from warren_schemas.control import EpisodeCancelled
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import EpisodeEnded, EpisodePurpose, Failed
@@ -47,22 +53,18 @@ def admit(
     for n_started in range(n_groups):
         if rollouts.n_started_now >= MOST_AT_ONCE:
             return n_started
-        environment = tasks.next_environment(rollouts, state.config.environments, purpose)
-        size = n_members or group_size(state.config, environment)
+        environment = conversations.next_environment(state, purpose)
+        size = n_members or group_policy.group_size(state.config, environment)
         if environment in rollouts.unhosted or not _has_capacity(state, environment, size):
             return n_started
         _admit(state, purpose, environment, size)
     return n_groups
 
 
-def group_size(config: TrainConfig, environment: int) -> int:
-    """Episodes of one task that are compared with each other."""
-    return config.environments[environment].group_size or config.algorithm.group_size
-
-
 def _has_capacity(state: CoordinatorState, environment: int, n_members: int) -> bool:
     """A group may always start where nothing is in flight, or nothing would ever move."""
-    own, in_flight = state.config.environments[environment], state.rollouts.groups.in_flight
+    own = state.config.environment_of(environment)
+    in_flight = state.rollouts.groups.in_flight
     pairs = [
         (in_flight.total(), state.config.limits.in_flight),
         (in_flight.total(), state.observed.owner_share),
@@ -82,8 +84,8 @@ def _has_place(state: CoordinatorState, in_flight: Counter[int], of: Environment
     def where(environment: EnvironmentConfig) -> str:
         return capacity_key(environment.name, played_by(environment, state.owner))
 
-    environments, share = state.config.environments, state.observed.shares.get(where(of))
-    n = sum(n for i, n in in_flight.items() if where(environments[i]) == where(of))
+    environment_of, share = state.config.environment_of, state.observed.shares.get(where(of))
+    n = sum(n for i, n in in_flight.items() if where(environment_of(i)) == where(of))
     return share is None or n < max(share, 1)
 
 
@@ -99,6 +101,7 @@ def _admit(
         min_version=policy(state, purpose).min_version,
         deadline_s=state.now_s + episode_s(state.config, environment),
         attempts=[1] * n_members,
+        evaluation=starting.evaluation_number(state, purpose),
     )
     state.rollouts.next_group += 1
     state.rollouts.groups[group.id] = group
@@ -263,7 +266,9 @@ def _begin_time(state: CoordinatorState, group: Group) -> None:
 
 
 def _start(state: CoordinatorState, group: Group, members: "range | list[int]") -> None:
-    environment = state.config.environments[group.environment]
+    environment = state.config.environment_of(group.environment)
+    if conversations.are_learned(state.config, group.purpose):
+        return conversations.start(state, group, members)
     items = [start_item(state, group, environment, member) for member in members]
     owner = played_by(environment, state.owner)
     queue = interact(environment.name, owner)
@@ -276,7 +281,7 @@ def _start(state: CoordinatorState, group: Group, members: "range | list[int]") 
 def _note_use(group: Group, item: EpisodeEnded) -> None:
     group.sampling_gpu_s += item.transcript.times.sampling_gpu_s
     if group.purpose is not EpisodePurpose.DEMONSTRATE:
-        group.n_sampled += item.transcript.tokens.n_sampled
+        group.n_sampled += item.transcript.n_sampled
 
 
 def _count_use(used: Used, group: Group) -> None:
@@ -292,4 +297,4 @@ def _count(rollouts: RolloutState, group: Group) -> None:
     for failure in group.failures.values():
         failure_limits.note_attempts(rollouts, failure, 1)
     if group.purpose is not EpisodePurpose.DEMONSTRATE:
-        rollouts.n_tokens += sum(item.transcript.tokens.n_sampled for item, _ in group.completed)
+        rollouts.n_tokens += sum(item.transcript.n_sampled for item, _ in group.completed)

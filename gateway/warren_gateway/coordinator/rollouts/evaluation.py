@@ -27,6 +27,7 @@ from warren_gateway.coordinator.state.rollouts import (
 from warren_schemas.config import EvaluationConfig
 from warren_schemas.episode import EpisodePurpose
 from warren_schemas.events import EvaluationCompleted, WarningRaised
+from warren_schemas.http import EvaluationState
 from warren_schemas.training import KEEP_POLICIES
 
 _WHEN = {
@@ -66,14 +67,28 @@ def start_next(state: CoordinatorState) -> None:
     _start(state, config, "during", due, policy)
 
 
-def drop(rollouts: RolloutState) -> None:
+def drop(state: CoordinatorState) -> None:
     """None is wanted any more, of what is under way or due; its groups are closed by who calls."""
-    rollouts.evaluation = None
-    rollouts.due_evaluations.clear()
+    if state.rollouts.evaluation is not None:
+        _end(state, state.rollouts.evaluation, EvaluationState.ABANDONED)
+    state.rollouts.due_evaluations.clear()
+
+
+def cut_short(state: CoordinatorState) -> None:
+    """Report what has ended by now, and end it: samples too whose task has others in flight."""
+    evaluation = state.rollouts.evaluation
+    if evaluation is None:
+        return
+    for group in list(state.rollouts.groups.values()):
+        if group.purpose is EpisodePurpose.EVALUATE and (group.ended or group.failures):
+            _count(state, evaluation, group)
+    is_done = evaluation.is_done
+    how = EvaluationState.COMPLETE if is_done else EvaluationState.CUT_SHORT
+    _report(state, evaluation, how)
 
 
 def versions_in_use(rollouts: RolloutState) -> tuple[int, ...]:
-    """What must not be deleted, however many newer versions are published."""
+    """What is evaluated."""
     return () if rollouts.evaluation is None else (rollouts.evaluation.version,)
 
 
@@ -85,7 +100,9 @@ def _start(
     policy: tuple[int, str | None],
 ) -> None:
     tasks.rewind(state.rollouts, EpisodePurpose.EVALUATE, len(state.config.environments))
-    state.rollouts.evaluation = EvaluationProgress(
+    state.rollouts.n_evaluations += 1
+    evaluation = state.rollouts.evaluation = EvaluationProgress(
+        number=state.rollouts.n_evaluations,
         when=when,
         due=due,
         version=policy[0],
@@ -93,6 +110,24 @@ def _start(
         n_episodes=config.episodes,
         started_s=state.now_s,
     )
+    state.change.evaluations_begun.append(
+        {
+            "number": evaluation.number,
+            "occasion": when,
+            "step": evaluation.step,
+            "version": evaluation.version,
+            "n_planned": config.episodes,
+            "samples": config.samples,
+            "state": EvaluationState.RUNNING.value,
+            "started_s": state.now_s,
+        }
+    )
+
+
+def _end(state: CoordinatorState, evaluation: EvaluationProgress, how: EvaluationState) -> None:
+    state.rollouts.evaluation = None
+    ended = {"state": how.value, "ended_s": state.now_s}
+    state.change.evaluations_ended[evaluation.number] = ended
 
 
 def _policy_for(learning: LearningState, due: DueEvaluation) -> tuple[int, str | None]:
@@ -128,20 +163,28 @@ def advance(state: CoordinatorState) -> None:
 def absorb(state: CoordinatorState, group: Group) -> None:
     """Count a complete evaluation group; report when it was the last."""
     evaluation = state.rollouts.evaluation
-    episodes.close(state, group, "evaluated")
     if evaluation is None:
-        return
+        return episodes.close(state, group, "evaluated")
+    _count(state, evaluation, group)
+    if evaluation.is_done:
+        _report(state, evaluation, EvaluationState.COMPLETE)
+
+
+def _count(state: CoordinatorState, evaluation: EvaluationProgress, group: Group) -> None:
+    """All that have ended of it."""
+    episodes.close(state, group, "evaluated")
     outcomes = [outcome for _, outcome in group.completed]
     evaluation.n_ended += len(outcomes)
     evaluation.n_failed += len(group.failures)
     evaluation.reward_sum += sum(outcome.reward for outcome in outcomes)
     add(evaluation.environment_totals, environment_sums([group]))
-    if not evaluation.is_done:
-        return
-    state.rollouts.evaluation = None
+
+
+def _report(state: CoordinatorState, evaluation: EvaluationProgress, how: EvaluationState) -> None:
+    _end(state, evaluation, how)
     if evaluation.n_ended:
-        _report(state, evaluation)
-    else:
+        _report_rewards(state, evaluation)
+    elif evaluation.n_failed:
         _report_nothing(state, evaluation)
 
 
@@ -154,7 +197,7 @@ def _report_nothing(state: CoordinatorState, evaluation: EvaluationProgress) -> 
     state.emit(WarningRaised(message=message))
 
 
-def _report(state: CoordinatorState, evaluation: EvaluationProgress) -> None:
+def _report_rewards(state: CoordinatorState, evaluation: EvaluationProgress) -> None:
     reward = evaluation.reward_sum / evaluation.n_ended
     if evaluation.when == "before":
         state.rollouts.reward_before = reward

@@ -81,7 +81,7 @@ def _has_completed(rollouts: RolloutState) -> bool:
 
 
 def _tell_first(state: CoordinatorState, environment: int, failure: Failed) -> None:
-    name = state.config.environments[environment].name
+    name = state.config.environment_of(environment).name
     message = (
         f"an episode of {name} failed: {failure.reason}; the run goes on, and ends if"
         f" {state.config.limits.failed_groups} groups in a row come to nothing"

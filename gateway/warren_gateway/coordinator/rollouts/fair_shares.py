@@ -49,6 +49,8 @@ class Seen:
     owners: Mapping[RunId, str] = field(default_factory=dict[RunId, str])
     limits: Mapping[str, InForce] = field(default_factory=dict[str, InForce])
     """By owner."""
+    numbers: Mapping[RunId, int] = field(default_factory=dict[RunId, int])
+    """Of the runs' limits by which they want what they want."""
 
 
 class Shares:
@@ -108,18 +110,20 @@ def even_share(capacity: int, wants: Iterable[int]) -> int:
     return capacity
 
 
-def look(session: Session, known: Mapping[RunId, Wants], limits: OwnerLimits) -> Seen:
-    """What the runs want that go on and don't wait for a worker; configs never change.
+def look(session: Session, known: Seen, limits: OwnerLimits) -> Seen:
+    """What the runs want that go on and don't wait for a worker; of a config only the limits change.
 
     Of a run that only a newer gateway can read we can't tell.
     """
     is_moving = col(Run.state).not_in(FINAL), col(Run.waiting_for).is_(None)
-    moving = session.exec(select(Run.id, Run.owner).where(*is_moving)).all()
-    owners = {RunId(run): owner for run, owner in moving}
-    new = select(Run).where(col(Run.id).in_([run for run in owners if run not in known]))
-    read = {RunId(run.id): _wanted_by(run) for run in session.exec(new)}
-    wants = {run: known[run] if run in known else read[run] for run in owners}
-    return Seen(wants, owners, limits.of_all(session, set(owners.values())))
+    moving = session.exec(select(Run.id, Run.owner, Run.limits_number).where(*is_moving)).all()
+    owners = {RunId(run): owner for run, owner, _ in moving}
+    numbers = {RunId(run): number for run, _, number in moving}
+    fresh = [run for run, number in numbers.items() if known.numbers.get(run) != number]
+    read = session.exec(select(Run).where(col(Run.id).in_(fresh)))
+    new = {RunId(run.id): _wanted_by(run) for run in read}
+    wants = {run: new[run] if run in new else known.wants[run] for run in owners}
+    return Seen(wants, owners, limits.of_all(session, set(owners.values())), numbers)
 
 
 def _wanted_by(run: Run) -> Wants:

@@ -13,9 +13,14 @@ LEAST_MEMBERS = 2
 """An episode can only be compared with another one."""
 
 
+def group_size(config: TrainConfig, environment: int) -> int:
+    """Episodes of one task that are compared with each other."""
+    return config.environment_of(environment).group_size or config.algorithm.group_size
+
+
 def max_attempts(config: TrainConfig, group: Group) -> int:
     """How often a member of this group is tried."""
-    own = config.environments[group.environment].episode_attempts
+    own = config.environment_of(group.environment).episode_attempts
     if own is not None:
         return own
     is_quorum = isinstance(config.algorithm.groups, Quorum)
@@ -41,7 +46,7 @@ def _has_failed(config: TrainConfig, group: Group) -> bool:
 
 
 def _most_failures(config: TrainConfig, group: Group) -> int:
-    own = config.environments[group.environment].max_failed_members
+    own = config.environment_of(group.environment).max_failed_members
     if own is not None:
         return own
     match config.algorithm.groups:

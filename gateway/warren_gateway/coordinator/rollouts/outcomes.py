@@ -1,10 +1,10 @@
-"""What became of the members of a group."""
+"""What became of the members of a group; of evaluations, all that their results are computed from."""
 
 from typing import Any
 
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
-from warren_schemas.episode import Completed
+from warren_schemas.episode import Completed, EpisodePurpose
 
 
 def outcomes(state: CoordinatorState, group: Group, fate: str) -> list[dict[str, Any]]:
@@ -39,6 +39,8 @@ def _outcome(group: Group, member: int) -> dict[str, Any]:
     ended, failure = group.ended.get(member), group.failures.get(member)
     if ended is not None and isinstance(ended.outcome, Completed):
         outcome["reward"] = ended.outcome.reward
+        if group.purpose is EpisodePurpose.EVALUATE:
+            outcome["metrics"] = ended.outcome.metrics
     elif failure is not None:
         outcome |= {"failure": failure.kind.value, "reason": failure.reason}
     if (position := group.counted.get(member)) is not None:

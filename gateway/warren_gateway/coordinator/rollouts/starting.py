@@ -8,6 +8,7 @@ import hashlib
 from warren_gateway.coordinator.rollouts.ownership import played_by
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
+from warren_gateway.coordinator.state.rows import with_row
 from warren_schemas.config import EnvironmentConfig, Sampling, SplitConfig, TrainConfig
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import EpisodePurpose, EpisodeSpec, PolicyRef, StartEpisode, TaskRef
@@ -37,7 +38,7 @@ def start_item(
             owner=played_by(environment, state.owner),
             environment_config=environment.config,
             task=_task(state, group, environment),
-            seed=_seed(state.config.seed, group),
+            seed=seed_of(state.config.seed, group),
             policy=policy(state, group.purpose),
             sampling=_sampling(state, environment, group.purpose),
             max_turns=environment.max_turns,
@@ -52,18 +53,21 @@ def start_item(
 def _task(state: CoordinatorState, group: Group, environment: EnvironmentConfig) -> TaskRef:
     name = _split(environment, group.purpose)
     split = environment.splits.get(name, SplitConfig())
-    return TaskRef(
+    task = TaskRef(
         split=name,
         index=group.task_index,
         order_seed=state.config.seed,
         shuffle=split.shuffle,
         num_samples=split.num_samples,
     )
+    if environment.dataset is None:
+        return task
+    return with_row(task, state.rows[environment.dataset][name])
 
 
 def episode_s(config: TrainConfig, environment: int) -> float:
     """How long an episode may take."""
-    return config.environments[environment].episode_s or config.limits.episode_s
+    return config.environment_of(environment).episode_s or config.limits.episode_s
 
 
 def policy(state: CoordinatorState, purpose: EpisodePurpose) -> PolicyRef:
@@ -98,7 +102,13 @@ def _split(environment: EnvironmentConfig, purpose: EpisodePurpose) -> str:
     return environment.split
 
 
-def _seed(run_seed: int, group: Group) -> int:
+def seed_of(run_seed: int, group: Group) -> int:
     """The same for all members of a group, and for the same task of the same run config."""
     what = f"{run_seed}/{group.purpose}/{group.environment}/{group.task_index}"
     return int.from_bytes(hashlib.blake2b(what.encode(), digest_size=7).digest())
+
+
+def evaluation_number(state: CoordinatorState, purpose: EpisodePurpose) -> int | None:
+    """Of the evaluation that an episode is for; None in training."""
+    evaluation = state.rollouts.evaluation
+    return evaluation.number if evaluation and purpose is EpisodePurpose.EVALUATE else None

@@ -25,7 +25,8 @@ def as_trainable(item: EpisodeEnded) -> EpisodeEnded:
     """The episode, or a failed one where it was to be trained on and can't be."""
     if item.spec.purpose is EpisodePurpose.EVALUATE or not isinstance(item.outcome, Completed):
         return item
-    if any(message.images for message in item.transcript.messages):
+    branches = item.transcript.branches
+    if any(message.images for branch in branches for message in branch.messages):
         return _failed(item, FailureKind.IMAGES_UNSUPPORTED, _HAS_IMAGES)
     if _lacks_mask(item):
         return _failed(item, FailureKind.INVALID_REQUEST, _HAS_NO_MASK)
@@ -34,8 +35,8 @@ def as_trainable(item: EpisodeEnded) -> EpisodeEnded:
 
 def _lacks_mask(item: EpisodeEnded) -> bool:
     is_truncated = item.spec.purpose is EpisodePurpose.TRAIN and item.spec.sampling.is_truncated
-    tokens = item.transcript.tokens
-    return is_truncated and tokens.n_sampled > 0 and not tokens.has_every_mask
+    sequences = item.transcript.sequences
+    return is_truncated and not all(t.has_every_mask for t in sequences if t.n_sampled)
 
 
 def _failed(item: EpisodeEnded, kind: FailureKind, reason: str) -> EpisodeEnded:

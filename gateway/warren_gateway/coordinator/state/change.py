@@ -11,10 +11,12 @@ from sqlalchemy import delete, insert, update
 from sqlmodel import Session, col
 
 from warren_broker.topology import Stream, Topic, WorkQueue
+from warren_gateway.coordinator.state.client_change import ClientChange
 from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import (
     Checkpoint,
+    EvaluationRow,
     GroupRow,
     HistoryRow,
     JobRow,
@@ -34,6 +36,8 @@ from warren_schemas.ids import GroupId
 class Change:
     revision: int = 0
     """Its number among the run's changes."""
+    follows_from_limits: bool = False
+    """It takes a step of training, or ends it: with other limits it might not."""
     run: dict[str, Any] = field(default_factory=dict[str, Any])
     """Columns of the run's row that change."""
     model: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -51,6 +55,10 @@ class Change:
         default_factory=list[tuple[Group, list[dict[str, Any]]]]
     )
     """The same of groups that another run recorded."""
+    evaluations_begun: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """Rows of evaluations."""
+    evaluations_ended: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
+    """By number, columns of these rows that change."""
     ops: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """Rows of ops appended to the log."""
     answers: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
@@ -65,6 +73,8 @@ class Change:
     """Rows of checkpoints that were written."""
     deleted: set[str] = field(default_factory=set[str])
     """Names of checkpoints that were deleted."""
+    client: ClientChange = field(default_factory=ClientChange)
+    """What becomes of a client's requests."""
     prune_ops_to: int = 0
     """Ops up to this number lie under a checkpoint and are deleted."""
     posts: dict[WorkQueue | Stream | Topic, list[Item]] = field(
@@ -83,7 +93,9 @@ class Change:
         return not (
             self.run or self.model or self.job or self.admitted or self.restarted or self.closed
             or self.replayed or self.ops or self.answers or self.history or self.reports or self.saved
+            or self.evaluations_begun or self.evaluations_ended
             or self.deleted or self.prune_ops_to or self.posts or self.used
+            or not self.client.is_empty
         )  # fmt: skip
 
     def apply(self, session: Session, run_id: str, model_id: str) -> None:
@@ -94,8 +106,10 @@ class Change:
         if self.job:
             session.exec(update(JobRow).where(col(JobRow.run_id) == run_id).values(**self.job))
         self._apply_groups(session, run_id)
+        self._apply_evaluations(session, run_id)
         self._apply_ops(session, model_id)
         self._apply_checkpoints(session, model_id)
+        self.client.apply(session, model_id)
         if self.history:
             session.exec(insert(HistoryRow), params=self.history)
         if self.reports:
@@ -116,7 +130,13 @@ class Change:
             session.exec(
                 update(GroupRow),
                 params=[
-                    {"id": group.id, "is_open": False, "outcomes": outcomes}
+                    {
+                        "id": group.id,
+                        "is_open": False,
+                        "outcomes": outcomes,
+                        "task_number": group.task_number,
+                        "category": group.category,
+                    }
                     for group, outcomes in self.closed
                 ],
             )
@@ -124,6 +144,15 @@ class Change:
         if self.replayed:
             rows = [_replayed_row(group, run_id, outcomes) for group, outcomes in self.replayed]
             session.exec(insert(GroupRow), params=rows)
+
+    def _apply_evaluations(self, session: Session, run_id: str) -> None:
+        if self.evaluations_begun:
+            rows = [{"run_id": run_id, **row} for row in self.evaluations_begun]
+            session.exec(insert(EvaluationRow), params=rows)
+        if self.evaluations_ended:
+            ended = self.evaluations_ended.items()
+            params = [{"run_id": run_id, "number": number, **columns} for number, columns in ended]
+            session.exec(update(EvaluationRow), params=params)
 
     def _apply_ops(self, session: Session, model_id: str) -> None:
         if self.ops:
@@ -173,6 +202,7 @@ def _group_row(group: Group, run_id: str) -> dict[str, Any]:
         "purpose": group.purpose.value,
         "environment": group.environment,
         "task_index": group.task_index,
+        "evaluation": group.evaluation,
         "n_members": group.n_members,
         "min_version": group.min_version,
         "deadline_s": group.deadline_s,

@@ -5,6 +5,7 @@ course and the change, is written by `decisions`, `ending` and the actor. Functi
 change their own, and note in `change` what must become true in the store; the actor commits it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,15 +13,17 @@ from pydantic import BaseModel, ConfigDict, Field
 from warren_broker.topology import run_events
 from warren_gateway.coordinator.state.alarms import AlarmState
 from warren_gateway.coordinator.state.change import Change
+from warren_gateway.coordinator.state.client import ClientState
 from warren_gateway.coordinator.state.learning import LearningState
 from warren_gateway.coordinator.state.lease import TrainerLease
 from warren_gateway.coordinator.state.observed import Observed
 from warren_gateway.coordinator.state.plan import Stage, plan
 from warren_gateway.coordinator.state.rollouts import RolloutState
+from warren_gateway.coordinator.state.rows import Rows, RowsOfSplit
 from warren_gateway.coordinator.state.source import Source
 from warren_gateway.coordinator.state.waiting import WaitingState
 from warren_gateway.wish import Wish
-from warren_schemas.config import TrainConfig
+from warren_schemas.config import ClientSource, LimitsConfig, TrainConfig
 from warren_schemas.envelope import Envelope
 from warren_schemas.events import (
     EvaluationCompleted,
@@ -52,10 +55,13 @@ class Progress(BaseModel):
     """Rows of metrics that were stored."""
     recording_offset: int | None = None
     """Of a replay: where to read on in the recording."""
+    recording_number: int = 0
+    """Which of the recordings that is."""
     rollouts: RolloutState = Field(default_factory=RolloutState)
     learning: LearningState = Field(default_factory=LearningState)
     lease: TrainerLease = Field(default_factory=TrainerLease)
     alarms: AlarmState = Field(default_factory=AlarmState)
+    client: ClientState = Field(default_factory=ClientState)
 
 
 @dataclass(slots=True)
@@ -81,8 +87,14 @@ class CoordinatorState:
     started_s: float | None
     now_s: float
     """Unix time of the decision under way."""
+    client: ClientState = field(default_factory=ClientState)
+    """Of a model that its client drives."""
     obeying: Wish | None = None
     """What its owner wants, and is being done."""
+    limits_number: int = 0
+    """How often the owner had changed the limits of `config`."""
+    rows: Rows = field(default_factory=dict[str, Mapping[str, RowsOfSplit]])
+    """Of the data sets that the config names; opened before the first decision."""
     epoch: int = 0
     """Of the coordinator's own lease; see `run_leases`."""
     revision: int = 0
@@ -94,6 +106,12 @@ class CoordinatorState:
     def __post_init__(self) -> None:
         self.stages = plan(self.config)
 
+    def take_limits(self, limits: LimitsConfig, number: int) -> None:
+        """The owner has changed them; the plan keeps its stages (see `runs.changing`)."""
+        self.config = self.config.model_copy(update={"limits": limits})
+        self.limits_number = number
+        self.stages = plan(self.config)
+
     @property
     def stage(self) -> Stage:
         return self.stages[self.stage_number]
@@ -103,9 +121,21 @@ class CoordinatorState:
         return self.run_state.is_final
 
     @property
+    def is_clients(self) -> bool:
+        """A client drives the model, with requests."""
+        return isinstance(self.config.source, ClientSource)
+
+    @property
     def plays_episodes(self) -> bool:
         """Whether the run needs samplers and environments."""
         return self.source.is_live or self.config.evaluation is not None
+
+    @property
+    def needs_environments(self) -> bool:
+        """Whether the run would stand still without env workers now; rows that are learned need none."""
+        sft = self.config.sft
+        is_on_rows = self.stage.phase is Phase.SFT and sft is not None and sft.dataset is not None
+        return self.plays_episodes and not is_on_rows
 
     @property
     def needs_trainer(self) -> bool:
@@ -162,13 +192,16 @@ class CoordinatorState:
         return change
 
     def _progress(self) -> Progress:
+        read_from = self.source.read_from(self.rollouts)
         return Progress(
             stage_number=self.stage_number,
             obeying=self.obeying,
             n_reports=self.n_reports,
-            recording_offset=self.source.resume_offset(self.rollouts),
+            recording_offset=None if read_from is None else read_from.offset,
+            recording_number=0 if read_from is None else read_from.recording,
             rollouts=self.rollouts,
             learning=self.learning,
             lease=self.lease,
             alarms=self.alarms,
+            client=self.client,
         )

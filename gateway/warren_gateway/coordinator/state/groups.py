@@ -38,6 +38,14 @@ class Group:
     """Its deadline passed while nobody could play it: it starts anew once somebody can."""
     away_since_s: float | None = None
     """Since when nobody can play it."""
+    evaluation: int | None = None
+    """Number of the run's evaluation that it is part of."""
+    task_number: int | None = None
+    """Which task of its split's data it plays; None where that is not known, or the environment makes its own."""
+    category: str | None = None
+    """Of its task, as the environment says."""
+    recorded_fates: set[str] = field(default_factory=set[str])
+    """What became of those that ended, in the run that recorded them; empty of an own group."""
     first_offset: int | None = None
     """Offset of the first stream message that holds one of its endings."""
     sampling_gpu_s: float = 0.0
@@ -85,10 +93,10 @@ class Group:
     def _find_oldest_version(self) -> int:
         versions: list[int] = []
         for item in self.ended.values():
-            tokens = item.transcript.tokens
-            sampled = tokens.versions_T[tokens.mask_T == 1]
-            if sampled.size:
-                versions.append(int(sampled.min()))
+            for tokens in item.transcript.sequences:
+                sampled = tokens.versions_T[tokens.mask_T == 1]
+                if sampled.size:
+                    versions.append(int(sampled.min()))
         return min(versions, default=self.min_version)
 
     def expects(self, item: EpisodeEnded) -> bool:
@@ -105,12 +113,20 @@ class Group:
         member = item.spec.member
         if self.first_offset is None:
             self.first_offset = position.offset
+        self._note_task(item)
         if isinstance(item.outcome, Completed):
             self.ended[member] = item
         elif self.fail(member, item.outcome, max_attempts=max_attempts):
             return True
         self.counted[member] = position
         return False
+
+    def _note_task(self, item: EpisodeEnded) -> None:
+        """All members play the same one; what failed before it began doesn't know it."""
+        if self.task_number is None:
+            self.task_number = item.transcript.task_number
+        if self.category is None:
+            self.category = item.transcript.category
 
     def fail(self, member: int, failure: Failed, *, max_attempts: int) -> bool:
         """Note a failure; True when the member must be started again."""

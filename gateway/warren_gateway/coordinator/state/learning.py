@@ -4,7 +4,7 @@ Fields are stored with every change, but for those excluded: they stand in the m
 serve a metric.
 """
 
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf, JsonValue
 
 from warren_schemas.events import Phase
 from warren_schemas.training import OpResult
@@ -50,6 +50,15 @@ class CheckpointMark(BaseModel):
     reward: float | None
     drops: list[str] = Field(default_factory=list[str])
     """Those that are gone once it is saved."""
+    is_clients: bool = False
+    """Of a model that its client drives: it counts no steps."""
+    label: str | None = None
+    """The name that its client gave it; None: nobody asked for it."""
+    expires_s: float | None = None
+    metadata: dict[str, JsonValue] | None = None
+    """Its client's own."""
+    url: str | None = None
+    """Once it is saved."""
 
 
 class LearningState(BaseModel):
@@ -90,7 +99,8 @@ class LearningState(BaseModel):
     """Batches of reinforcement learning that were consumed, also before a resumption."""
     n_steps_at_start: int = 0
     """Of those, the ones before the resumption."""
-    n_updates_at_start: int = 0
+    has_learned: bool = False
+    """Whether rewards told episodes of one of this run's own steps apart."""
     max_staleness_seen: int = 0
     recent_rewards: list[float] = Field(default_factory=list[float])
     """Mean reward of the newest batches, for `limits.stop_at_reward`."""

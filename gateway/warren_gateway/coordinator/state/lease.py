@@ -1,4 +1,4 @@
-"""The lease of the run's model, as the coordinator sees it. Written by `trainer_lease` and `job` alone.
+"""The lease of the run's model, as the coordinator sees it. Written by `trainer_lease`, `moving` and `job` alone.
 
 What is excluded stands in the model's row, or is learned anew by who takes the run over.
 """
@@ -29,6 +29,9 @@ class TrainerLease(BaseModel):
         default_factory=set[tuple[WorkerId, int]], exclude=True
     )
     """Old holders that were told to let go, with their epochs."""
+
+    leaves_after_op: int | None = Field(default=None, exclude=True)
+    """The checkpoint with which the model leaves a trainer that is drained; 0 where there is nothing to save."""
 
     is_job_sent: bool = False
     """The job of `epoch` is on its way to whichever trainer takes it."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
+from warren_gateway.runs.kept_versions import KeptVersions
 from warren_gateway.wish import Wish
 from warren_schemas.ids import ModelId, RunId
 
@@ -23,6 +24,10 @@ class Observed:
     is_cancel_requested: bool = False
     wish: Wish | None = None
     """What else its owner wants."""
+    given_up: str | None = None
+    """Why the scheduler wants it ended as failed."""
+    served: KeptVersions = ()
+    """Policy versions that names are served from."""
     is_broker_away: bool = False
     """It gave no answer lately, so that no worker can be heard."""
     queue_depths: dict[str, float] = field(default_factory=dict[str, float])

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from warren_schemas.config import TrainConfig
+from warren_schemas.config import ClientSource, TrainConfig
 from warren_schemas.events import Phase
 
 
@@ -17,6 +17,8 @@ class Stage:
 
 def plan(config: TrainConfig) -> list[Stage]:
     stages = [Stage(Phase.OPENING)]
+    if isinstance(config.source, ClientSource):
+        return [*stages, Stage(Phase.TRAINING), Stage(Phase.CLOSING)]
     if config.sft:
         stages.append(Stage(Phase.SFT, n_steps=config.sft.steps))
     if config.limits.steps:

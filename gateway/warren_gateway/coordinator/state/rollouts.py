@@ -26,6 +26,8 @@ class EvaluationProgress(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    number: int
+    """Among the run's evaluations: 1, 2, 3 and so on."""
     when: Literal["before", "during", "after"]
     due: list[DueEvaluation]
     """What it answers, in the order of steps: several where one policy must do for all of them."""
@@ -73,6 +75,8 @@ class RolloutState(BaseModel):
     tasks_again: list[tuple[str, int, int]] = Field(default_factory=list[tuple[str, int, int]])
     """Purpose, environment and index of tasks that a resumed run had in flight."""
     evaluation: EvaluationProgress | None = None
+    n_evaluations: int = 0
+    """That have begun."""
     due_evaluations: list[DueEvaluation] = Field(default_factory=list[DueEvaluation])
     """Those that wait for their turn, in the order of steps."""
     reward_before: float | None = None

@@ -1,16 +1,24 @@
 """Where the complete groups of a run come from, as the rest of the coordinator sees it.
 
 Generic over the state that it works on, so that the state can hold one without an import circle;
-`rollouts.source` has the two that there are.
+`rollouts.source` and `replaying.source` have the two that there are.
 """
 
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.coordinator.state.learning import LearningState
 from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_schemas.episode import EpisodePurpose
+
+
+class ReadFrom(NamedTuple):
+    recording: int
+    """Its number among those that are replayed."""
+    offset: int | None
+    """None: where it is to begin."""
+
 
 StateT_contra = TypeVar("StateT_contra", contravariant=True)
 
@@ -28,8 +36,8 @@ class Source(Protocol[StateT_contra]):
         """Ask for this many groups more, of `n_members` or what the config says."""
         ...
 
-    def resume_offset(self, rollouts: RolloutState) -> int | None:
-        """Where in a recording another coordinator must read on; None where there is none."""
+    def read_from(self, rollouts: RolloutState) -> ReadFrom | None:
+        """Where in its recordings another coordinator must read on; None where there are none."""
         ...
 
     def enter_stage(self, state: StateT_contra) -> None:

@@ -1,5 +1,5 @@
 """What a run waits for, and since when. Written by `waiting` and `notices.stalled`; not stored,
-but for the reason, which stands in the run's row."""
+but for the reason that was told and its beginning, which stand in the run's row."""
 
 from dataclasses import dataclass, field
 
@@ -20,6 +20,10 @@ class Stillness:
 class WaitingState:
     reason: str | None = None
     """What the owner was told that the run waits for."""
+    since_s: float | None = None
+    """When the wait began, whoever drove the run then and whatever it waited for."""
+    is_sure: bool = False
+    """Workers have had the time to be heard, and it waits all the same."""
     missing_since_s: float | None = None
     was_broker_away: bool = False
     """At the last look."""

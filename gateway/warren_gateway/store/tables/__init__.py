@@ -8,18 +8,34 @@ Invariant: a change of state and the messages that announce it (rows of `outbox`
 
 from sqlmodel import SQLModel
 
+from warren_gateway.store.tables.clients import RequestRow, SnapshotRow
+from warren_gateway.store.tables.datasets import (
+    DatasetRow,
+    DatasetShareRow,
+    DatasetUploadRow,
+    RunDatasetRow,
+)
+from warren_gateway.store.tables.evaluations import EvaluationRow
 from warren_gateway.store.tables.groups import GroupRow
 from warren_gateway.store.tables.jobs import JobRow, SchedulerRow
 from warren_gateway.store.tables.models import Checkpoint, Model, OpRow
 from warren_gateway.store.tables.outbox import OutboxRow
 from warren_gateway.store.tables.runs import HistoryRow, MetricsRow, Run, ShareRow
+from warren_gateway.store.tables.serving import ServedRow
+from warren_gateway.store.tables.tinker import TinkerSampler, TinkerSession
 from warren_gateway.store.tables.usage import RecentUse, UsageRow
 from warren_gateway.store.tables.users import ApiKey, AuditRow, User
+from warren_gateway.store.tables.workers import DrainedWorker
 
 __all__ = [
     "ApiKey",
     "AuditRow",
     "Checkpoint",
+    "DatasetRow",
+    "DatasetShareRow",
+    "DatasetUploadRow",
+    "DrainedWorker",
+    "EvaluationRow",
     "GroupRow",
     "HistoryRow",
     "JobRow",
@@ -28,10 +44,16 @@ __all__ = [
     "OpRow",
     "OutboxRow",
     "RecentUse",
+    "RequestRow",
     "Run",
+    "RunDatasetRow",
     "SQLModel",
     "SchedulerRow",
+    "ServedRow",
     "ShareRow",
+    "SnapshotRow",
+    "TinkerSampler",
+    "TinkerSession",
     "UsageRow",
     "User",
 ]

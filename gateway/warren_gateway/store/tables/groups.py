@@ -10,7 +10,10 @@ class GroupRow(SQLModel, table=True):
     """A group of episodes; the id of a member is `<group>.<member>`."""
 
     __tablename__: ClassVar[Any] = "episode_group"
-    __table_args__ = (Index("ix_group_open", "run_id", "is_open"),)
+    __table_args__ = (
+        Index("ix_group_open", "run_id", "is_open"),
+        Index("ix_group_evaluation", "run_id", "evaluation"),
+    )
 
     id: str = Field(primary_key=True)
     run_id: str = Field(foreign_key="run.id")
@@ -19,6 +22,11 @@ class GroupRow(SQLModel, table=True):
     environment: int
     """Index into the config's environments."""
     task_index: int
+    evaluation: int | None = None
+    """Number of the run's evaluation that it is part of."""
+    task_number: int | None = None
+    """Which task of its split's data it plays, and of what category; written when the group is consumed."""
+    category: str | None = None
     n_members: int
     min_version: int
     deadline_s: float

@@ -30,6 +30,8 @@ class JobRow(SQLModel, table=True):
     """Name, and who must play it: an owner, or empty for the deployment."""
     state: str = Field(default="queued", index=True)
     queued_s: float
+    wait_s: float | None = None
+    """`limits.wait_s` of its run."""
     admitted_s: float | None = None
     taken_s: float | None = None
     over_s: float | None = None

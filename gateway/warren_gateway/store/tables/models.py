@@ -52,6 +52,12 @@ class Model(SQLModel, table=True):
     """Of the newest published policy."""
     checkpoint_op: int = 0
     checkpoint_url: str | None = None
+    is_clients: bool = False
+    """A client drives it, with requests; else its run's coordinator."""
+    metadata_: dict[str, Any] | None = Field(
+        default=None, sa_column=Column("metadata", JSON, nullable=True)
+    )
+    """Its client's own."""
 
 
 class Checkpoint(SQLModel, table=True):
@@ -71,6 +77,14 @@ class Checkpoint(SQLModel, table=True):
     url: str
     size_bytes: int = Field(sa_column=Column(BigInteger, nullable=False))
     created_s: float
+    expires_s: float | None = Field(default=None, index=True)
+    """When it is deleted, where its client has said so."""
+    metadata_: dict[str, Any] | None = Field(
+        default=None, sa_column=Column("metadata", JSON, nullable=True)
+    )
+    """Its client's own."""
+    is_automatic: bool = False
+    """Of a client's model: nobody asked for it; it is kept until there is a newer one."""
 
 
 class OpRow(SQLModel, table=True):

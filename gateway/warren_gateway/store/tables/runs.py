@@ -16,6 +16,7 @@ class Run(SQLModel, table=True):
     __table_args__ = (
         UniqueConstraint("owner", "idempotency_key"),
         Index("ix_run_owner_state", "owner", "state"),
+        Index("ix_run_owner_sweep", "owner", "sweep"),
     )
 
     id: str = Field(primary_key=True)
@@ -26,16 +27,25 @@ class Run(SQLModel, table=True):
     state: str = Field(index=True)
     phase: str | None = None
     waiting_for: str | None = None
+    waiting_since_s: float | None = None
+    """Unix time; of what a coordinator waits for."""
+    given_up: str | None = None
+    """Why the scheduler has its coordinator end it as failed."""
     is_cancel_requested: bool = False
     wish: str | None = None
     """What else its owner wants of it; see `wish.Wish`."""
     submitted: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON))
-    """The config as it was submitted, where its owner has changed it since."""
+    """The config as it was submitted, where its owner has changed it since, or exact versions of data sets stand for names."""
+    limits_number: int = 0
+    """How often its limits were changed (see `runs.changing`), or what is to be kept of its policies."""
     priority: int = 0
     """Those of a higher one go first in the queue for trainers."""
     retry_of: str | None = None
     """The run that this one goes on for."""
+    sweep: str | None = None
+    """The group of runs that it was submitted with."""
     on_disconnect: str = "detach"
+    """Whether the run goes on without its client; see `runs.client_leases`."""
     client_lease_s: float | None = None
     """How long its client may be silent, where the run ends with its client."""
     client_until_s: float | None = None

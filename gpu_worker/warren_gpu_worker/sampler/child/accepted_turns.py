@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from warren_gpu_worker.sampler.child.engine_time import EngineTime
 from warren_gpu_worker.sampler.engines.port import PolicyKey, Refusal, Request
-from warren_gpu_worker.sampler.messages import FinishedTurn, PolicySource, TurnRequest
+from warren_gpu_worker.sampler.messages import FinishedTurn, PolicySource, Rendered, TurnRequest
 
-Answer = FinishedTurn | Refusal
+Answer = FinishedTurn | Rendered | Refusal
 
 
 @dataclass(slots=True, eq=False)

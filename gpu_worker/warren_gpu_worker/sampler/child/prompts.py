@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from warren_gpu_worker.base_models.vision_inputs import Picture, Placed
 from warren_gpu_worker.sampler.child.image_cache import Seen, expanded, placed
 from warren_gpu_worker.sampler.child.renderer import Renderer
-from warren_gpu_worker.sampler.engines.port import Request
+from warren_gpu_worker.sampler.engines.port import NO_OPTIONS, Request
 from warren_gpu_worker.sampler.messages import TurnRequest
 
 
@@ -25,7 +25,8 @@ class Prompts:
         ids_T = np.concatenate([turn.ids_T, rendered_T])
         pictures = self._placed(turn, ids_T, seen)
         rest = (turn.sampling, turn.priority, pictures, turn.mask_capacity)
-        return Request(turn.id, turn.policy.key, ids_T, *rest)
+        options = turn.options or NO_OPTIONS
+        return Request(turn.id, turn.policy.key, ids_T, *rest, options)
 
     def _render(self, turn: TurnRequest) -> NDArray[np.int32]:
         thinking = turn.sampling.thinking

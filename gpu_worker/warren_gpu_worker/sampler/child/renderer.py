@@ -123,6 +123,19 @@ class Renderer:
         key = tuple(ids)
         return self._text_memo(key) if len(key) <= _MEMO_TOKENS else self._text(key)
 
+    def whole(self, messages: Sequence[Message], *, thinking: bool | None = None) -> str:
+        """A conversation as text, with nothing after its last message."""
+        return self._render(tuple(messages), thinking=thinking, opens_turn=False)
+
+    def tokenized(
+        self, text: str, *, is_plain: bool = False
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The tokens (T,) of a text, and where in it each begins; a plain one gets what the tokenizer puts around a text."""
+        found = self._tokenizer(text, add_special_tokens=is_plain, return_offsets_mapping=True)
+        starts = [start for start, _ in cast("list[tuple[int, int]]", found["offset_mapping"])]
+        ids = cast("list[int]", found["input_ids"])
+        return np.array(ids, np.int32), np.array(starts, np.int32)
+
     def _open(self, chat: tuple[Message, ...], thinking: bool | None = None) -> NDArray[np.int32]:
         return self._ids(self._render(chat, thinking=thinking))
 
@@ -141,12 +154,14 @@ class Renderer:
             raise TemplateNotExtendable("the chat template hides what the assistant said")
         return after
 
-    def _render(self, chat: tuple[Message, ...], *, thinking: bool | None = None) -> str:
+    def _render(
+        self, chat: tuple[Message, ...], *, thinking: bool | None = None, opens_turn: bool = True
+    ) -> str:
         settings: dict[str, Any] = {} if thinking is None else {"enable_thinking": thinking}
         rendered = self._tokenizer.apply_chat_template(
             cast("list[dict[str, str]]", [_part(message) for message in chat]),  # or lists
             tokenize=False,
-            add_generation_prompt=True,
+            add_generation_prompt=opens_turn,
             **settings,
         )
         return cast(str, rendered)

@@ -13,12 +13,13 @@ import numpy as np
 from jinja2 import TemplateError
 
 from warren_gpu_worker.sampler.child.accepted_turns import AcceptedTurn, AcceptedTurns, Answer
+from warren_gpu_worker.sampler.child.conversations import Conversations
 from warren_gpu_worker.sampler.child.image_cache import NOTHING_SEEN, Seen
 from warren_gpu_worker.sampler.child.policy_loader import PolicyLoader
 from warren_gpu_worker.sampler.child.prompts import Prompts
 from warren_gpu_worker.sampler.child.renderer import Renderer
 from warren_gpu_worker.sampler.engines.port import Engine, Refusal, Request
-from warren_gpu_worker.sampler.messages import FinishedTurn, Orders, TurnRequest
+from warren_gpu_worker.sampler.messages import FinishedTurn, Orders, Rendered, TurnRequest
 from warren_schemas.config import Sampling
 from warren_schemas.episode import FailureKind, FinishReason
 from warren_schemas.sampling_mask import MAX_MASK_IDS
@@ -46,6 +47,7 @@ class Turns:
         self._renderer = renderer
         self._end_ids = end_ids
         self._prompts = Prompts(renderer, image_token)
+        self._conversations = Conversations(renderer)
 
     @property
     def has_work(self) -> bool:
@@ -93,10 +95,14 @@ class Turns:
 
     def _begin(self, accepted: AcceptedTurn, turn: TurnRequest, seen: Seen = NOTHING_SEEN) -> None:
         n_least = turn.ids_T.size + self._renderer.least_tokens(turn.messages)
-        if n_least > self._engine.context_length:  # tokenizing it would hold the others up
+        if (
+            n_least > self._engine.context_length and turn.learned is None
+        ):  # tokenizing it would hold the others up
             most = self._engine.context_length
             reason = f"the chat has more than {n_least} tokens, the context only {most}"
             return self._refuse(turn, FailureKind.CONTEXT_LENGTH, reason)
+        if turn.learned is not None:
+            return self._accepted.answer(self._rendered(turn, turn.learned))
         try:
             request = self._prompts.request_for(turn, seen)
         except (TemplateError, ValueError) as error:
@@ -118,6 +124,24 @@ class Turns:
 
     def _refuse(self, turn: TurnRequest, kind: FailureKind, reason: str) -> None:
         self._accepted.answer(Refusal(turn.id, kind, reason))
+
+    def _rendered(self, turn: TurnRequest, learned: tuple[int, ...]) -> Rendered | Refusal:
+        """A conversation as tokens, cut where the model's context or the run's limit ends."""
+        try:
+            ids_T, mask_T = self._conversations.tokens(
+                turn.messages, learned, is_plain=turn.is_plain, thinking=turn.sampling.thinking
+            )
+        except (TemplateError, ValueError) as error:
+            reason = f"the conversation can't be made into tokens: {error}"
+            return Refusal(turn.id, FailureKind.INVALID_REQUEST, reason)
+        most = min(turn.sampling.max_total_tokens or ids_T.size, self._engine.context_length)
+        return Rendered(
+            id=turn.id,
+            ids=ids_T[:most].tobytes(),
+            mask=mask_T[:most].tobytes(),
+            is_cut=ids_T.size > most,
+            tokenizer=self._renderer.vocabulary,
+        )
 
     def _forced(self, turn: TurnRequest, request: Request, words: str) -> FinishedTurn:
         ids_T = self._renderer.encode(words)
@@ -148,6 +172,7 @@ class Turns:
             sampling_mask=done.sampling_mask,
             sampling_s=time.monotonic() - turn.submitted_s,
             gpu_s=self._accepted.engine_time.per_turn_s - turn.engine_s_before,
+            prompt_logprobs=done.prompt_logprobs,
         )
 
 

@@ -31,11 +31,13 @@ from numpy.typing import NDArray
 from warren_schemas.config import Sampling
 from warren_schemas.episode import FailureKind, FinishReason
 from warren_schemas.sampling_mask import SamplingMask
+from warren_schemas.token_options import PromptLogprobs, TokenOptions
 
 if TYPE_CHECKING:
     from warren_gpu_worker.base_models.vision_inputs import Placed
     from warren_gpu_worker.weights import PolicyFiles
 
+NO_OPTIONS = TokenOptions()
 MAX_IMAGES = 64
 """Most images of one prompt."""
 
@@ -68,6 +70,7 @@ class Request:
     """Images in their places, in order; the prompt has image tokens there."""
     mask_capacity: int | None = None
     """Keep the sampling mask; the turn is cut where it has so many token ids. None: don't keep it."""
+    options: TokenOptions = NO_OPTIONS
     max_new_tokens: int = field(default=0, init=False)
     """Set by the engine that takes it."""
     ids: list[int] = field(default_factory=list[int], init=False)
@@ -76,6 +79,8 @@ class Request:
     sets: list[NDArray[np.int32]] = field(default_factory=list[NDArray[np.int32]], init=False)
     """What each token was sampled from, if the mask is kept."""
     n_mask_ids: int = field(default=0, init=False)
+    prompt_logprobs: PromptLogprobs | None = field(default=None, init=False)
+    """If the options ask for them."""
     finish: FinishReason | None = field(default=None, init=False)
     """Set with the last token."""
 

@@ -18,11 +18,18 @@ class Endings:
 
     def is_finished(self, request: Request) -> bool:
         """Whether its turn ends with its last token; then `finish` says how."""
-        if request.ids[-1] in self._ids or self._is_stopped(request, request.sampling.stop):
+        own_ids = request.options.end_ids
+        end_ids = self._ids if own_ids is None else own_ids
+        if request.ids[-1] in end_ids or self._is_stopped(request, request.sampling.stop):
             request.finish = FinishReason.STOP
         elif request.is_full:
             request.finish = FinishReason.LENGTH
         return request.finish is not None
+
+    def ids_of(self, request: Request) -> list[int]:
+        """Tokens that end its turn."""
+        own_ids = request.options.end_ids
+        return self.ids if own_ids is None else list(own_ids)
 
     def _is_stopped(self, request: Request, stop: tuple[str, ...]) -> bool:
         """Whether the last tokens hold a stop string; every token is at least one byte of it."""
@@ -43,6 +50,9 @@ def objection(
         return Refusal(request.id, FailureKind.CONTEXT_LENGTH, reason)
     if not ids_T.size or int(ids_T.max()) >= n_vocabulary or int(ids_T.min()) < 0:
         reason = f"the prompt must hold 1 or more token ids below {n_vocabulary}"
+        return Refusal(request.id, FailureKind.INVALID_REQUEST, reason)
+    if request.pictures and request.options.n_top is not None:
+        reason = "there are no logprobs of prompts with images"
         return Refusal(request.id, FailureKind.INVALID_REQUEST, reason)
     if request.pictures and not sees:
         reason = "the prompt has images, and the model reads text alone"

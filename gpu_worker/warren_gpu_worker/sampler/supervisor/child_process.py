@@ -21,10 +21,10 @@ from warren_broker.worker.child import Child, ChildDied
 from warren_gpu_worker.sampler.engines.port import EngineStatistics, Refusal
 from warren_gpu_worker.sampler.messages import (
     Broken,
-    FinishedTurn,
     Orders,
     Published,
     Ready,
+    TurnAnswer,
     TurnRequest,
     pack,
     unpack_answer,
@@ -46,8 +46,8 @@ _CLOSE_GRACE_S = 1.0
 _START_S = 1800.0
 """Loading a large model from a slow disk takes minutes."""
 
-Answers = Sequence[FinishedTurn | Refusal]
-Answered = Sequence[tuple[OpenTurn, FinishedTurn | Refusal]]
+Answers = Sequence[TurnAnswer]
+Answered = Sequence[tuple[OpenTurn, TurnAnswer]]
 
 log = logging.getLogger(__name__)
 

@@ -108,6 +108,12 @@ class OpenTurns:
             self._not_full.clear()
             await self._not_full.wait()
 
+    async def until_empty(self, source: TurnSource) -> None:
+        """Every turn of this queue is settled."""
+        while self._n_open[source]:
+            self._not_full.clear()
+            await self._not_full.wait()
+
     def open(self, claims: Iterable[Claim[Generate]], source: TurnSource) -> list[OpenTurn]:
         now_s = time.time()
         turns = [OpenTurn(next(self._ids), claim, source, now_s, self._settled) for claim in claims]

@@ -15,6 +15,7 @@ from warren_broker.inbox import hear
 from warren_broker.port import Broker
 from warren_broker.successors import open_successor_publisher
 from warren_broker.topology import CANCELLATIONS, POLICIES, RUNS
+from warren_broker.worker.draining import Draining
 from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
 from warren_gpu_worker.sampler.messages import Published
 from warren_gpu_worker.sampler.supervisor.child_process import MakeSamplerProcess, SamplerProcess
@@ -47,6 +48,7 @@ async def serve_sampler(
     worker = new_worker_id("sampler")
     dispatchers: dict[str, TurnDispatcher] = {}
     loaded = asyncio.Event()
+    draining = Draining(worker)
     try:
         async with open_successor_publisher(broker) as publisher, asyncio.TaskGroup() as tasks:
             for base_model in settings.base_models:
@@ -60,7 +62,9 @@ async def serve_sampler(
                 )
                 dispatchers[base_model] = dispatcher
                 tasks.create_task(dispatcher.process.run(), name=f"child of {base_model}")
-                taking = take_turns(broker, dispatcher, max_batch=settings.max_batch)
+                taking = take_turns(
+                    broker, dispatcher, max_batch=settings.max_batch, draining=draining
+                )
                 tasks.create_task(taking, name=f"turns {base_model}")
                 tasks.create_task(_tell_loaded(dispatcher, loaded), name=f"loading of {base_model}")
             news = _News(dispatchers)
@@ -71,13 +75,18 @@ async def serve_sampler(
             ):
                 tasks.create_task(hearing, name="news")
             tasks.create_task(
-                beat(broker, lambda: _describe(worker, settings, dispatchers), changed=loaded),
+                beat(
+                    broker,
+                    lambda: _describe(worker, settings, dispatchers, draining),
+                    draining=draining,
+                    changed=loaded,
+                ),
                 name="heartbeat",
             )
     finally:
         for dispatcher in dispatchers.values():
             dispatcher.close()
-        last = _describe(worker, settings, dispatchers)
+        last = _describe(worker, settings, dispatchers, draining)
         await announce(broker, last.model_copy(update={"is_leaving": True}))
 
 
@@ -110,19 +119,25 @@ class _News:
 
 
 def _describe(
-    worker: WorkerId, settings: GpuWorkerSettings, dispatchers: dict[str, TurnDispatcher]
+    worker: WorkerId,
+    settings: GpuWorkerSettings,
+    dispatchers: dict[str, TurnDispatcher],
+    draining: Draining,
 ) -> Heartbeat:
     return Heartbeat(
         envelope=Envelope(),
         worker=worker,
         role=WorkerRole.SAMPLER,
         offers=tuple(
-            base for base, dispatcher in dispatchers.items() if dispatcher.process.is_offered
+            base
+            for base, dispatcher in dispatchers.items()
+            if dispatcher.process.is_offered and not draining.is_draining
         ),
         interval_s=INTERVAL_S,
         capacity=settings.max_batch * len(settings.base_models),
         in_flight=sum(dispatcher.turns.n_open for dispatcher in dispatchers.values()),
         n_done=sum(dispatcher.turns.n_done for dispatcher in dispatchers.values()),
+        is_draining=draining.is_draining,
         host=socket.gethostname(),
         pid=os.getpid(),
     )

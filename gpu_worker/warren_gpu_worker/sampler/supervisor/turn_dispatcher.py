@@ -18,7 +18,7 @@ from warren_broker.inbox import Claim
 from warren_broker.successors import SuccessorPublisher
 from warren_broker.topology import Home, Stream, trajectories
 from warren_broker.worker.unwanted import Unwanted
-from warren_gpu_worker.sampler.messages import FinishedTurn, Published, TurnRequest
+from warren_gpu_worker.sampler.messages import FinishedTurn, Published, Rendered, TurnRequest
 from warren_gpu_worker.sampler.supervisor.child_process import (
     Answered,
     MakeSamplerProcess,
@@ -30,6 +30,7 @@ from warren_gpu_worker.sampler.supervisor.turn_items import (
     home_of,
     judged,
     objection,
+    rendered,
     request_of,
     step_of,
     successor_envelope,
@@ -127,12 +128,12 @@ class TurnDispatcher:
         for turn in turns:
             turn.hand_back()
 
-    def _publish(self, turn: OpenTurn, outcome: FinishedTurn | Outcome) -> None:
+    def _publish(self, turn: OpenTurn, outcome: FinishedTurn | Rendered | Outcome) -> None:
         address, successor = self._successor(turn, outcome)
         self.publisher.put(address, successor, [turn])
 
     def _successor(
-        self, turn: OpenTurn, outcome: FinishedTurn | Outcome
+        self, turn: OpenTurn, outcome: FinishedTurn | Rendered | Outcome
     ) -> tuple[Home | Stream, Item]:
         """What the turn's outcome is to its run's stream, or to its home if it belongs to no run."""
         item = turn.item
@@ -140,10 +141,13 @@ class TurnDispatcher:
         if isinstance(outcome, FinishedTurn):
             return_to = self.worker if self.process.caches_prefixes else None
             return its_home, step_of(item, outcome, return_to)
+        transcript = item.transcript
+        if isinstance(outcome, Rendered):
+            transcript, outcome = rendered(item, outcome)
         ended = EpisodeEnded(
             envelope=successor_envelope(item),
             spec=item.spec,
-            transcript=item.transcript,
+            transcript=transcript,
             outcome=outcome,
             worker=self.worker,
             started_s=turn.taken_s,

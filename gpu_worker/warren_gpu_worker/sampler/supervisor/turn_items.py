@@ -1,11 +1,14 @@
 """What a turn is to the engine, to its episode's home, and to its run: pure functions of the items."""
 
+import numpy as np
+
 from warren_broker.topology import Home, home
 from warren_gpu_worker.sampler.engines.port import PolicyKey, Refusal
-from warren_gpu_worker.sampler.messages import FinishedTurn, PolicySource, TurnRequest
+from warren_gpu_worker.sampler.messages import FinishedTurn, PolicySource, Rendered, TurnRequest
 from warren_gpu_worker.sampler.supervisor.transcripts import extended, images_of, new_messages
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import (
+    Completed,
     EpisodePurpose,
     Failed,
     FailureKind,
@@ -17,6 +20,7 @@ from warren_schemas.episode import (
 from warren_schemas.ids import WorkerId, made_ms, new_message_id
 from warren_schemas.outcome import conclude
 from warren_schemas.sampling_mask import MAX_MASK_IDS
+from warren_schemas.transcript import NOT_SAMPLED, Tokens, Transcript
 
 _MOST_TURNS = 1 << 10
 """From here on, more turns don't raise a turn's priority."""
@@ -44,6 +48,10 @@ def objection(item: Generate, base_model: str, now_s: float) -> Failed | None:
         reason = "an empty stop string would end every turn"
     elif transcript.n_rendered > len(transcript.messages):
         reason = "the transcript says that more messages are rendered than it has"
+    elif item.learned is not None and (transcript.n_rendered or len(transcript.tokens)):
+        reason = "a conversation that is learned has tokens already"
+    elif max(item.learned or (), default=0) >= max(1, len(transcript.messages)):
+        reason = "a message is to be learned that the transcript has not"
     elif item.is_plain and transcript.n_rendered:
         reason = "a plain turn has no rendered messages"
     elif not item.is_plain and (transcript.n_rendered == 0) != (len(transcript.tokens) == 0):
@@ -53,7 +61,9 @@ def objection(item: Generate, base_model: str, now_s: float) -> Failed | None:
     return Failed(kind=FailureKind.INVALID_REQUEST, reason=reason, retryable=False)
 
 
-def judged(item: Generate, answer: FinishedTurn | Refusal) -> FinishedTurn | Outcome:
+def judged(
+    item: Generate, answer: FinishedTurn | Rendered | Refusal
+) -> FinishedTurn | Rendered | Outcome:
     """An episode that outgrows its tokens after its first turn is cut there, not failed."""
     if not isinstance(answer, Refusal):
         return _other_tokenizer(item, answer) or answer
@@ -63,7 +73,7 @@ def judged(item: Generate, answer: FinishedTurn | Refusal) -> FinishedTurn | Out
     return Failed(kind=answer.kind, reason=answer.reason, retryable=is_retryable)
 
 
-def _other_tokenizer(item: Generate, turn: FinishedTurn) -> Failed | None:
+def _other_tokenizer(item: Generate, turn: FinishedTurn | Rendered) -> Failed | None:
     """Tokens of two vocabularies would make one sequence."""
     before = item.transcript.tokenizer
     if before in ("", turn.tokenizer):
@@ -89,8 +99,10 @@ def request_of(request_id: int, item: Generate) -> TurnRequest:
         forced_action=item.forced_action,
         priority=_priority(item),
         is_plain=item.is_plain,
+        learned=item.learned,
         images=images_of(transcript),
         mask_capacity=_mask_capacity(item),
+        options=item.token_options,
     )
 
 
@@ -108,6 +120,29 @@ def _priority(item: Generate) -> int:
     return made_ms(item.spec.group) * _MOST_TURNS - min(item.turn, _MOST_TURNS)
 
 
+def rendered(item: Generate, answer: Rendered) -> tuple[Transcript, Outcome]:
+    """The end of a conversation that is learned: its tokens count as sampled by the policy of the run's time, with logprob
+    0, like those of demonstrations. Its reward is none, told as 0."""
+    ids_T, mask_T = np.frombuffer(answer.ids, np.int32), np.frombuffer(answer.mask, np.uint8)
+    version = item.spec.policy.min_version
+    tokens = Tokens.model_construct(
+        ids_T=ids_T,
+        mask_T=mask_T,
+        logprobs_T=np.zeros(ids_T.size, np.float32),
+        versions_T=np.where(mask_T == 1, version, NOT_SAMPLED).astype(np.int32),
+        sampling_mask=None,
+    )
+    whole = item.transcript.model_copy(
+        update={
+            "n_rendered": len(item.transcript.messages),
+            "tokens": tokens,
+            "tokenizer": answer.tokenizer,
+        }
+    )
+    stop = StopReason.MAX_TOTAL_TOKENS if answer.is_cut else StopReason.DONE
+    return whole, Completed(reward=0.0, stop=stop)
+
+
 def step_of(item: Generate, turn: FinishedTurn, return_to: WorkerId | None) -> Step:
     """`return_to` names the sampler that would take the episode's next turn."""
     return Step(
@@ -117,6 +152,7 @@ def step_of(item: Generate, turn: FinishedTurn, return_to: WorkerId | None) -> S
         turn=item.turn + 1,
         finish=turn.finish,
         return_to=return_to,
+        prompt_logprobs=turn.prompt_logprobs,
     )
 
 

@@ -36,10 +36,11 @@ from warren_gpu_worker.trainer.child.checkpoint import (
 from warren_gpu_worker.trainer.child.model_factory import EngineConfig, ModelFactory
 from warren_gpu_worker.trainer.child.offloading import Offloading
 from warren_gpu_worker.trainer.child.policy_publishing import Publisher
-from warren_gpu_worker.trainer.errors import OpError, is_disk_full, reason_of
-from warren_gpu_worker.trainer.training.gradient import apply_loss
+from warren_gpu_worker.trainer.errors import OpError, PassTooLarge, is_disk_full, reason_of
 from warren_gpu_worker.trainer.training.lora_batching import LoraBatching, Member, apply_batch
+from warren_gpu_worker.trainer.training.op_seed import seed_op
 from warren_gpu_worker.trainer.training.optimizer_step import optimizer_step
+from warren_gpu_worker.trainer.training.pass_budget import PassBudget, fitted_loss
 from warren_gpu_worker.trainer.training.ranks import ALONE, Ranks
 from warren_gpu_worker.trainer.training.reference import keep_reference
 from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
@@ -56,6 +57,7 @@ from warren_schemas.training import (
     OpOutcome,
     OptimStep,
     PublishPolicy,
+    Refused,
     SaveState,
 )
 
@@ -66,6 +68,7 @@ log = logging.getLogger(__name__)
 class _Entry:
     model: TrainableModel
     publisher: Publisher
+    budget: PassBudget
 
 
 class Engine:
@@ -97,9 +100,15 @@ class Engine:
         )
 
     def open(
-        self, model_id: ModelId, spec: ModelSpec, *, checkpoint_url: str | None, next_op: int
+        self,
+        model_id: ModelId,
+        spec: ModelSpec,
+        *,
+        checkpoint_url: str | None,
+        next_op: int,
+        max_tokens: int | None = None,
     ) -> OpOutcome:
-        """Make the model, or restore it, replacing one of the same id."""
+        """Make the model, or restore it, replacing one of the same id. `max_tokens` of a pass that fit."""
         self.close(model_id)
         note = None
         try:
@@ -115,7 +124,10 @@ class Engine:
             if self._ranks.must_end(error):
                 raise
             return OpFailed(reason=f"the model can't be opened: {error}")
-        self._entries[model_id] = _Entry(model, publisher)
+        budget = PassBudget(self._config.micro_batch_tokens)
+        if max_tokens is not None:
+            budget.lower(max_tokens)
+        self._entries[model_id] = _Entry(model, publisher, budget)
         vocabulary = self._model_factory.vocabulary(spec)
         return OpDone(
             version=model.version,
@@ -147,16 +159,16 @@ class Engine:
         if entry is None:
             return OpFailed(reason="the model is not open")
         model = entry.model
-        _seed(model.network.device, _op_seed(model.spec.seed, number))
+        seed_op(model.network.device, model.spec.seed, number)
         model.last_op = number
         try:
             self._offloading.use(model_id, model)
             return self._apply_waiting_for_disk_space(entry, model_id, body)
-        except OpError as error:
-            return _failed(model, body, str(error))
+        except (OpError, CheckpointError) as error:
+            return _failed(model, body, str(error), is_users=True)
         except Exception as error:  # out of memory, a store's own errors, a bug: the model lives on
             log.exception("op %d of model %s failed", number, model_id)
-            if self._ranks.must_end(error):
+            if self._ranks.must_end(error) or isinstance(error, PassTooLarge):
                 raise
             return _failed(model, body, reason_of(error))
 
@@ -187,12 +199,16 @@ class Engine:
     def _members(self, orders: Sequence[tuple[ModelId, int, ForwardBackward]]) -> Iterator[Member]:
         for model_id, number, body in orders:
             entry = self._entries.get(model_id)
-            if entry is None or entry.model.spec.deterministic:
+            if entry is None or entry.model.spec.deterministic or self._is_cut(entry):
                 continue
             if (
                 found := self._lora_batching.member(model_id, number, entry.model, body)
             ) is not None:
                 yield found
+
+    def _is_cut(self, entry: _Entry) -> bool:
+        """Its passes had to be made smaller, so a batch with others would be too large."""
+        return entry.budget.max_tokens < self._config.micro_batch_tokens
 
     def _apply_batch(self, batched_with: list[Member]) -> dict[ModelId, OpOutcome]:
         """What the ops answer; nothing when they must go alone after all."""
@@ -210,8 +226,9 @@ class Engine:
         outcomes: dict[ModelId, OpOutcome] = {}
         for m, result in zip(batched_with, results, strict=True):
             m.model.last_op = m.number
-            is_done = isinstance(result, OpDone)
-            outcomes[m.model_id] = result if is_done else _failed(m.model, m.op, str(result))
+            if not isinstance(result, OpDone):
+                result = _failed(m.model, m.op, str(result), is_users=True)
+            outcomes[m.model_id] = result
         return outcomes
 
     def _apply_waiting_for_disk_space(
@@ -232,8 +249,7 @@ class Engine:
         model = entry.model
         match body:
             case Forward() | ForwardBackward():
-                max_tokens = self._config.micro_batch_tokens
-                return apply_loss(model, body, max_tokens=max_tokens, progress=self._progress)
+                return fitted_loss(model, body, entry.budget, progress=self._progress)
             case OptimStep():
                 return optimizer_step(model, body)
             case PublishPolicy(keep=keep):
@@ -254,6 +270,8 @@ class Engine:
                 return OpDone(version=model.version)
             case KeepReference():
                 return keep_reference(model)
+            case Refused(reason=reason):
+                raise OpError(reason)
 
     def _take_over(self, model_id: ModelId) -> Publisher:
         """Tidy up after whoever trained the model before; it has lost the lease."""
@@ -264,30 +282,17 @@ class Engine:
         return Publisher(url, model_id, self._ranks, self._copies, self._progress, n_kept)
 
 
-def _failed(model: TrainableModel, body: OpBody, reason: str) -> OpFailed:
+def _failed(model: TrainableModel, body: OpBody, why: str, *, is_users: bool = False) -> OpFailed:
     """What a failed op leaves behind: no half gradient, and a window that knows."""
-    if isinstance(body, ForwardBackward):
+    if isinstance(body, ForwardBackward) or (isinstance(body, Refused) and body.spoils_gradient):
         model.optimizer.zero_grad(set_to_none=True)
-        model.window_failure = model.window_failure or f"op {model.last_op}: {reason}"
+        model.window_failure = model.window_failure or f"op {model.last_op}: {why}"
     elif isinstance(body, OptimStep):
         model.drop_gradient()
-    return OpFailed(reason=reason)
+    return OpFailed(reason=why, is_users=is_users)
 
 
 def _continue_at(model: TrainableModel, next_op: int, *, restored: bool) -> None:
     if next_op != model.last_op + 1:
         made = "the checkpoint was made" if restored else "a new model stands"
         raise CheckpointError(f"{made} after op {model.last_op}, so op {next_op} can't be next")
-
-
-def _seed(device: torch.device, seed: int) -> None:
-    """Of whatever an op draws from. On a machine without a GPU `torch.manual_seed` would take as
-    long as a small op: it keeps each call, and the stack it came by, until a GPU is there."""
-    torch.default_generator.manual_seed(seed)
-    if device.type == "cuda":
-        torch.cuda.manual_seed(seed)
-
-
-def _op_seed(seed: int, number: int) -> int:
-    """A 63-bit seed; different for every op of a model and every seed (splitmix64's multiplier)."""
-    return (seed * 0x9E3779B97F4A7C15 + number) % 2**63

@@ -24,7 +24,7 @@ from warren_gpu_worker.policy_copies import LocalCopies
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.child.engine import Engine
 from warren_gpu_worker.trainer.child.model_factory import EngineConfig
-from warren_gpu_worker.trainer.errors import is_out_of_memory, reason_of
+from warren_gpu_worker.trainer.errors import PassTooLarge, is_out_of_memory, reason_of
 from warren_gpu_worker.trainer.messages import (
     Answer,
     Apply,
@@ -99,7 +99,11 @@ class TrainerChild:
     def _open(self, order: Open) -> None:
         self._epochs[order.model] = order.epoch
         outcome = self._engine.open(
-            order.model, order.spec, checkpoint_url=order.checkpoint_url, next_op=order.next_op
+            order.model,
+            order.spec,
+            checkpoint_url=order.checkpoint_url,
+            next_op=order.next_op,
+            max_tokens=order.max_tokens,
         )
         self._say(Answer(order.model, order.epoch, 0, outcome))
 
@@ -113,13 +117,19 @@ class TrainerChild:
             begun_s = time.monotonic()
             try:
                 outcome = self._engine.apply(order.model, number, body)
+            except PassTooLarge as error:
+                self._last_word(TooLarge(order.model, number, str(error), error.max_tokens))
+                raise
             except Exception as error:
                 if is_out_of_memory(error):
-                    word = TooLarge(order.model, number, reason_of(error))
-                    self._channel.send(pack(word))
+                    self._last_word(TooLarge(order.model, number, reason_of(error)))
                 raise
             timed = self._timed(outcome, begun_s)
             self._say(Answer(order.model, order.epoch, number, timed))
+
+    def _last_word(self, word: TooLarge) -> None:
+        """Of whichever rank."""
+        self._channel.send(pack(word))
 
     def _fail(self, order: Apply, reason: str) -> None:
         for number, body in order.ops:

@@ -59,7 +59,7 @@ class Publisher:
             )
             self._newest = Policy(version=model.version, url=url, size_bytes=size_bytes)
             self._stored.add(model.version)
-            self._ranks.by_first(partial(self._delete_old, keep))
+            self._ranks.by_first(partial(self._delete_old, model.version, keep))
         return OpDone(version=model.version, policy=self._newest)
 
     def close(self) -> None:
@@ -67,8 +67,11 @@ class Publisher:
         if self._copies:
             self._copies.drop_copy(self._url)
 
-    def _delete_old(self, keep: Collection[int]) -> None:
-        for version in sorted(self._stored)[: -self._n_kept]:
+    def _delete_old(self, newest: int, keep: Collection[int]) -> None:
+        """A model that takes ops again after a checkpoint meets newer ones of its own, which later ops may have
+        been told to keep: they count for nothing until it comes there."""
+        reached = sorted(version for version in self._stored if version <= newest)
+        for version in reached[: -self._n_kept]:
             if version in keep:
                 continue
             url = join_url(self._url, f"v{version}")

@@ -10,8 +10,9 @@ Invariants:
 - Where the device is shared in turns (`settings.takes_turns`), what concerns a full-parameter model
   is sent only while we have the GPU, and the GPU is given back once the child has offloaded the model
   or is dead.
-- An op that one of several ranks has no memory for ends them all once: when it comes again it is
-  told to fail, so that the ops after it are reached.
+- An op that the child has no memory for, and can't try again by itself, ends it. When the model comes again
+  it is opened with smaller passes; where those can't be, the op is told to fail, so that the ops after
+  it are reached.
 - A child that finds its disk full waits and says so, and is not taken for one that hangs; when the lease
   that it waits for ends, it ends too.
 - The child has one order to carry out and the next one at hand, so it never pauses, and whoever
@@ -21,6 +22,7 @@ Invariants:
 import asyncio
 import logging
 from collections import deque
+from dataclasses import replace
 from typing import Protocol
 
 from warren_broker.worker.child import ChildDied
@@ -91,6 +93,8 @@ class TrainerProcess:
         """Answers that are due for each turn of the child."""
         self._too_large: dict[ModelId, dict[int, str]] = {}
         """Op -> reason."""
+        self._max_tokens: dict[ModelId, int] = {}
+        """Of a pass, where the device had no memory for more."""
         self._deadline: asyncio.Timeout | None = None
         self._child: RankProcesses | None = None
         self._without_disk_space: ModelId | None = None
@@ -111,6 +115,7 @@ class TrainerProcess:
         if self.is_ready:
             if isinstance(order, Close):
                 self._too_large.pop(order.model, None)
+                self._max_tokens.pop(order.model, None)
                 if order.model == self._without_disk_space and self._child is not None:
                     self._child.kill()  # it would wait for disk space that nobody needs any more
             self._shares.add(order)
@@ -163,7 +168,7 @@ class TrainerProcess:
             if was_idle:
                 self._wind_up()
             try:
-                await child.send(pack(self._unless_too_large(turn)))
+                await child.send(pack(self._made_to_fit(turn)))
             except ChildDied:
                 return  # the receiving end says so
 
@@ -207,10 +212,15 @@ class TrainerProcess:
 
     def _note(self, word: Report) -> None:
         if isinstance(word, TooLarge):
-            log.error("op %d of %s ended the ranks: %s", word.number, word.model, word.reason)
-            self._too_large.setdefault(word.model, {})[word.number] = word.reason
+            log.error("op %d of %s ended the child: %s", word.number, word.model, word.reason)
+            if word.max_tokens is not None:
+                self._max_tokens[word.model] = word.max_tokens
+            else:
+                self._too_large.setdefault(word.model, {})[word.number] = word.reason
 
-    def _unless_too_large(self, turn: Turn) -> Turn | Fail:
+    def _made_to_fit(self, turn: Turn) -> Turn | Fail:
+        if isinstance(turn, Open):
+            return replace(turn, max_tokens=self._max_tokens.get(turn.model))
         if not isinstance(turn, Apply):
             return turn
         ((number, _),) = turn.ops

@@ -23,6 +23,7 @@ from warren_broker.errors import BrokerError, BrokerUnavailable
 from warren_broker.inbox import Claim, receive
 from warren_broker.port import Broker
 from warren_broker.topology import trainer
+from warren_broker.worker.draining import Draining
 from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.time_share import TimeShare
@@ -101,6 +102,7 @@ class _Trainer:
         self._jobs = JobQueues(broker, self._batch_publisher, worker, self)
         self._kept_for: ModelId | None = None
         self._takes_orders = False
+        self._draining = Draining(worker, self._note_change)
         self._n_done = 0
         self._is_leaving = False
 
@@ -108,7 +110,8 @@ class _Trainer:
         async with self._tasks as tasks:
             tasks.create_task(self._process.run(), name="training process")
             tasks.create_task(
-                beat(self._broker, self._heartbeat, changed=self._changed), name="heartbeat"
+                beat(self._broker, self._heartbeat, draining=self._draining, changed=self._changed),
+                name="heartbeat",
             )
             tasks.create_task(
                 clean_up_files(self._broker, self._settings.checkpoint_url), name="file cleanup"
@@ -165,7 +168,7 @@ class _Trainer:
             envelope=Envelope(),
             worker=self._worker,
             role=WorkerRole.TRAINER,
-            offers=tuple(self._settings.base_models) if self._is_open else (),
+            offers=tuple(self._settings.base_models) if self._is_offered else (),
             interval_s=INTERVAL_S,
             capacity=self._models.capacity(reserved),
             in_flight=len(models) + len(reserved),
@@ -173,6 +176,7 @@ class _Trainer:
             without_disk_space=tuple(sorted(self._without_disk_space)),
             kept_for=self._kept_for,
             models=models,
+            is_draining=self._draining.is_draining,
             host=socket.gethostname(),
             pid=os.getpid(),
             is_leaving=self._is_leaving,
@@ -182,10 +186,15 @@ class _Trainer:
     def _is_open(self) -> bool:
         return self._takes_orders and self._process.is_ready
 
+    @property
+    def _is_offered(self) -> bool:
+        return self._is_open and not self._draining.is_draining
+
     def has_room(self, model: ModelId | None, *, is_full: bool) -> bool:
-        """Of jobs, none while grants could not reach us, and no small ones while we are kept for another."""
+        """Of jobs, none while grants could not reach us or we are drained, and no small ones while we are kept for
+        another."""
         is_kept = self._kept_for is not None and self._kept_for != model and not is_full
-        return self._is_open and not is_kept and self._fits(model, is_full=is_full)
+        return self._is_offered and not is_kept and self._fits(model, is_full=is_full)
 
     def _fits(self, model: ModelId | None, *, is_full: bool) -> bool:
         return self._models.fits(model, is_full=is_full, reserved=self._jobs.reserved(but=model))

@@ -1,1 +1,1 @@
-"""The subcommands, one module each."""
+"""The subcommands: a folder for each panel of `warren --help`."""

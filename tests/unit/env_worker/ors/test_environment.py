@@ -202,7 +202,7 @@ async def test_what_is_not_there_is_said(
             await Ors(url, name, ids=ids).tasks(split)
 
 
-@pytest.mark.parametrize("name", ["../admin", "a/b", "..", "", "a b", "%2e%2e"])
+@pytest.mark.parametrize("name", ["../admin", "a/b/c", "../b", "..", "", "a b", "%2e%2e"])
 def test_no_name_of_an_environment_leads_elsewhere(name: str) -> None:
     with pytest.raises(ValueError, match="as the server lists its environments"):
         Ors("http://127.0.0.1:1/", name)

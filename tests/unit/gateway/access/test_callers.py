@@ -11,7 +11,7 @@ from warren_gateway.access.callers import CACHE_SIZE
 from warren_gateway.access.key import InvalidKey, Key
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import ApiKey
-from warren_schemas.users.access import CreateKey, KeyScope
+from warren_schemas.users.access import KeyScope
 
 
 @pytest.fixture
@@ -56,10 +56,10 @@ async def test_an_id_can_not_be_taken_over(access: Access) -> None:
 
 async def test_a_key_that_has_expired_is_refused_also_from_the_cache(access: Access) -> None:
     await access.new_key("ann")
-    made = await access.keys.create(ADMIN, CreateKey(user="ann", lifetime_s=1e-6))
-    assert "has expired" in await access.refusal_of(made.key)
+    expired = await access.expired_key("ann")
+    assert "has expired" in await access.refusal_of(expired)
     with pytest.raises(InvalidKey, match="expired"):
-        key = Key.parse(made.key)
+        key = Key.parse(expired)
         assert key is not None
         await access.keys.add(key, "ann")
 

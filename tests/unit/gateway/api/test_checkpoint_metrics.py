@@ -10,7 +10,7 @@ from sqlmodel import Session, col, select
 from tests.support.gateway import Gateway, step
 
 import warren
-from warren.cli.commands import checkpoints
+from warren.cli.commands.runs import checkpoints
 from warren.cli.options import Gateway as GatewayOption
 from warren_gateway.store.tables import Checkpoint, MetricsRow, Model
 from warren_schemas.events import EvaluationCompleted, StepCompleted

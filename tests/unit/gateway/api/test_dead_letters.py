@@ -10,7 +10,7 @@ from tests.support.factories import make_envelope, make_step
 from tests.support.gateway import Gateway
 
 import warren
-from warren.cli.commands import dead_letters
+from warren.cli.commands.system import dead_letters
 from warren.cli.options import Gateway as GatewayOption
 from warren_broker.topology import WorkQueue
 from warren_gateway.access.key import Key

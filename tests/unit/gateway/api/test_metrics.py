@@ -14,9 +14,9 @@ from tests.support.patience import PATIENCE_S
 from tests.unit.gateway.metrics.test_recorder import read_back
 
 import warren
-from warren.cli.commands import metrics as command
-from warren.cli.commands import tensorboard
-from warren.cli.commands.tensorboard_mirror import Mirror
+from warren.cli.commands.runs import metrics as command
+from warren.cli.commands.runs import tensorboard
+from warren.cli.commands.runs.tensorboard_mirror import Mirror
 from warren.cli.options import Gateway as GatewayOption
 from warren_gateway.metrics.reports import PAGE
 from warren_gateway.store.tables import MetricsRow, Run

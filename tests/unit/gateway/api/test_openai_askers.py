@@ -56,12 +56,18 @@ async def test_what_was_begun_by_a_caller_who_left_is_finished(
 
     class SlowRuns(Runs):
         async def newest(
-            self, viewer: Viewer, state: RunState | None, limit: int, *, shared: bool = False
+            self,
+            viewer: Viewer,
+            state: RunState | None,
+            limit: int,
+            *,
+            shared: bool = False,
+            sweep: str | None = None,
         ) -> list[RunView]:
             begun.set()
             await go_on.wait()
             done.set()
-            return await super().newest(viewer, state, limit, shared=shared)
+            return await super().newest(viewer, state, limit, shared=shared, sweep=sweep)
 
     runs = SlowRuns(
         store, broker, Relay(store, broker), runs_dir=tmp_path, queue=Follower(), followers=()

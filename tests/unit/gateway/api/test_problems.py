@@ -1,6 +1,7 @@
 """Keys and errors, over every route of the table."""
 
 import logging
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from warren_gateway.access.key import Key
 from warren_gateway.api.openai.errors import speaks_openai
 from warren_gateway.api.route import Route
 from warren_gateway.api.table import ROUTES
+from warren_gateway.api.tinker.errors import speaks_tinker
 from warren_gateway.runs.service import Runs
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
@@ -27,11 +29,49 @@ from warren_gateway.store.tables import Run
 from warren_schemas.codec.wire import encode
 from warren_schemas.http import Problem, RunView
 from warren_schemas.openai import OpenAIError, OpenAIProblem
+from warren_schemas.tinker.answers import Detail
 from warren_schemas.users.access import KeyScope
 
-STORELESS = ("/v1/workers", "/v1/budgets", PATH)
+STORELESS = (
+    "/v1/workers",
+    "/v1/budgets",
+    "/api/v1/get_server_capabilities",
+    "/api/v1/cancel_future",
+    PATH,
+)
 """Once a key is known, they answer without it."""
 LOCKED = [route for route in ROUTES if route.needs_key]
+NAMES = defaultdict(lambda: "run_0", letter="msg_1", user="ann", key_id="k")
+"""Of nothing that there is."""
+QUERIES = {
+    **{f"/v1/datasets/{what}": {"dataset": "ann/quiz"} for what in ("file", "rows", "show")},
+    "/v1/datasets/upload": {"sha256": "a" * 64},
+}
+SESSION = "12345678-1234-5678-1234-567812345678"
+OF_MODEL: dict[str, Any] = {"model_id": f"{SESSION}:train:0", "seq_id": 1}
+SAVED = f"tinker://{SESSION}:train:0/weights/a"
+TINKER: dict[str, Any] = {
+    "/api/v1/asample": {
+        "sampling_session_id": f"{SESSION}:sample:0",
+        "seq_id": 0,
+        "num_samples": 1,
+        "prompt": {"chunks": [{"type": "encoded_text", "tokens": [1]}]},
+        "sampling_params": {"max_tokens": 1},
+    },
+    "/api/v1/cancel_future": {"request_id": f"{SESSION}:sample:0:0"},
+    "/api/v1/create_sampling_session": {
+        "session_id": SESSION,
+        "sampling_session_seq_id": 0,
+        "base_model": "m",
+    },
+    "/api/v1/get_info": {"model_id": f"{SESSION}:train:0"},
+    "/api/v1/load_weights": {**OF_MODEL, "path": SAVED, "optimizer": False},
+    "/api/v1/optim_step": {**OF_MODEL, "adam_params": {"learning_rate": 1e-4}},
+    "/api/v1/save_weights": {**OF_MODEL, "path": "a"},
+    "/api/v1/save_weights_for_sampler": {**OF_MODEL, "path": "a"},
+    "/api/v1/save_weights_external": {**OF_MODEL, "path": "a"},
+    "/api/v1/weights_info": {"tinker_path": SAVED},
+}
 WRONG_KEYS = [
     {},
     {"Authorization": "Bearer "},
@@ -46,7 +86,7 @@ def _name(route: Route) -> str:
 
 
 async def _ask(client: aiohttp.ClientSession, route: Route, **fields: Any) -> tuple[int, Any]:
-    path = route.path.format(run="run_0", letter="msg_1", model="run_0", user="ann", key_id="k")
+    path = route.path.format_map(NAMES)
     async with client.request(route.method, path, **fields) as response:
         assert response.content_type == "application/json"
         return response.status, (await response.json(), response.headers)
@@ -107,8 +147,12 @@ async def test_a_store_that_is_away_is_503_with_a_time_to_come_back(
         "/v1/chat/completions": {"model": "m", "messages": [{"role": "user", "content": "?"}]},
         "/v1/completions": {"model": "m", "prompt": "?"},
         "/inference/v1/generate": {"model": "m", "token_ids": [2]},
+        "/v1/trainable/{model}/ops": {"op": {"kind": "publish"}},
+        **TINKER,
     }
-    fields: dict[str, Any] = {"json": bodies.get(route.path)} if route.method == "POST" else {}
+    fields: dict[str, Any] = {"params": QUERIES.get(route.path)}
+    if route.method == "POST":
+        fields = {"json": bodies.get(route.path)}
     with lost_store():
         status, (answer, headers) = await _ask(gateway.ann, route, **fields)
     assert status == 503
@@ -164,6 +208,9 @@ def _told(route: Route, body: Any) -> Problem | OpenAIProblem:
     """The error, in the shape of the route."""
     if speaks_openai(route.path):
         return OpenAIError.model_validate(body).error
+    if speaks_tinker(route.path):
+        told = Detail.model_validate(body)
+        return Problem(code=told.code, message=told.detail)
     return Problem.model_validate(body)
 
 

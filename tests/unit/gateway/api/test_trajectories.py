@@ -22,10 +22,10 @@ from tests.support.patience import PATIENCE_S
 from tests.support.recorded import decided, has_read
 
 import warren
-from warren.cli.commands import replay as commands
+from warren.cli.commands.runs import replay as commands
 from warren.cli.options import Gateway as GatewayOption
 from warren.display.trajectory import look
-from warren.export import export
+from warren.streams.export import export
 from warren_broker.port import Broker
 from warren_broker.topology import trajectories
 from warren_gateway.position import Position
@@ -221,9 +221,19 @@ async def test_a_replay_needs_a_recording_of_ones_own(
     run = await gateway.submit()
     config = {"model": {"base": "warren/tiny"}, "environments": [{"name": "guess"}]}
     replay = await client.replay(run, config, from_=128)
-    assert replay.view.config and replay.view.config.model_dump()["source"] == {
-        "kind": "recorded", "run": run, "from_offset": 128, "from_s": None,
-    }  # fmt: skip
+    assert replay.view.config
+    assert replay.view.config.source == warren.RecordedSource(run=run, from_offset=128)
+    both = await client.replay(
+        run, config, also=[await gateway.submit()], where={"min_reward": 0.5}
+    )
+    assert both.view.config and isinstance(both.view.config.source, warren.RecordedSource)
+    assert both.view.config.source.where == warren.RecordingFilter(min_reward=0.5)
+    with pytest.raises(warren.ConfigurationError, match="no run run_4444"):
+        await client.replay(run, config, also=["run_" + "4" * 28])
+    with pytest.raises(warren.ConfigurationError, match="This can't be replayed"):
+        await client.replay(run, config, also=[run])
+    with pytest.raises(warren.ConfigurationError, match="This can't be replayed"):
+        await client.replay(run, config, where={"reward": 1})
     for source, told in ((f"run_{0:028}", "there is no run"), (replay.id, "is a replay itself")):
         with pytest.raises(warren.ConfigurationError) as refused:
             await client.replay(source, config)

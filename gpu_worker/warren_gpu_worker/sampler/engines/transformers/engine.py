@@ -25,6 +25,7 @@ from warren_gpu_worker.sampler.engines.transformers.loaded_policies import (
     LoadedPolicies,
     LoadedPolicy,
 )
+from warren_gpu_worker.sampler.engines.transformers.prompt_logprobs import prompt_logprobs
 from warren_gpu_worker.sampler.engines.transformers.repetition_penalty import penalized
 from warren_gpu_worker.sampler.engines.transformers.rows import (
     Batch,
@@ -32,6 +33,7 @@ from warren_gpu_worker.sampler.engines.transformers.rows import (
     prefill,
     prefilled,
 )
+from warren_gpu_worker.sampler.engines.transformers.seeds import fixed_places
 from warren_gpu_worker.sampler.engines.transformers.token_sampling import draw
 from warren_gpu_worker.sampler.engines.turn_ends import Endings, not_finite, objection
 from warren_gpu_worker.settings import GpuWorkerSettings
@@ -171,6 +173,9 @@ class TransformersEngine:
 
     def _begin(self, key: PolicyKey, rows: list[Request], answers: list[_Answer]) -> None:
         policy = self._policies.use(key)
+        for row in rows:
+            if (n_top := row.options.n_top) is not None:
+                row.prompt_logprobs = prompt_logprobs(policy.module, row.prompt_ids_T, n_top)
         running = self._batches.pop(key, None)
         batch, logits_BV = prefill(policy.module, rows)
         self._advance(key, policy, batch, logits_BV, answers)
@@ -190,7 +195,8 @@ class TransformersEngine:
     ) -> None:
         """Draw the next token of every row; those that are done leave the batch."""
         logits_BV = penalized(logits_BV, batch.rows)
-        drawn = draw(logits_BV, batch.settings_B, self._generator)
+        fixed = fixed_places(batch.rows) if batch.settings_B.any_seed else None
+        drawn = draw(logits_BV, batch.settings_B, self._generator, fixed)
         kept: list[int] = []
         tokens = zip(batch.rows, drawn.ids, drawn.logprobs, strict=True)
         for index, (row, token, logprob) in enumerate(tokens):

@@ -107,7 +107,10 @@ def _run(
     tokens, shift_U = _tokens(model, ids_UT, pad_U, [rows[i].pictures for i in first_U])
     device = model.device
     settings_B = RowSettings.of(
-        [row.sampling for row in rows], device, [row.mask_capacity is not None for row in rows]
+        [row.sampling for row in rows],
+        device,
+        [row.mask_capacity is not None for row in rows],
+        any_seed=any(row.options.seed is not None for row in rows),
     )
     batch = Batch(
         rows=list(rows),

@@ -5,7 +5,7 @@
 Legend: `_B` rows, `_F` the rows that use top-k, top-p or min-p, `_V` the vocabulary.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -30,10 +30,15 @@ class RowSettings:
     any_greedy: bool
     any_filter: bool
     any_mask: bool
+    any_seed: bool
 
     @staticmethod
     def of(
-        settings: Sequence[Sampling], device: torch.device, keeps_mask: Sequence[bool]
+        settings: Sequence[Sampling],
+        device: torch.device,
+        keeps_mask: Sequence[bool],
+        *,
+        any_seed: bool = False,
     ) -> "RowSettings":
         """`keeps_mask`: of which rows the tokens that are left are told."""
         temperature_B = torch.tensor([s.temperature for s in settings], device=device)
@@ -46,6 +51,7 @@ class RowSettings:
             any_greedy=any(s.temperature == 0 for s in settings),
             any_filter=any(s.is_truncated for s in settings),
             any_mask=any(keeps_mask),
+            any_seed=any_seed,
         )
 
     def select(self, kept: Tensor) -> "RowSettings":
@@ -56,6 +62,7 @@ class RowSettings:
             self.any_greedy,
             self.any_filter,
             self.any_mask,
+            self.any_seed,
         )
 
     def joined(self, other: "RowSettings") -> "RowSettings":
@@ -66,6 +73,7 @@ class RowSettings:
             self.any_greedy or other.any_greedy,
             self.any_filter or other.any_filter,
             self.any_mask or other.any_mask,
+            self.any_seed or other.any_seed,
         )
 
 
@@ -81,27 +89,46 @@ class Draw:
     """What it was drawn from, by row, of rows that are cut; empty where no row keeps its mask."""
 
 
-def draw(logits_BV: Tensor, settings_B: RowSettings, generator: torch.Generator) -> Draw:
+def draw(
+    logits_BV: Tensor,
+    settings_B: RowSettings,
+    generator: torch.Generator,
+    fixed: Mapping[int, float] | None = None,
+) -> Draw:
+    """`fixed`: of rows with a seed, where between 0 and 1 their token is drawn."""
     logprobs_BV = (logits_BV.float() / settings_B.temperature_B[:, None]).log_softmax(-1)
     is_broken_B = None
     if bool(logprobs_BV.sum().isnan()):
         is_broken_B = logprobs_BV.isnan().any(-1)
         logprobs_BV = logprobs_BV.nan_to_num(nan=0.0)
     sets = _restrict(logprobs_BV, settings_B) if settings_B.any_filter else {}
-    ids_B, chosen_B = _draw(logprobs_BV, settings_B, generator)
+    ids_B, chosen_B = _draw(logprobs_BV, settings_B, generator, fixed or {})
     if is_broken_B is not None:
         chosen_B = chosen_B.masked_fill(is_broken_B, torch.nan)
     return Draw(cast("list[int]", ids_B.tolist()), cast("list[float]", chosen_B.tolist()), sets)
 
 
 def _draw(
-    logprobs_BV: Tensor, settings_B: RowSettings, generator: torch.Generator
+    logprobs_BV: Tensor,
+    settings_B: RowSettings,
+    generator: torch.Generator,
+    fixed: Mapping[int, float],
 ) -> tuple[Tensor, Tensor]:
     ids_B = torch.multinomial(logprobs_BV.exp(), 1, generator=generator)[:, 0]
+    for row, place in fixed.items():
+        ids_B[row] = _token_at(logprobs_BV[row], place)
     if settings_B.any_greedy:
         ids_B = torch.where(settings_B.is_greedy_B, logprobs_BV.argmax(-1), ids_B)
     chosen_B = logprobs_BV.gather(1, ids_B[:, None])[:, 0]
     return ids_B, chosen_B.clamp(max=0.0)
+
+
+def _token_at(logprobs_V: Tensor, place: float) -> Tensor:
+    """The token in whose part of the distribution `place` lies; never one without probability."""
+    cumulated_V = logprobs_V.double().exp().cumsum(-1)
+    found = torch.searchsorted(cumulated_V, place * cumulated_V[-1:], right=True)
+    most = (logprobs_V > -torch.inf).nonzero()[-1, 0]
+    return found[0].clamp(max=most)
 
 
 def _restrict(logprobs_BV: Tensor, settings_B: RowSettings) -> dict[int, NDArray[np.int32]]:

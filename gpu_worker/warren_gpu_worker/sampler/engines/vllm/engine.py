@@ -34,8 +34,9 @@ from warren_gpu_worker.sampler.engines.port import (
 from warren_gpu_worker.sampler.engines.turn_ends import Endings, not_finite, objection
 from warren_gpu_worker.sampler.engines.vllm.adapters import AdapterCache
 from warren_gpu_worker.sampler.engines.vllm.masks import KeptSets, mask_processor
+from warren_gpu_worker.sampler.engines.vllm.prompt_logprobs import told_prompt
 from warren_gpu_worker.sampler.engines.vllm.running import RunningRequest
-from warren_gpu_worker.sampler.engines.vllm.sampling_params import parameters_of, too_cold
+from warren_gpu_worker.sampler.engines.vllm.sampling_params import parameters_of, unsuited
 from warren_gpu_worker.sampler.engines.vllm.startup import (
     engine_arguments,
     needs_zero_adapter,
@@ -131,8 +132,7 @@ class VllmEngine:
         if recompute and policy in self._running_policies():
             self._engine.reset_prefix_cache(reset_running_requests=True)
         self._base_versions.pop(policy, None)
-        busy = self._busy() | {policy}
-        self._adapters.evict_unused(busy)
+        self._adapters.evict_unused(busy := self._busy() | {policy})
         self._sets.evict_unused(busy)
 
     def unload(self, policy: PolicyKey) -> None:
@@ -183,9 +183,9 @@ class VllmEngine:
         )
 
     def _refusal(self, request: Request) -> Refusal | None:
-        limits = self._context_length, self._n_vocabulary
-        sees = self._with_images is not None
-        return objection(request, *limits, sees=sees) or too_cold(request)
+        limits, sees = (self._context_length, self._n_vocabulary), self._with_images is not None
+        own = unsuited(request, bool(self._adapters.zero))
+        return objection(request, *limits, sees=sees) or own
 
     def _busy(self) -> set[PolicyKey]:
         return self._running_policies() | self._sets.waiting_policies
@@ -235,7 +235,7 @@ class VllmEngine:
         self._engine.add_request(
             str(request.id),
             self._prompt(request, salt=str(self._n_reloads)),
-            parameters_of(request, self._endings.ids, self._kept_sets.arguments_of(request)),
+            parameters_of(request, self._endings, self._kept_sets),
             lora_request=self._adapter_for(policy),
             priority=request.priority,
         )
@@ -258,6 +258,7 @@ class VllmEngine:
         request, version = running.request, self._version_in_use(running)
         if not request.ids:
             self._counters.prompted(request.prompt_ids_T.size, told_of.num_cached_tokens or 0)
+            request.prompt_logprobs = told_prompt(request, told_of.prompt_logprobs)
         for token, told in zip(output.token_ids, output.logprobs or (), strict=True):
             logprob = told[token].logprob
             if math.isnan(logprob):

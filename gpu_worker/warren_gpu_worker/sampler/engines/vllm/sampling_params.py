@@ -1,31 +1,35 @@
 """Sampling settings as vLLM takes them, and those that it doesn't."""
 
-from collections.abc import Sequence
-
 from vllm import SamplingParams
 from vllm.sampling_params import RequestOutputKind
 
 from warren_gpu_worker.sampler.engines.port import Refusal, Request
+from warren_gpu_worker.sampler.engines.turn_ends import Endings
+from warren_gpu_worker.sampler.engines.vllm.masks import KeptSets
 from warren_schemas.episode import FailureKind
 
 _LOWEST_TEMPERATURE = 0.01
 
 
-def too_cold(request: Request) -> Refusal | None:
-    """Below the lowest temperature vLLM would silently take that one; 0 is greedy."""
-    if not 0 < request.sampling.temperature < _LOWEST_TEMPERATURE:
-        return None
-    reason = f"vLLM has no temperature between 0 and {_LOWEST_TEMPERATURE}; take 0"
-    return Refusal(request.id, FailureKind.INVALID_REQUEST, reason)
+def unsuited(request: Request, fails_at_prompts: bool) -> Refusal | None:
+    """Why vLLM would do something else, or fail: below its lowest temperature it would silently take that one
+    (0 is greedy), and beside its adapters for CPUs the logprobs of a prompt take the whole engine with them."""
+    reason = None
+    if 0 < request.sampling.temperature < _LOWEST_TEMPERATURE:
+        reason = f"vLLM has no temperature between 0 and {_LOWEST_TEMPERATURE}; take 0"
+    elif fails_at_prompts and request.options.n_top is not None:
+        reason = (
+            "vLLM on a CPU has no logprobs of prompts beside adapters; --engine transformers has"
+        )
+    return None if reason is None else Refusal(request.id, FailureKind.INVALID_REQUEST, reason)
 
 
-def parameters_of(
-    request: Request, end_ids: Sequence[int], mask_arguments: dict[str, int] | None = None
-) -> SamplingParams:
-    """For one request; what ends it is decided here, `end_ids` aside, where vLLM need not look.
+def parameters_of(request: Request, endings: Endings, kept_sets: KeptSets) -> SamplingParams:
+    """For one request; what ends it is decided here, end tokens aside, where vLLM need not look.
 
-    `mask_arguments`: of a request that is truncated by `masks` and not by vLLM.
+    Who keeps a mask is truncated by `masks` and not by vLLM.
     """
+    mask_arguments = kept_sets.arguments_of(request)
     sampling, by_vllm = request.sampling, mask_arguments is None
     return SamplingParams(
         temperature=sampling.temperature,
@@ -36,8 +40,10 @@ def parameters_of(
         repetition_penalty=sampling.repetition_penalty,
         max_tokens=request.max_new_tokens,
         logprobs=0,
+        prompt_logprobs=request.options.n_top,
+        seed=request.options.seed,
         ignore_eos=True,
-        stop_token_ids=list(end_ids),
+        stop_token_ids=endings.ids_of(request),
         detokenize=False,
         output_kind=RequestOutputKind.DELTA,
     )

@@ -1,0 +1,140 @@
+"""Whether a server keeps to the protocol, as far as a stranger can see: what `warren env check --url` looks at
+before it plays the environment.
+
+Each look has an episode of its own, so that one that fails says nothing of the others.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
+
+from warren.environment import ConfigError
+from warren_env_worker.check.finding import Finding, bad, good, unknown
+from warren_env_worker.environments.http.answers import (
+    BEGUN,
+    DESCRIPTION,
+    STEPPED,
+    Begun,
+    Description,
+    Stepped,
+    digest,
+)
+from warren_env_worker.environments.http.server import EnvServer, EpisodeLost, ServerFailed
+from warren_env_worker.reach.asking import AskAgain
+
+_SEED, _ACTION, _MOST_TURNS = 11, "1", 4
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What is looked at, with one server, config and split."""
+
+    server: EnvServer
+    config: dict[str, object]
+    split: str
+
+    async def findings(self) -> AsyncGenerator[Finding]:
+        """Where the server can't be asked at all, that alone."""
+        try:
+            description = await self.server.ask(DESCRIPTION, "GET")
+        except (ServerFailed, ConfigError) as error:
+            yield bad("the server describes itself", str(error))
+            return
+        yield good("the server describes itself", f"{description.name} {description.version}")
+        yield self._has_split(description)
+        looks: list[tuple[str, Callable[[], Awaitable[Finding | None]]]] = [
+            ("an episode that begins twice is the same", self._begins_twice),
+            ("a turn that comes twice is answered as before", self._steps_twice),
+            ("a lost episode can be played anew", self._replays),
+            ("an unknown episode is 404", self._knows_none),
+            ("an episode may be deleted twice", self._deletes_twice),
+        ]
+        for what, look in looks:
+            try:
+                yield await look() or good(what)
+            except (ServerFailed, ConfigError) as error:
+                yield bad(what, str(error))
+            except EpisodeLost:
+                yield bad(what, "the server said 404 of an episode that it had just begun")
+
+    def _has_split(self, description: Description) -> Finding:
+        what, splits = "it has the split", description.splits
+        if self.split not in splits:
+            return bad(what, f"{self.split} is not among {', '.join(splits)}; give --split")
+        n_tasks = splits[self.split]
+        if n_tasks == 0:
+            return bad(what, f"{self.split} has no task")
+        return good(what, f"{self.split}, {'made from seeds' if n_tasks is None else n_tasks}")
+
+    async def _begins_twice(self) -> Finding | None:
+        first, again = await self._begin("twice"), await self._begin("twice")
+        await self._delete("twice")
+        if digest(first) != digest(again):
+            return bad(
+                "an episode that begins twice is the same",
+                "the second PUT with the same id shows otherwise; answer as to the first one",
+            )
+        return None
+
+    async def _steps_twice(self) -> Finding | None:
+        await self._begin("steps")
+        first, again = await self._step("steps", 1), await self._step("steps", 1)
+        await self._delete("steps")
+        if digest(first) != digest(again):
+            return bad(
+                "a turn that comes twice is answered as before",
+                "turn 1 was played twice; keep the answers of an episode, by turn",
+            )
+        return None
+
+    async def _replays(self) -> Finding | None:
+        what = "a lost episode can be played anew"
+        first, again = await self._played("first"), await self._played("again")
+        if first != again:
+            return unknown(
+                what, "the same seed and actions went otherwise; an episode that is lost will fail"
+            )
+        return None
+
+    async def _knows_none(self) -> Finding | None:
+        try:
+            await self._step("unknown", 1)
+        except EpisodeLost:
+            return None
+        return bad("an unknown episode is 404", "it answered a step of an episode never begun")
+
+    async def _deletes_twice(self) -> Finding | None:
+        await self._begin("delete")
+        await self._delete("delete")
+        await self._delete("delete")
+        return None
+
+    async def _played(self, name: str) -> list[str]:
+        begun = await self._begin(name)
+        digests = [digest(begun)]
+        for turn in range(1, _MOST_TURNS + 1):
+            stepped = await self._step(name, turn)
+            digests.append(digest(stepped))
+            if stepped.done or stepped.truncated:
+                break
+        await self._delete(name)
+        return digests
+
+    async def _begin(self, name: str) -> Begun:
+        body = {
+            "split": self.split,
+            "task": 0,
+            "seed": _SEED,
+            "member": 0,
+            "config": self.config,
+        }
+        return await self.server.ask(BEGUN, "PUT", f"episodes/check-{name}", body)
+
+    async def _step(self, name: str, turn: int) -> Stepped:
+        body = {"turn": turn, "action": _ACTION}
+        return await self.server.ask(STEPPED, "POST", f"episodes/check-{name}/steps", body)
+
+    async def _delete(self, name: str) -> None:
+        try:
+            await self.server.ask_once("DELETE", f"episodes/check-{name}")
+        except (EpisodeLost, AskAgain):
+            raise ServerFailed("DELETE must be answered with 200, also a second time") from None

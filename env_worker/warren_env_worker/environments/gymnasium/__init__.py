@@ -1,0 +1,1 @@
+"""Environments of Gymnasium and MiniGrid as text, in the virtual environment `gymnasium`."""

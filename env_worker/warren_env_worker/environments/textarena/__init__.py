@@ -1,0 +1,1 @@
+"""Games of TextArena for one player, in the virtual environment `textarena`."""

@@ -1,0 +1,49 @@
+"""One episode's process, asked in JSON lines over a connection of its own.
+
+Invariant: whoever stops waiting for an answer, by cancellation or an error, closes the connection, and with it
+ends the process: no answer is ever taken for that of another request.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+MAX_LINE_BYTES = 4 << 20
+
+
+class ProcessLost(Exception):
+    """The process is gone, with what it held."""
+
+
+class Conversation:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def opened(cls, path: str) -> "Conversation":
+        """Raises `ProcessLost`."""
+        try:
+            return cls(*await asyncio.open_unix_connection(path, limit=MAX_LINE_BYTES))
+        except OSError as error:
+            raise ProcessLost(str(error)) from error
+
+    async def ask(self, request: Mapping[str, object]) -> dict[str, Any]:
+        """Raises `ProcessLost`."""
+        is_answered = False
+        try:
+            self._writer.write(orjson.dumps(request) + b"\n")
+            line = await self._reader.readline()
+            answer: dict[str, Any] = orjson.loads(line)
+            is_answered = True
+            return answer
+        except (OSError, ValueError) as error:
+            raise ProcessLost("the process of its package died") from error
+        finally:
+            if not is_answered:
+                self.close()
+
+    def close(self) -> None:
+        self._writer.close()

@@ -1,0 +1,69 @@
+"""One episode in a foreign package, played anew where its process was lost.
+
+Invariant: what the policy was shown is what the episode went through. Made again, it must answer as before, up to
+the action that is new; else it is `NotReplayable`. An action at which the process dies again and again fails it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from warren.environment import ConfigError, NotReplayable
+from warren_env_worker.foreign.conversation import Conversation, ProcessLost
+from warren_env_worker.foreign.package import Package
+
+MAX_LOSSES = 3
+"""In one action."""
+
+
+class PackageFailed(Exception):
+    """The package raised, or its process dies each time."""
+
+
+class ForeignEpisode:
+    def __init__(self, package: Package, made: Mapping[str, object]) -> None:
+        """`made` is what the program's `make` gets."""
+        self._package = package
+        self._requests: list[Mapping[str, object]] = [{"make": made}]
+        self._answers: list[dict[str, Any]] = []
+        self._conversation: Conversation | None = None
+
+    async def begin(self) -> dict[str, Any]:
+        """Raises `ConfigError`, `PackageFailed`."""
+        return await self._last_answer()
+
+    async def step(self, words: str) -> dict[str, Any]:
+        """Raises `PackageFailed`, `NotReplayable`."""
+        self._requests.append({"step": words})
+        return await self._last_answer()
+
+    def close(self) -> None:
+        if self._conversation is not None:
+            self._conversation.close()
+
+    async def _last_answer(self) -> dict[str, Any]:
+        for _ in range(MAX_LOSSES):
+            try:
+                answer = await self._asked()
+            except ProcessLost:
+                self._conversation = None
+                continue
+            self._answers.append(answer)
+            return answer
+        raise PackageFailed(f"its process died {MAX_LOSSES} times at this action")
+
+    async def _asked(self) -> dict[str, Any]:
+        if self._conversation is None:
+            self._conversation = await self._package.episode()
+            for number, before in enumerate(self._answers):
+                if await self._answer(self._requests[number]) != before:
+                    raise NotReplayable(
+                        f"its process was lost; played anew, it answered action {number} otherwise"
+                    )
+        return await self._answer(self._requests[-1])
+
+    async def _answer(self, request: Mapping[str, object]) -> dict[str, Any]:
+        assert self._conversation is not None  # `_asked` opens it
+        answer = await self._conversation.ask(request)
+        if "error" in answer:
+            raise (ConfigError if answer["misfit"] else PackageFailed)(answer["error"])
+        return answer

@@ -1,0 +1,98 @@
+"""The fork server of one foreign package.
+
+Invariants: it is started when it is first wanted, and again after its death; it ends with this process, and
+its episodes' processes end with it.
+"""
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+from warren.environment import ConfigError
+from warren_env_worker.foreign import places
+from warren_env_worker.foreign.conversation import Conversation, ProcessLost
+
+START_S = 60.0
+"""To import the package."""
+MEMORY_MB = 2048
+"""Of each episode's process."""
+MAX_STARTS = 3
+
+
+class Package:
+    """For one event loop."""
+
+    def __init__(self, name: str, program: str) -> None:
+        self._name = name
+        self._program = places.PROGRAMS / program
+        self._starting = asyncio.Lock()
+        self._process: asyncio.subprocess.Process | None = None
+        self._folder: Path | None = None
+
+    async def episode(self) -> Conversation:
+        """A fresh process. Raises `ConfigError` where the package is not installed, and `ProcessLost`."""
+        for _ in range(MAX_STARTS):
+            process, path = await self._listening()
+            try:
+                return await Conversation.opened(path)
+            except ProcessLost:
+                await _ended(process)  # it may be dead without our having heard of it
+        raise ProcessLost(f"the process of {self._name} ended {MAX_STARTS} times")
+
+    async def _listening(self) -> tuple[asyncio.subprocess.Process, str]:
+        async with self._starting:
+            if self._process is None or self._process.returncode is not None:
+                self._process = await self._started()
+            assert self._folder is not None
+            return self._process, str(self._folder / "socket")
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        if not places.is_installed(self._name):
+            raise ConfigError(
+                f"{self._name} is not installed on this env worker: warren env install {self._name}"
+            )
+        self._leave()
+        self._folder = Path(tempfile.mkdtemp(prefix="warren-"))
+        path = self._folder / "socket"
+        command = [places.python(self._name), "-I", places.PROGRAMS / "fork_server.py", path]
+        process = await asyncio.create_subprocess_exec(
+            *map(str, command), str(self._program), str(MEMORY_MB),
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        await self._require_ready(process)
+        return process
+
+    async def _require_ready(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        is_ready = False
+        try:
+            async with asyncio.timeout(START_S):
+                is_ready = bool(await process.stdout.readline())
+        finally:
+            if not is_ready and process.returncode is None:
+                process.kill()
+        if not is_ready:
+            raise ProcessLost(f"{self._name} could not be started; the log says why")
+
+    def _leave(self) -> None:
+        """The folder of one that has died."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()
+
+
+_packages: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Package]] = WeakKeyDictionary()
+
+
+def package(name: str, program: str) -> Package:
+    """The one of this event loop."""
+    of_loop = _packages.setdefault(asyncio.get_running_loop(), {})
+    return of_loop.setdefault(name, Package(name, program))

@@ -1,0 +1,6 @@
+"""Programs for the Python of a foreign package; nothing here imports anything of Warren's.
+
+fork_server         imports the package once, and forks a process for each episode
+gymnasium_episode   episodes of Gymnasium and MiniGrid as text
+textarena_episode   games of TextArena for one player
+"""

@@ -1,0 +1,1 @@
+"""The routes of the Tinker protocol, under `/api/v1`."""

@@ -1,0 +1,45 @@
+"""Problems in the shape that Tinker's clients read, on the routes that they call.
+
+What the clients make of a status: 408, 409, 429 and 5xx are tried again, the others are final.
+"""
+
+from warren_gateway.api.problems import Refusal
+from warren_schemas.http import Problem
+from warren_schemas.tinker.answers import Detail
+
+PREFIX = "/api/v1/"
+
+
+def speaks_tinker(path: str) -> bool:
+    return path.startswith(PREFIX)
+
+
+_NOT_OFFERED = {
+    "auth": "Warren's keys are used as they are, never exchanged.",
+    "audit": "`warren audit` shows an admin what was done.",
+    "billing": "`warren usage` shows what was used.",
+    "copy_weights": "Checkpoints stay with the run that saved them; publish one to let others load it.",
+    "create_custom_loss": "forward_backward_custom computes a loss of your own on your side.",
+    "join_sampling_session": "A sampler can be used by several processes as it is.",
+    "retrieve_futures": "retrieve_future holds each request until it is answered.",
+    "sessions": "Sessions have no projects, traces and search here; GET /api/v1/sessions lists them.",
+    "training_runs": "`warren checkpoints download RUN --to FOLDER` fetches the files of a checkpoint.",
+}
+"""By the first part of the path: what there is in the place of a route of the protocol."""
+
+
+def as_detail(path: str, problem: Problem) -> Detail:
+    hint = problem.hint
+    if problem.code == "not_found":
+        hint = _NOT_OFFERED.get(path.removeprefix(PREFIX).partition("/")[0], hint)
+    parts = [problem.message, *problem.details, hint or ""]
+    return Detail(detail=" ".join(part for part in parts if part), code=problem.code)
+
+
+def no_such(what: str, name: str, status: int = 404) -> Refusal:
+    message = f"There is no {what} {name} of yours."
+    return Refusal(status, Problem(code=f"no_such_{what.replace(' ', '_')}", message=message))
+
+
+def invalid(message: str, hint: str | None = None) -> Refusal:
+    return Refusal(400, Problem(code="invalid_request", message=f"{message}.", hint=hint))

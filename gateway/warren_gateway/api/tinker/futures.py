@@ -1,0 +1,127 @@
+"""Futures of Tinker's clients, by long poll.
+
+Invariants
+- A poll is answered within `HOLD_S`, with 408 where there is nothing yet: the clients come again at once.
+- What failed for good is told with 200, for a status of 5xx is asked again without end.
+- The outcome of an op is in the store: any gateway tells it, also after a restart.
+- A sample that is not here is answered with 410, at which the clients ask it once more.
+"""
+
+from aiohttp import web
+from pydantic import BaseModel
+
+from warren_gateway.api.route import Call, Route, reply
+from warren_gateway.api.tinker.errors import no_such
+from warren_gateway.models.outcomes import Done, Failed, Pending
+from warren_gateway.models.problems import NoSuchFuture as NoSuchOp
+from warren_gateway.models.submitting import FUTURE
+from warren_gateway.tinker.paths import session_of
+from warren_gateway.tinker.results import Noted, result_of
+from warren_gateway.tinker.sample_futures import FailedSample, NoSuchFuture
+from warren_schemas.episode import PolicyRef
+from warren_schemas.events import RunState
+from warren_schemas.tinker.answers import (
+    ModelCreated,
+    ResultFailed,
+    ResultPending,
+    StateLoaded,
+)
+from warren_schemas.tinker.requests import FutureNamed
+
+HOLD_S = 30.0
+PROTOBUF = "application/x-protobuf"
+_GONE = 410
+
+
+async def retrieve_future(call: Call[FutureNamed]) -> web.StreamResponse:
+    name = call.takes.request_id
+    if name.startswith(FUTURE):
+        return await _of_an_op(call, name)
+    if (made := _of_a_new_model(name)) is not None:
+        return reply(made)
+    try:
+        outcome = await call.parts.tinker.futures.outcome(call.owner, name, within_s=HOLD_S)
+    except NoSuchFuture as error:
+        raise no_such("future", name, _GONE) from error
+    if outcome is None:
+        return reply(ResultPending(request_id=name), 408)
+    if isinstance(outcome, FailedSample):
+        return reply(failed(outcome.reason, is_users=outcome.is_users))
+    return web.Response(body=outcome, content_type=PROTOBUF)
+
+
+def _of_a_new_model(name: str) -> BaseModel | None:
+    """A model is made before its future is told, so that this says only what the future is named after."""
+    model, _, what = name.rpartition(":")
+    if session_of(model) is None:
+        return None
+    match what:
+        case "create":
+            return ModelCreated(model_id=model)
+        case "load":
+            return StateLoaded(path=None, model_id=model)
+        case _:
+            return None
+
+
+async def _of_an_op(call: Call[FutureNamed], name: str) -> web.StreamResponse:
+    try:
+        outcome = await call.parts.models.outcome(call.viewer, name, HOLD_S)
+    except NoSuchOp as error:
+        raise no_such("future", name, _GONE) from error
+    if isinstance(outcome, Pending):
+        return reply(_waiting(outcome), 408)
+    if isinstance(outcome, Failed):
+        return reply(failed(outcome.reason, is_users=outcome.category == "user"))
+    noted = Noted.model_validate(outcome.request.asked.extra or {})
+    told = result_of(outcome, noted, await _opened(call, outcome, noted))
+    if isinstance(told, bytes):
+        return web.Response(body=told, content_type=PROTOBUF)
+    return reply(told)
+
+
+def _waiting(pending: Pending) -> ResultPending:
+    """With why, and how many ops of the model come first."""
+    is_running = pending.run_state is RunState.RUNNING
+    return ResultPending(
+        request_id=pending.request.id,
+        queue_state="active" if is_running else "paused_capacity",
+        queue_state_reason=f"{pending.reason} ({pending.n_ahead} before it)",
+    )
+
+
+async def _opened(call: Call[FutureNamed], done: Done, noted: Noted) -> str | None:
+    """The sampler of what was published for it alone; opening it again changes nothing."""
+    policy, session = done.outcome.policy, session_of(noted.model)
+    if noted.sampler is None or policy is None or session is None:
+        return None
+    trained = await call.parts.tinker.models.find(call.viewer, noted.model)
+    ref = PolicyRef(
+        model=trained.id,
+        base_model=trained.model.base_model,
+        min_version=policy.version,
+        url=policy.url,
+        pinned=noted.kind == "snapshot",
+    )
+    opening = call.parts.tinker.sessions.open_sampler
+    return (await opening(call.owner, session, noted.sampler, ref)).id
+
+
+def failed(reason: str, *, is_users: bool) -> ResultFailed:
+    return ResultFailed(error=reason, category="user" if is_users else "server")
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/api/v1/retrieve_future",
+        retrieve_future,
+        takes=FutureNamed,
+        answers=ResultFailed,
+        summary="Wait for a future up to 30 s (Tinker-compatible)",
+        scope="any",
+        errors=(400, 408, 410, 413, 422),
+        also_answers=PROTOBUF,
+        ends_with_client=True,
+    ),
+)

@@ -1,0 +1,144 @@
+"""Models of Tinker's clients: made, made from a checkpoint, looked at."""
+
+from aiohttp import web
+
+from warren_gateway.api.route import Call, Route, reply
+from warren_gateway.api.tinker.asking import submitted, trained_model
+from warren_gateway.api.tinker.errors import invalid, no_such
+from warren_gateway.models.problems import InvalidOp, NoSuchKept
+from warren_gateway.tinker.creating import CantCreate, created, created_from
+from warren_gateway.tinker.paths import InvalidPath, KeptPath
+from warren_gateway.tinker.results import Noted
+from warren_gateway.tinker.runs import NoSuchTrained, Trained
+from warren_gateway.tinker.sessions import NoSuchSession
+from warren_schemas.http.trainable import Asking, LoadStateAsked, SkipAsked
+from warren_schemas.tinker.answers import Future, ModelData, ModelInfo
+from warren_schemas.tinker.requests import CreateModelAsked, LoadWeights, ModelNamed
+from warren_schemas.training import is_full
+from warren_schemas.users.access import KeyScope
+
+_ERRORS = (400, 404, 409, 413, 422, 429)
+
+
+async def create_tinker_model(call: Call[CreateModelAsked]) -> web.StreamResponse:
+    takes = call.takes
+    await _require_session(call, takes.session_id)
+    _require_trainer(call, takes.base_model)
+    try:
+        name = await created(call.parts.models, call.viewer, takes)
+    except CantCreate as error:
+        raise invalid(f"{error}") from error
+    return reply(Future(request_id=f"{name}:create", model_id=name))
+
+
+async def load_weights(call: Call[LoadWeights]) -> web.StreamResponse:
+    """Into a model that there is, as one of its ops; or into a new one."""
+    takes = call.takes
+    if takes.model_id is not None and takes.seq_id is not None:
+        return await _load_into(call, takes.model_id, takes.seq_id)
+    if takes.session_id is None or takes.model_seq_id is None:
+        raise invalid("Tell model_id and seq_id, or session_id and model_seq_id")
+    await _require_session(call, takes.session_id)
+    try:
+        source = await _kept(call, takes.path)
+        name = await created_from(call.parts.models, call.viewer, takes, *source)
+    except (CantCreate, InvalidPath, NoSuchTrained, NoSuchKept, InvalidOp) as error:
+        raise invalid(f"{_said(error, takes.path)}") from error
+    return reply(Future(request_id=f"{name}:load", model_id=name))
+
+
+async def _load_into(call: Call[LoadWeights], model: str, number: int) -> web.StreamResponse:
+    takes = call.takes
+    noted = Noted(model=model, path=takes.path)
+    try:
+        source, path = await _kept(call, takes.path)
+        of = path.name  # of its own: it may be saved by an op that comes before
+        if path.model != model:
+            of = f"{source.id}/{path.name}"
+            await call.parts.models.checkpoint(call.viewer, of)
+        op: Asking = LoadStateAsked(checkpoint=of, optimizer=takes.optimizer)
+    except (InvalidPath, NoSuchTrained, NoSuchKept) as error:
+        op = SkipAsked(reason=_said(error, takes.path))
+    return await submitted(call, model, number, op, noted)
+
+
+async def _kept(call: Call[LoadWeights], text: str) -> tuple[Trained, KeptPath]:
+    """Raises `InvalidPath`, `NoSuchTrained`."""
+    path = KeptPath.parse(text)
+    if path.kind != "weights":
+        raise InvalidPath(
+            f"{text} is for samplers; training goes on from tinker://RUN/weights/NAME"
+        )
+    return await call.parts.tinker.models.find(call.viewer, path.model), path
+
+
+def _said(error: Exception, path: str) -> str:
+    return f"There is no checkpoint {path}" if isinstance(error, LookupError) else f"{error}"
+
+
+async def model_info(call: Call[ModelNamed]) -> web.StreamResponse:
+    trained = await trained_model(call, call.takes.model_id)
+    spec = trained.spec
+    data = ModelData(model_name=spec.base_model, tokenizer_id=spec.base_model)
+    return reply(
+        ModelInfo(
+            model_id=trained.name,
+            model_data=data,
+            model_name=spec.base_model,
+            is_lora=not is_full(spec),
+            lora_rank=None if spec.update.kind == "full" else spec.update.rank,
+        )
+    )
+
+
+async def _require_session(
+    call: Call[CreateModelAsked] | Call[LoadWeights], session_id: str
+) -> None:
+    try:
+        await call.parts.tinker.sessions.find(call.owner, session_id)
+    except NoSuchSession as error:
+        raise no_such("session", session_id) from error
+
+
+def _require_trainer(call: Call[CreateModelAsked], base_model: str) -> None:
+    """Most often it is a name that nobody has."""
+    offered = call.parts.tinker.trainable()
+    if base_model not in offered:
+        online = ", ".join(offered) or "none"
+        raise invalid(f"No trainer offers {base_model}; online: {online}")
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/api/v1/create_model",
+        create_tinker_model,
+        takes=CreateModelAsked,
+        answers=Future,
+        summary="Make a model (Tinker-compatible)",
+        scope=KeyScope.SUBMIT,
+        errors=_ERRORS,
+    ),
+    Route(
+        "POST",
+        "/api/v1/load_weights",
+        load_weights,
+        takes=LoadWeights,
+        answers=Future,
+        summary="Go on from a checkpoint, in a new model or in one that there is (Tinker-compatible)",
+        scope=KeyScope.SUBMIT,
+        errors=_ERRORS,
+        is_routine=True,
+    ),
+    Route(
+        "POST",
+        "/api/v1/get_info",
+        model_info,
+        takes=ModelNamed,
+        answers=ModelInfo,
+        summary="Show a model (Tinker-compatible)",
+        scope=KeyScope.SUBMIT,
+        errors=(400, 404, 413, 422),
+        is_routine=True,
+    ),
+)

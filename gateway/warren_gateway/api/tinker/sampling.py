@@ -1,0 +1,152 @@
+"""Sampling by Tinker's clients: they open samplers, ask, and come for the answers later."""
+
+from functools import partial
+
+from aiohttp import web
+
+from warren_gateway.api.openai.refusals import no_sampler, no_such_model, stopping
+from warren_gateway.api.route import Call, Nothing, Route, reply
+from warren_gateway.api.tinker.errors import invalid, no_such
+from warren_gateway.inference.questions import AnswersLost
+from warren_gateway.inference.served import NoSuchModel
+from warren_gateway.tinker.paths import InvalidPath, KeptPath
+from warren_gateway.tinker.runs import NoSuchTrained
+from warren_gateway.tinker.sample_futures import FailedSample
+from warren_gateway.tinker.sampling import CantSample, question_of, told
+from warren_gateway.tinker.sessions import NoSuchSampler, NoSuchSession, OpenedSampler
+from warren_schemas.episode import PolicyRef
+from warren_schemas.tinker.answers import (
+    Empty,
+    SampleFuture,
+    Sampler,
+    SamplingSessionCreated,
+)
+from warren_schemas.tinker.requests import CreateSamplingSession, FutureNamed, Sample
+from warren_schemas.users.access import KeyScope
+
+MAX_PROMPT_BYTES = 8 * 1024 * 1024
+
+
+async def create_sampling_session(call: Call[CreateSamplingSession]) -> web.StreamResponse:
+    takes = call.takes
+    policy = await _policy(call)
+    try:
+        row = await call.parts.tinker.sessions.open_sampler(
+            call.owner, takes.session_id, takes.sampling_session_seq_id, policy, takes.model_path
+        )
+    except NoSuchSession as error:
+        raise no_such("session", takes.session_id) from error
+    return reply(SamplingSessionCreated(sampling_session_id=row.id))
+
+
+async def _policy(call: Call[CreateSamplingSession]) -> PolicyRef:
+    """Of a base model that samplers offer now, or of a named snapshot. Raises `Refusal`."""
+    takes = call.takes
+    name = takes.base_model
+    if takes.model_path is not None:
+        name = await _snapshot(call, takes.model_path)
+    if name is None:
+        raise invalid("Tell base_model or model_path")
+    try:
+        return await call.parts.served.policy(call.viewer, name)
+    except NoSuchModel as error:
+        raise no_such_model(takes.model_path or name) from error
+
+
+async def _snapshot(call: Call[CreateSamplingSession], text: str) -> str:
+    """What the snapshot is called among the models that are served. Raises `Refusal`."""
+    try:
+        path = KeptPath.parse(text)
+        trained = await call.parts.tinker.models.find(call.viewer, path.model)
+    except InvalidPath as error:
+        raise invalid(f"{error}") from error
+    except NoSuchTrained as error:
+        raise no_such("checkpoint", text) from error
+    if path.kind != "sampler_weights":
+        raise invalid(f"{text} is for training; sample from tinker://RUN/sampler_weights/NAME")
+    return f"{trained.id}@{path.name}"
+
+
+async def show_sampler(call: Call[Nothing]) -> web.StreamResponse:
+    row = (await _opened(call, call.request.match_info["sampler"])).row
+    return reply(Sampler(sampler_id=row.id, base_model=row.base_model, model_path=row.model_path))
+
+
+async def sample(call: Call[Sample]) -> web.StreamResponse:
+    """What can't be sampled is told by the future, as the clients expect it."""
+    takes, futures = call.takes, call.parts.tinker.futures
+    name = f"{takes.sampling_session_id}:{takes.seq_id}"
+    opened = await _opened(call, takes.sampling_session_id)
+    _require_sampler(call, opened.policy)
+    try:
+        futures.ask(call.owner, name, question_of(takes, opened.policy), partial(told, takes))
+    except CantSample as error:
+        futures.fail(call.owner, name, FailedSample(f"{error}", is_users=True))
+    except AnswersLost as error:
+        raise stopping() from error
+    ids = tuple(f"{name}:{number}" for number in range(takes.num_samples))
+    return reply(SampleFuture(request_id=name, sample_sequence_ids=ids))
+
+
+def _require_sampler(call: Call[Sample], policy: PolicyRef) -> None:
+    """Raises `Refusal` where nobody is there to sample."""
+    served = call.parts.served
+    if policy.base_model not in served.offered:
+        raise no_sampler(policy.base_model, served.offered, served.advice)
+
+
+async def _opened(call: Call[Nothing] | Call[Sample], name: str) -> OpenedSampler:
+    try:
+        return await call.parts.tinker.sessions.sampler(call.owner, name)
+    except NoSuchSampler as error:
+        raise no_such("sampler", name) from error
+
+
+async def cancel_future(call: Call[FutureNamed]) -> web.StreamResponse:
+    call.parts.tinker.futures.cancel(call.owner, call.takes.request_id)
+    return reply(Empty())
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/api/v1/create_sampling_session",
+        create_sampling_session,
+        takes=CreateSamplingSession,
+        answers=SamplingSessionCreated,
+        summary="Open a sampler (Tinker-compatible)",
+        scope=KeyScope.INFER,
+        errors=(400, 404, 413, 422),
+    ),
+    Route(
+        "GET",
+        "/api/v1/samplers/{sampler}",
+        show_sampler,
+        takes=Nothing,
+        answers=Sampler,
+        summary="Show a sampler (Tinker-compatible)",
+        scope=KeyScope.INFER,
+        errors=(404, 422),
+    ),
+    Route(
+        "POST",
+        "/api/v1/asample",
+        sample,
+        takes=Sample,
+        answers=SampleFuture,
+        summary="Ask a sampler; the answer is a future (Tinker-compatible)",
+        scope=KeyScope.INFER,
+        errors=(400, 404, 413, 422, 429),
+        max_body_bytes=MAX_PROMPT_BYTES,
+    ),
+    Route(
+        "POST",
+        "/api/v1/cancel_future",
+        cancel_future,
+        takes=FutureNamed,
+        answers=Empty,
+        summary="Want a sample no more (Tinker-compatible)",
+        scope=KeyScope.INFER,
+        errors=(400, 413, 422),
+    ),
+)

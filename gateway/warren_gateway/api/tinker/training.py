@@ -1,0 +1,203 @@
+"""Training by Tinker's clients: models, ops in the order of their numbers, what is saved of them.
+
+Invariants
+- An op is accepted whatever is wrong with it, and its future fails: a number that never came would hold all later
+  ones up.
+- The number of an op, and not what it came with, says which one it is.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from aiohttp import web
+from google.protobuf.message import DecodeError
+
+from warren_gateway.api.route import Call, Route
+from warren_gateway.api.tinker.asking import MOST_CHARS, submitted
+from warren_gateway.api.tinker.errors import invalid
+from warren_gateway.tinker.paths import KeptPath
+from warren_gateway.tinker.results import Noted
+from warren_gateway.tinker.training import CantTrain, asked
+from warren_gateway.tinker.wire import messages
+from warren_schemas.http.trainable import (
+    Asking,
+    PublishAsked,
+    SaveStateAsked,
+    SkipAsked,
+)
+from warren_schemas.tinker.answers import Future
+from warren_schemas.tinker.requests import (
+    Anything,
+    OpNamed,
+    OptimStepAsked,
+    SaveWeights,
+    SaveWeightsForSampler,
+)
+from warren_schemas.training import OptimStep
+from warren_schemas.users.access import KeyScope
+
+MAX_OP_BYTES = 64 * 1024 * 1024
+"""The clients cut what they send into parts of 5 MB."""
+_LARGE_BYTES = 64 * 1024
+_LEAST_EPS = 1e-12
+_ERRORS = (400, 404, 409, 413, 422, 429)
+
+
+async def forward_backward(call: Call[Anything]) -> web.StreamResponse:
+    body = await call.request.read()
+    try:
+        request, op = await _off_loop(_read_loss_op, body)
+    except DecodeError as error:
+        raise invalid("The body is no ForwardBackwardRequest") from error
+    return await submitted(
+        call, request.model_id, request.seq_id, op, Noted(model=request.model_id)
+    )
+
+
+async def _off_loop(
+    read: Callable[[bytes], tuple[messages.ForwardBackwardRequest, Asking]], body: bytes
+) -> tuple[messages.ForwardBackwardRequest, Asking]:
+    if len(body) > _LARGE_BYTES:
+        return await asyncio.to_thread(read, body)
+    return read(body)
+
+
+def _read_loss_op(body: bytes) -> tuple[messages.ForwardBackwardRequest, Asking]:
+    request = messages.ForwardBackwardRequest.FromString(body)
+    try:
+        return request, asked(request)
+    except CantTrain as error:
+        return request, SkipAsked(
+            reason=f"{error}"[:MOST_CHARS], spoils_gradient=not request.forward_only
+        )
+
+
+async def optim_step(call: Call[OptimStepAsked]) -> web.StreamResponse:
+    takes = call.takes
+    adam, other = takes.adam_params, takes.optimizer_params
+    op: Asking
+    if adam is not None:
+        op = OptimStep(
+            learning_rate=adam.learning_rate,
+            beta1=adam.beta1,
+            beta2=adam.beta2,
+            eps=max(adam.eps, _LEAST_EPS),
+            weight_decay=adam.weight_decay,
+            clip_norm=adam.grad_clip_norm,
+        )
+    else:
+        kind = "of another type" if other is None else other.type
+        op = SkipAsked(reason=f"an optimizer {kind} is not offered here; AdamW is (adam_params)")
+    return await submitted(call, takes.model_id, takes.seq_id, op, Noted(model=takes.model_id))
+
+
+async def save_weights(call: Call[SaveWeights]) -> web.StreamResponse:
+    takes = call.takes
+    path = KeptPath(takes.model_id, "weights", takes.path)
+
+    def op() -> Asking:
+        return SaveStateAsked(
+            name=takes.path,
+            ttl_s=takes.ttl_seconds,
+            overwrite=takes.overwrite,
+            metadata=takes.user_metadata,
+        )
+
+    noted = Noted(model=takes.model_id, path=f"{path}")
+    return await submitted(call, takes.model_id, takes.seq_id, _named(op, takes.path), noted)
+
+
+async def save_weights_for_sampler(call: Call[SaveWeightsForSampler]) -> web.StreamResponse:
+    takes, path = call.takes, None
+    if takes.path is not None:
+        path = f"{KeptPath(takes.model_id, 'sampler_weights', takes.path)}"
+
+    def op() -> Asking:
+        return PublishAsked(name=takes.path, ttl_s=takes.ttl_seconds, metadata=takes.user_metadata)
+
+    noted = Noted(
+        model=takes.model_id, path=path, sampler=takes.sampling_session_seq_id, kind=takes.kind
+    )
+    return await submitted(call, takes.model_id, takes.seq_id, _named(op, takes.path or ""), noted)
+
+
+async def save_weights_external(call: Call[OpNamed]) -> web.StreamResponse:
+    """It has a number among the ops, so it fails in its place."""
+    takes = call.takes
+    skip = SkipAsked(
+        reason="external weights are not offered here: save_weights_for_sampler saves an adapter, and"
+        " `warren checkpoints download RUN --to FOLDER` fetches it"
+    )
+    return await submitted(call, takes.model_id, takes.seq_id, skip, Noted(model=takes.model_id))
+
+
+def _named(op: Callable[[], Asking], name: str) -> Asking:
+    """Something that is saved under a name."""
+    try:
+        return op()
+    except ValueError:
+        return SkipAsked(
+            reason=f"{name[:64]} can't be the name of a checkpoint: letters, digits, - and _ first, then"
+            " also points, 64 at most"
+        )
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/api/v1/forward_backward",
+        forward_backward,
+        takes=Anything,
+        answers=Future,
+        summary="Compute a loss and its gradient (Tinker-compatible)",
+        scope=KeyScope.SUBMIT,
+        errors=_ERRORS,
+        takes_file=True,
+        max_body_bytes=MAX_OP_BYTES,
+        is_routine=True,
+    ),
+    Route(
+        "POST",
+        "/api/v1/optim_step",
+        optim_step,
+        takes=OptimStepAsked,
+        answers=Future,
+        summary="Take a step with the gradients so far (Tinker-compatible)",
+        scope=KeyScope.SUBMIT,
+        errors=_ERRORS,
+        is_routine=True,
+    ),
+    Route(
+        "POST",
+        "/api/v1/save_weights",
+        save_weights,
+        takes=SaveWeights,
+        answers=Future,
+        summary="Save weights and optimizer (Tinker-compatible)",
+        scope=KeyScope.SUBMIT,
+        errors=_ERRORS,
+        is_routine=True,
+    ),
+    Route(
+        "POST",
+        "/api/v1/save_weights_external",
+        save_weights_external,
+        takes=OpNamed,
+        answers=Future,
+        summary="Refuse to save weights elsewhere, in the order of the ops (Tinker-compatible)",
+        scope=KeyScope.SUBMIT,
+        errors=_ERRORS,
+        is_routine=True,
+    ),
+    Route(
+        "POST",
+        "/api/v1/save_weights_for_sampler",
+        save_weights_for_sampler,
+        takes=SaveWeightsForSampler,
+        answers=Future,
+        summary="Let samplers have the weights as they are (Tinker-compatible)",
+        scope=KeyScope.SUBMIT,
+        errors=_ERRORS,
+        is_routine=True,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Models that clients train by loops of their own, over HTTP."""

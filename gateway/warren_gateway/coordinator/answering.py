@@ -1,0 +1,64 @@
+"""What a trainer answers is taken in: that it has the model open, and what became of each op.
+
+Pure, like `decisions`.
+"""
+
+import logging
+
+from warren_gateway.coordinator import ending, trainer_lease
+from warren_gateway.coordinator.clients import answers
+from warren_gateway.coordinator.learning import checkpointing, op_log, resuming, steps
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_schemas.events import RunState
+from warren_schemas.training import OpDone, OpFailed, OpResult
+
+log = logging.getLogger(__name__)
+
+
+def absorb_answer(state: CoordinatorState, result: OpResult) -> None:
+    """The trainer has answered an op; what answers none of ours is dropped."""
+    if state.is_over or result.epoch != state.lease.epoch:
+        return
+    if result.model != state.model or result.number > state.learning.last_op:
+        return log.warning(
+            "%s: an answer to op %d of %s is dropped: the newest op of %s is %d",
+            state.run, result.number, result.model, state.model, state.learning.last_op,
+        )  # fmt: skip
+    if result.number == 0:
+        return _absorb_opening(state, result)
+    outcome = result.outcome
+    if isinstance(outcome, OpFailed) and outcome.ahead_version is not None:
+        if not op_log.is_answered(state.learning, result.number):
+            _absorb_going_ahead(state, result.number, outcome.ahead_version)
+        return
+    for answer in op_log.take_answer(state, result):
+        if state.is_over:
+            return
+        checkpointing.note_saved(state, answer)
+        if state.is_clients:
+            answers.note(state, answer)
+            continue
+        steps.note_answer(state, answer)
+        if isinstance(answer.outcome, OpFailed):
+            reason = f"training op {answer.number}: {answer.outcome.reason}"
+            ending.end(state, RunState.FAILED, reason)
+
+
+def _absorb_opening(state: CoordinatorState, result: OpResult) -> None:
+    """Of a lease that was given back or lost meanwhile, it says nothing."""
+    if state.lease.holder is None:
+        return
+    if isinstance(result.outcome, OpDone):
+        trainer_lease.opened(state)
+        resuming.note_opened(state.learning, result.outcome)
+        if state.learning.last_op == 0:
+            resuming.begin(state, result.outcome)
+    elif result.outcome.elsewhere:
+        trainer_lease.declined(state)
+    else:
+        ending.end(state, RunState.FAILED, f"the model can't be opened: {result.outcome.reason}")
+
+
+def _absorb_going_ahead(state: CoordinatorState, number: int, version: int) -> None:
+    if (reason := trainer_lease.gone_ahead(state, number, version)) is not None:
+        ending.end(state, RunState.FAILED, reason)

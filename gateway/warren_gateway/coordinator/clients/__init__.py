@@ -1,0 +1,1 @@
+"""Models that a client drives through the training primitives: their requests become ops in its order."""

@@ -1,0 +1,64 @@
+"""What the trainer answered, for the client that waits for it.
+
+Invariant: what a client was told stays so: an op that is applied again after a failover answers nobody again.
+"""
+
+import logging
+
+from warren_gateway.coordinator import ending
+from warren_gateway.coordinator.learning import client_checkpoints, steps
+from warren_gateway.coordinator.state.client import Taken
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_schemas.events import RunState
+from warren_schemas.training import OpDone, OpFailed, OpResult
+
+log = logging.getLogger(__name__)
+
+
+def note(state: CoordinatorState, answer: OpResult) -> None:
+    """An op of the log is answered, in its order."""
+    taken, outcome = state.client.taken.pop(answer.number, None), answer.outcome
+    if isinstance(outcome, OpFailed):
+        _note_failure(state, answer, outcome, taken)
+    else:
+        _note_done(state, outcome, taken)
+    if taken is not None:
+        state.change.client.outcomes[taken.id] = answer
+
+
+def _note_done(state: CoordinatorState, outcome: OpDone, taken: Taken | None) -> None:
+    client = state.client
+    if outcome.checkpoint_url is not None:
+        client.save_s = outcome.duration_s
+    else:
+        client.unsaved_s += outcome.duration_s
+    if outcome.version != client.version:
+        client.version = state.change.run["step"] = outcome.version
+    if (policy := outcome.policy) is None:
+        return
+    steps.list_policy(state, policy.version, policy.version)
+    if taken is not None and (name := taken.asked.name) is not None:
+        client.pinned.add(policy.version)
+        ttl_s = taken.asked.ttl_s
+        state.change.client.snapshots.append(
+            {
+                "model_id": state.model,
+                "name": name,
+                "version": policy.version,
+                "url": policy.url,
+                "size_bytes": policy.size_bytes,
+                "created_s": state.now_s,
+                "expires_s": None if ttl_s is None else state.now_s + ttl_s,
+                "metadata_": taken.asked.metadata,
+            }
+        )
+
+
+def _note_failure(
+    state: CoordinatorState, answer: OpResult, outcome: OpFailed, taken: Taken | None
+) -> None:
+    client_checkpoints.forget_failed(state.learning, answer.number)
+    if taken is None:
+        log.warning("%s: op %d failed: %s", state.run, answer.number, outcome.reason)
+    elif taken.asked.is_beginning:
+        ending.end(state, RunState.FAILED, f"the model can't begin: {outcome.reason}")

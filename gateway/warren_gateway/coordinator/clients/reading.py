@@ -1,0 +1,102 @@
+"""What the store holds of a model that its client drives, besides its coordinator's own changes."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, cast
+
+from sqlmodel import Session, col, select
+
+from warren_gateway.coordinator.clients.order import in_turn
+from warren_gateway.coordinator.learning import client_checkpoints
+from warren_gateway.coordinator.state.client import Arrived, Asked, Taken
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.store.tables import Checkpoint, RequestRow, Run, SnapshotRow
+from warren_schemas.codec.wire import decode
+from warren_schemas.training import Op, OpBody
+
+MOST_BODIES = 64
+"""Requests that are read at a time."""
+
+
+class Transact(Protocol):
+    def __call__(self, work: "Callable[[Session], Seen]", /) -> "Awaitable[Seen]": ...
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    arrived: list[Arrived]
+    until_s: float | None
+    pinned: frozenset[int]
+    checkpoints: frozenset[str]
+    """Names."""
+
+
+def look(session: Session, run: str, model: str, next_sequence: int) -> Seen:
+    """The requests that are in no log yet, the first ones in turn with their ops, and what is kept of the model."""
+    arrived = _heads(session, model)
+    bodies = _bodies(session, in_turn(arrived, next_sequence)[:MOST_BODIES])
+    snapshots = select(SnapshotRow.version).where(col(SnapshotRow.model_id) == model)
+    checkpoints = select(Checkpoint.name).where(col(Checkpoint.model_id) == model)
+    return Seen(
+        [replace(one, body=bodies.get(one.id)) for one in arrived],
+        session.get_one(Run, run).client_until_s,
+        frozenset(session.exec(snapshots)),
+        frozenset(session.exec(checkpoints)),
+    )
+
+
+def open_ops(session: Session, model: str) -> dict[int, Taken]:
+    """Requests whose ops are in the log and not answered, by the ops' numbers."""
+    is_open = (col(RequestRow.model_id) == model) & col(RequestRow.done_s).is_(None)
+    rows = session.exec(select(RequestRow).where(is_open, col(RequestRow.op).is_not(None)))
+    return {
+        row.op: Taken(id=row.id, kind=row.kind, asked=Asked.model_validate(row.asked))
+        for row in rows
+        if row.op is not None
+    }
+
+
+async def look_again(state: CoordinatorState, transact: Transact) -> None:
+    """What is there now is what is known."""
+    sequence = state.client.next_sequence
+    seen = await transact(lambda session: look(session, state.run, state.model, sequence))
+    take_in(state, seen)
+    client_checkpoints.forget_deleted(state.learning, seen.checkpoints)
+
+
+def restore(state: CoordinatorState, taken: dict[int, Taken]) -> None:
+    """Another coordinator has left these in the log."""
+    state.client.taken = taken
+
+
+def take_in(state: CoordinatorState, seen: Seen) -> None:
+    """What was seen is what is."""
+    client = state.client
+    client.arrived, client.until_s, client.pinned = seen.arrived, seen.until_s, set(seen.pinned)
+    client.is_gone = seen.until_s is not None and state.now_s >= seen.until_s
+
+
+def _heads(session: Session, model: str) -> list[Arrived]:
+    columns = select(
+        RequestRow.id, RequestRow.number, RequestRow.sequence, RequestRow.arrived_s
+    ).where(
+        col(RequestRow.model_id) == model,
+        col(RequestRow.done_s).is_(None),
+        col(RequestRow.op).is_(None),
+    )
+    return [
+        Arrived(id_, number or 0, sequence, arrived_s)
+        for id_, number, sequence, arrived_s in session.exec(
+            columns.order_by(col(RequestRow.number))
+        )
+    ]
+
+
+def _bodies(session: Session, ready: Sequence[Arrived]) -> dict[str, tuple[Asked, OpBody]]:
+    query = select(RequestRow).where(col(RequestRow.id).in_([one.id for one in ready]))
+    return {row.id: (Asked.model_validate(row.asked), _op(row)) for row in session.exec(query)}
+
+
+def _op(row: RequestRow) -> OpBody:
+    assert row.body is not None, "a request keeps its op until that is in the log"
+    return cast("Op", decode(row.body).items[0]).body

@@ -1,0 +1,146 @@
+"""A client's requests become ops: in its order, a bounded number at a time.
+
+Invariants: a request is in the op log once, or fails without having been there; it leaves `arrived` in the change
+that does either. A request that fails before the log is followed there by an op that fails, so that the window of
+its gradient is known to be incomplete. A `LoadState` waits until the checkpoint that it names is saved.
+"""
+
+import math
+
+from warren_gateway.coordinator.clients.order import GAP_S, behind_gap, in_turn, next_gap_s
+from warren_gateway.coordinator.learning import client_checkpoints
+from warren_gateway.coordinator.learning.op_log import append
+from warren_gateway.coordinator.state.client import Arrived, Asked, Taken
+from warren_gateway.coordinator.state.client_change import failure
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_schemas.training import LoadState, OpBody, PublishPolicy, Refused, SaveState
+
+MOST_IN_LOG = 64
+"""Ops that are in the log and not answered; what else was asked for waits before it."""
+SAVE_AFTER_S = 60.0
+"""What trainers may have to do again after a failover, at the least before a checkpoint is worth its time."""
+SAVE_SHARE = 0.05
+"""Most of a trainer's time that such checkpoints take."""
+SAVE_AFTER_OPS = 512
+
+
+def advance(state: CoordinatorState) -> None:
+    """Everything whose turn has come goes into the log, as far as it has room."""
+    _fail_behind_gap(state)
+    for request in in_turn(state.client.arrived, state.client.next_sequence):
+        if _is_full(state) or request.body is None or not _take(state, request, *request.body):
+            break
+    _save_if_due(state)
+
+
+def needs_reading(state: CoordinatorState) -> bool:
+    """Whether there is room for requests of which only the heads are known, or its client may have left."""
+    client = state.client
+    ready = in_turn(client.arrived, client.next_sequence)
+    has_room = bool(ready) and ready[0].body is None and not _is_full(state)
+    return has_room or (client.until_s is not None and state.now_s >= client.until_s)
+
+
+def next_check_s(state: CoordinatorState) -> float:
+    """When to look again even if nothing comes in."""
+    gap_s = next_gap_s(state.client.arrived, state.client.next_sequence)
+    until_s = state.client.until_s
+    return min(math.inf if gap_s is None else gap_s, math.inf if until_s is None else until_s)
+
+
+def has_left(state: CoordinatorState) -> bool:
+    """The client was silent for too long, and waits for nothing."""
+    return state.client.is_gone and not state.client.arrived and not state.client.taken
+
+
+def _is_full(state: CoordinatorState) -> bool:
+    return state.learning.last_op - state.learning.done_op >= MOST_IN_LOG
+
+
+def _take(state: CoordinatorState, request: Arrived, asked: Asked, body: OpBody) -> bool:
+    """Append its op; False where it has to wait."""
+    ready = _completed(state, asked, body)
+    if ready is None:
+        return False
+    if isinstance(ready, SaveState):
+        expires_s = None if asked.ttl_s is None else state.now_s + asked.ttl_s
+        number = client_checkpoints.save(
+            state,
+            label=asked.name,
+            expires_s=expires_s,
+            metadata=asked.metadata,
+        )
+        _note_save(state)
+    else:
+        number = append(state, ready)
+        state.client.is_save_due |= isinstance(ready, LoadState)
+    state.client.arrived.remove(request)
+    if request.sequence is not None:
+        state.client.next_sequence = request.sequence + 1
+    state.client.taken[number] = Taken(id=request.id, kind=body.kind, asked=asked)
+    state.change.client.taken[request.id] = number
+    return True
+
+
+def _completed(state: CoordinatorState, asked: Asked, body: OpBody) -> OpBody | None:
+    """The op with what only the coordinator knows; None while it can't be known."""
+    if isinstance(body, PublishPolicy):
+        return PublishPolicy(keep=tuple(sorted(state.client.pinned)))
+    if isinstance(body, SaveState) and _is_taken(state, asked):
+        return Refused(
+            reason=f"there is a checkpoint {asked.name} already; choose another name, or say overwrite"
+        )
+    if isinstance(body, LoadState) and asked.name is not None:
+        mark = client_checkpoints.find(state, asked.name)
+        if mark is None:
+            return Refused(reason=f"the model has no checkpoint {asked.name}")
+        return None if mark.url is None else LoadState(url=mark.url, optimizer=body.optimizer)
+    return body
+
+
+def _is_taken(state: CoordinatorState, asked: Asked) -> bool:
+    is_known = asked.name is not None and client_checkpoints.find(state, asked.name) is not None
+    return is_known and not asked.overwrite
+
+
+def _fail_behind_gap(state: CoordinatorState) -> None:
+    """A number that never came: what was to follow it can't be applied in its order."""
+    lost = behind_gap(state.client.arrived, state.client.next_sequence, state.now_s)
+    if not lost:
+        return
+    missing = state.client.next_sequence
+    for request in lost:
+        sequence = request.sequence or 0
+        reason = _late(sequence) if sequence < missing else _gap(missing, sequence)
+        state.change.client.outcomes[request.id] = failure(state.model, reason, is_users=True)
+        state.client.arrived.remove(request)
+        state.client.next_sequence = max(state.client.next_sequence, sequence + 1)
+    if state.client.next_sequence > missing:
+        append(state, Refused(reason=f"request {missing} never came", spoils_gradient=True))
+
+
+def _late(sequence: int) -> str:
+    return f"request {sequence} came after later ones were applied or given up; send it with a new number"
+
+
+def _gap(missing: int, sequence: int) -> str:
+    return (
+        f"request {missing} has not come within {GAP_S:g} s, so {sequence} can't be applied in its order;"
+        " send both again, with new numbers"
+    )
+
+
+def _save_if_due(state: CoordinatorState) -> None:
+    """Now and then a checkpoint that nobody asked for, so that a failover replays little."""
+    client = state.client
+    cost_s = max(SAVE_AFTER_S, client.save_s / SAVE_SHARE)
+    n_unsaved = state.learning.last_op - client_checkpoints.newest_op(state.learning)
+    if not n_unsaved or _is_full(state):
+        return
+    if client.is_save_due or client.unsaved_s >= cost_s or n_unsaved >= SAVE_AFTER_OPS:
+        client_checkpoints.save(state)
+        _note_save(state)
+
+
+def _note_save(state: CoordinatorState) -> None:
+    state.client.unsaved_s, state.client.is_save_due = 0.0, False

@@ -1,0 +1,80 @@
+"""Checkpoints of a model that its client drives: those that it asks for, and those that spare a failover work.
+
+Invariants: a folder has the number of the op that writes it, so no two have one, and a trainer that takes over
+never finds a newer state under the URL that it is given. A client's own stay until they are deleted, overwritten
+or expire; of the others only the newest that is known, and what is newer, are kept.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+from warren_gateway.coordinator.learning.op_log import append
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.learning import CheckpointMark, LearningState
+from warren_schemas.training import SaveState
+
+
+def save(
+    state: CoordinatorState,
+    *,
+    label: str | None = None,
+    expires_s: float | None = None,
+    metadata: dict[str, Any] | None = None,
+) -> int:
+    """Append a checkpoint, with a name that its client gave or without; the number of the op."""
+    learning = state.learning
+    known = {mark.name for mark in learning.checkpoints if mark.op >= learning.checkpoint_op}
+    kept = [
+        mark
+        for mark in learning.checkpoints
+        if (mark.label is not None and mark.label != label)
+        or (mark.label is None and mark.name in known)
+    ]
+    keep = {mark.name for mark in kept} | known | {_folder(learning.checkpoint_op)}
+    name = _folder(learning.last_op + 1)
+    op = append(state, SaveState(name=name, keep=tuple(sorted(keep))))
+    mark = CheckpointMark(
+        name=name,
+        op=op,
+        version=0,
+        step=0,
+        reward=None,
+        is_clients=True,
+        label=label,
+        expires_s=expires_s,
+        metadata=metadata,
+        drops=[
+            mark.name for mark in learning.checkpoints if mark.label is None and mark not in kept
+        ],
+    )
+    learning.checkpoints = [*kept, mark]
+    return op
+
+
+def find(state: CoordinatorState, label: str) -> CheckpointMark | None:
+    """The newest of this name, whether it is saved already or about to be."""
+    marks = reversed(state.learning.checkpoints)
+    return next((mark for mark in marks if mark.label == label), None)
+
+
+def newest_op(learning: LearningState) -> int:
+    """Of the newest checkpoint that is asked for."""
+    return max((mark.op for mark in learning.checkpoints), default=learning.checkpoint_op)
+
+
+def forget_failed(learning: LearningState, op: int) -> None:
+    """It could not be written."""
+    learning.checkpoints = [mark for mark in learning.checkpoints if mark.op != op]
+
+
+def forget_deleted(learning: LearningState, stored: Collection[str]) -> None:
+    """Those that were saved and are not in the store any more: the next one that is saved drops their folders."""
+    learning.checkpoints = [
+        mark
+        for mark in learning.checkpoints
+        if mark.url is None or mark.label is None or mark.label in stored
+    ]
+
+
+def _folder(op: int) -> str:
+    return f"op-{op:08d}"

@@ -1,0 +1,78 @@
+"""The state of a model that its client drives: what was asked for, and how far that is. Written by `clients` alone.
+
+Fields are stored with every change, but for those excluded, which stand in the requests' rows.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf
+
+from warren_schemas.training import OpBody
+
+
+class Asked(BaseModel):
+    """What a request says that is not part of its op."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str | None = None
+    """Of a `SaveState`: the checkpoint's; of a `PublishPolicy`: the snapshot's; of a `LoadState`: that of a
+    checkpoint of the same model."""
+    ttl_s: float | None = None
+    """How long that is kept; None: until it is deleted."""
+    overwrite: bool = False
+    """The checkpoint may take the place of one of the same name."""
+    metadata: dict[str, Any] | None = None
+    """The client's own, kept with the checkpoint or the snapshot."""
+    is_beginning: bool = False
+    """The model begins with it: without it there is nothing to go on with."""
+    lengths: list[int] = Field(default_factory=list[int])
+    """Of the sequences of a batch, for whoever takes its logprobs apart."""
+    extra: dict[str, Any] | None = None
+    """Whatever the face that took the request wants to know of it later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A request that is not in the op log."""
+
+    id: str
+    number: int
+    sequence: int | None
+    arrived_s: float
+    body: tuple[Asked, OpBody] | None = None
+    """None while it is not read, for its turn has not come."""
+
+
+class Taken(BaseModel):
+    """A request whose op is in the log and not answered."""
+
+    id: str
+    kind: str
+    asked: InstanceOf[Asked]
+
+
+class ClientState(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    next_sequence: int = 1
+    version: int = 0
+    """Of the model, as the newest answer told."""
+    unsaved_s: float = 0.0
+    """What trainers took for the ops after the newest checkpoint that is asked for."""
+    save_s: float = 0.0
+    """What the newest checkpoint took."""
+    is_save_due: bool = False
+    """Whatever it costs: what a failover needs may be deleted by others."""
+
+    arrived: list[InstanceOf[Arrived]] = Field(default_factory=list[Arrived], exclude=True)
+    """In the order of their turns, as far as known."""
+    taken: dict[int, Taken] = Field(default_factory=dict[int, Taken], exclude=True)
+    """By the number of the op."""
+    until_s: float | None = Field(default=None, exclude=True)
+    """On the store's clock: until when the client is taken to be there; None for ever."""
+    is_gone: bool = Field(default=False, exclude=True)
+    """It was silent for longer, when it was looked at last."""
+    pinned: set[int] = Field(default_factory=set[int], exclude=True)
+    """Versions of the snapshots that have a name."""

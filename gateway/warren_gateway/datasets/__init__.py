@@ -1,0 +1,1 @@
+"""Data sets: uploaded by their owners, read by their runs."""

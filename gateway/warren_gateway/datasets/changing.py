@@ -1,0 +1,66 @@
+"""Deleting and sharing data sets, each in one transaction."""
+
+import time
+
+from sqlmodel import Session, col, delete, select
+
+from warren_gateway.access.caller import Viewer
+from warren_gateway.access.rows import require_user
+from warren_gateway.access.shared_runs import EVERYBODY
+from warren_gateway.datasets import stored
+from warren_gateway.datasets.problems import DatasetInUse
+from warren_gateway.store.tables import DatasetRow, DatasetShareRow, Run, RunDatasetRow
+from warren_schemas.datasets.names import exact
+from warren_schemas.events import RunState
+from warren_schemas.http import DatasetView, ShareDataset
+
+
+def delete_versions(viewer: Viewer, reference: str, session: Session) -> dict[str, str]:
+    """The references of those that are gone, by id. Raises `NoSuchDataset`, `DatasetInUse`."""
+    rows = stored.owned(session, viewer, reference)
+    final = [state.value for state in RunState if state.is_final]
+    in_use = (
+        select(Run)
+        .join(RunDatasetRow, col(RunDatasetRow.run_id) == col(Run.id))
+        .where(col(RunDatasetRow.dataset_id).in_([row.id for row in rows]))
+        .where(col(Run.state).not_in(final))
+    )
+    if (run := session.exec(in_use).first()) is not None:
+        who = run.id if viewer.owns(run.owner) else "a run of another user"
+        raise DatasetInUse(f"{reference} is read by {who}, which is not over: wait for its end")
+    gone = {row.id: exact(row.owner, row.name, row.digest) for row in rows}
+    owner, name = rows[0].owner, rows[0].name
+    for row in rows:
+        session.delete(row)
+    session.flush()
+    left = select(DatasetRow).where(col(DatasetRow.owner) == owner, col(DatasetRow.name) == name)
+    if session.exec(left).first() is None:
+        session.exec(
+            delete(DatasetShareRow).where(
+                col(DatasetShareRow.owner) == owner, col(DatasetShareRow.name) == name
+            )
+        )
+    return gone
+
+
+def share(viewer: Viewer, wanted: ShareDataset, session: Session) -> DatasetView:
+    """Raises `NoSuchDataset`, `NoSuchUser`."""
+    row = stored.owned(session, viewer, wanted.dataset)[0]
+    if wanted.user is not None:
+        require_user(session, wanted.user)
+    key = (row.owner, row.name, wanted.user or EVERYBODY)
+    if session.get(DatasetShareRow, key) is None:
+        owner, name, user = key
+        session.add(DatasetShareRow(owner=owner, name=name, user=user, created_s=time.time()))
+        session.flush()
+    return stored.view(session, viewer, row)
+
+
+def unshare(viewer: Viewer, wanted: ShareDataset, session: Session) -> DatasetView:
+    """Raises `NoSuchDataset`."""
+    row = stored.owned(session, viewer, wanted.dataset)[0]
+    found = session.get(DatasetShareRow, (row.owner, row.name, wanted.user or EVERYBODY))
+    if found is not None:
+        session.delete(found)
+        session.flush()
+    return stored.view(session, viewer, row)

@@ -1,0 +1,105 @@
+"""Data sets in the store: what a viewer may see of them, found by reference.
+
+Invariant: what a viewer may not read does not exist.
+"""
+
+from collections.abc import Sequence
+
+from sqlalchemy import ColumnElement, exists
+from sqlmodel import Session, and_, col, or_, select, true
+
+from warren_gateway.access.caller import Viewer
+from warren_gateway.access.shared_runs import EVERYBODY
+from warren_gateway.datasets.problems import NoSuchDataset
+from warren_gateway.store.tables import DatasetRow, DatasetShareRow
+from warren_schemas.datasets.names import exact, referred
+from warren_schemas.http import DatasetKind, DatasetSplit, DatasetView
+
+MOST_LISTED = 1000
+
+
+def find(session: Session, viewer: Viewer, reference: str) -> DatasetRow:
+    """The version that the reference means: the newest, unless it has a digest. Raises `NoSuchDataset`."""
+    wanted = referred(reference)
+    query = select(DatasetRow).where(
+        readable_by(viewer),
+        col(DatasetRow.owner) == (wanted.owner or viewer.user),
+        col(DatasetRow.name) == wanted.name,
+        col(DatasetRow.digest).startswith(wanted.digest, autoescape=True),
+    )
+    newest = query.order_by(col(DatasetRow.created_s).desc(), col(DatasetRow.id).desc())
+    found = session.exec(newest.limit(2)).all()
+    if not found:
+        raise NoSuchDataset(reference)
+    if wanted.digest and len({row.digest for row in found}) > 1:
+        raise NoSuchDataset(
+            f"{reference} alone: several versions begin so; give more of the digest"
+        )
+    return found[0]
+
+
+def owned(session: Session, viewer: Viewer, reference: str) -> list[DatasetRow]:
+    """The versions that the reference means, all without a digest, locked; for who may change them.
+
+    Raises `NoSuchDataset`.
+    """
+    wanted = referred(reference)
+    owner = wanted.owner or viewer.user
+    query = select(DatasetRow).where(
+        col(DatasetRow.is_complete),
+        col(DatasetRow.owner) == owner,
+        col(DatasetRow.name) == wanted.name,
+        col(DatasetRow.digest).startswith(wanted.digest, autoescape=True),
+    )
+    rows = list(session.exec(query.with_for_update())) if viewer.owns(owner) else []
+    if not rows:
+        raise NoSuchDataset(reference)
+    return rows
+
+
+def listed(session: Session, viewer: Viewer) -> tuple[DatasetView, ...]:
+    """All versions that the viewer may read, newest first."""
+    newest = select(DatasetRow).where(readable_by(viewer)).order_by(col(DatasetRow.id).desc())
+    rows = session.exec(newest.limit(MOST_LISTED)).all()
+    return tuple(view(session, viewer, row) for row in rows)
+
+
+def readable_by(viewer: Viewer) -> ColumnElement[bool]:
+    """The condition of a query: the viewer may read this version, which is complete."""
+    is_shared = exists().where(
+        and_(
+            col(DatasetShareRow.owner) == col(DatasetRow.owner),
+            col(DatasetShareRow.name) == col(DatasetRow.name),
+            col(DatasetShareRow.user).in_([viewer.user, EVERYBODY]),
+        )
+    )
+    is_seen = true() if viewer.sees_all else col(DatasetRow.owner) == viewer.user
+    return and_(col(DatasetRow.is_complete), or_(is_seen, is_shared))
+
+
+def view(session: Session, viewer: Viewer, row: DatasetRow) -> DatasetView:
+    """With whom it is shared is told to those who may change that."""
+    splits = splits_of(row)
+    return DatasetView(
+        reference=exact(row.owner, row.name, row.digest),
+        owner=row.owner,
+        name=row.name,
+        digest=row.digest,
+        kind=DatasetKind(row.kind),
+        splits=splits,
+        size_bytes=row.size_bytes,
+        n_rows=sum(split.n_rows for split in splits),
+        created_s=row.created_s,
+        shared_with=tuple(_shares(session, row)) if viewer.owns(row.owner) else (),
+    )
+
+
+def splits_of(row: DatasetRow) -> tuple[DatasetSplit, ...]:
+    return tuple(DatasetSplit.model_validate(split) for split in row.splits)
+
+
+def _shares(session: Session, row: DatasetRow) -> Sequence[str]:
+    query = select(DatasetShareRow.user).where(
+        col(DatasetShareRow.owner) == row.owner, col(DatasetShareRow.name) == row.name
+    )
+    return session.exec(query.order_by(col(DatasetShareRow.user))).all()

@@ -1,0 +1,131 @@
+"""Uploads: a file comes in parts of whole lines, each checked when it comes.
+
+Invariants
+- A part counts once the store says so, and parts follow each other without a gap, whichever gateway took them:
+  a client that lost its connection asks how far it came and goes on from there.
+- What is being uploaded counts among what its owner stores, so the limit holds before the disk is full.
+- What nobody went on with for a day is dropped when its owner uploads something else.
+"""
+
+import asyncio
+import time
+from functools import partial
+
+from sqlmodel import Session, col, delete, func, select
+
+from warren_gateway.budgets.budget import OverBudget
+from warren_gateway.datasets import folder
+from warren_gateway.datasets.assembling import check_part
+from warren_gateway.datasets.folder import Folder
+from warren_gateway.datasets.problems import OutOfOrder
+from warren_gateway.store.store import Store
+from warren_gateway.store.tables import DatasetRow, DatasetUploadRow, User
+from warren_gateway.usage.limits import OwnerLimits
+from warren_gateway.usage.stored_bytes import GIB, stored_bytes
+from warren_schemas.datasets.rows import DatasetKind
+from warren_schemas.http import UploadProgress
+
+FORGOTTEN_S = 86_400.0
+
+
+class Uploads:
+    def __init__(self, store: Store, files: Folder, limits: OwnerLimits) -> None:
+        self._store = store
+        self._files = files
+        self._limits = limits
+
+    async def progress(self, owner: str, sha256: str) -> UploadProgress:
+        """How much of this file has come. Raises `StoreUnavailable`."""
+        return await self._store.transact(partial(_progress, owner, sha256))
+
+    async def take(
+        self,
+        owner: str,
+        sha256: str,
+        *,
+        offset: int,
+        data: bytes,
+        kind: DatasetKind,
+        first_line: int,
+    ) -> UploadProgress:
+        """Take in a part; one that has come before changes nothing.
+
+        Raises `OutOfOrder`, `WrongUpload`, `OverBudget`, `FilesUnavailable`, `StoreUnavailable`.
+        """
+        known = await self._store.transact(partial(self._room_for, owner, sha256, len(data)))
+        if known.received_bytes >= offset + len(data):
+            return known
+        if known.received_bytes != offset:
+            raise OutOfOrder(known)
+        if offset == 0:
+            await self._drop_forgotten(owner)
+        await asyncio.to_thread(check_part, data, kind, first_line)
+        await asyncio.to_thread(self._files.write, folder.part(owner, sha256, offset), data)
+        return await self._store.transact(partial(_note, owner, sha256, offset, len(data)))
+
+    def _room_for(self, owner: str, sha256: str, n_bytes: int, session: Session) -> UploadProgress:
+        most_gib = self._limits.of(session.get(User, owner)).stored_gib
+        stored = stored_bytes(session, owner) + uploading_bytes(session, owner) + n_bytes
+        if stored > most_gib * GIB:
+            raise OverBudget(
+                f"With this you would store {stored / GIB:.3g} GiB of checkpoints, policies and data sets, and"
+                f" may store {most_gib:g}; `warren data rm NAME` and `warren runs delete RUN` make room"
+            )
+        return _progress(owner, sha256, session)
+
+    async def _drop_forgotten(self, owner: str) -> None:
+        before_s = time.time() - FORGOTTEN_S
+        names = await self._store.transact(partial(_forgotten, owner, before_s))
+        for name in names:
+            await asyncio.to_thread(self._files.remove, name)
+
+
+def uploading_bytes(session: Session, owner: str) -> int:
+    query = select(func.coalesce(func.sum(col(DatasetUploadRow.received_bytes)), 0))
+    return int(session.exec(query.where(col(DatasetUploadRow.owner) == owner)).one())
+
+
+def _progress(owner: str, sha256: str, session: Session) -> UploadProgress:
+    row = session.get(DatasetUploadRow, (owner, sha256))
+    return UploadProgress(sha256=sha256, received_bytes=0 if row is None else row.received_bytes)
+
+
+def _note(owner: str, sha256: str, offset: int, n_bytes: int, session: Session) -> UploadProgress:
+    row = session.get(DatasetUploadRow, (owner, sha256), with_for_update=True)
+    if row is None:
+        row = DatasetUploadRow(owner=owner, sha256=sha256, received_bytes=0, touched_s=time.time())
+        session.add(row)
+    if row.received_bytes == offset:
+        row.received_bytes += n_bytes
+    row.touched_s = time.time()
+    if row.received_bytes != offset + n_bytes:  # another client was faster, with other parts
+        raise OutOfOrder(UploadProgress(sha256=sha256, received_bytes=row.received_bytes))
+    return UploadProgress(sha256=sha256, received_bytes=row.received_bytes)
+
+
+def _forgotten(owner: str, before_s: float, session: Session) -> list[str]:
+    """Forget them; the names of their folders."""
+    uploads = select(DatasetUploadRow).where(
+        col(DatasetUploadRow.owner) == owner, col(DatasetUploadRow.touched_s) < before_s
+    )
+    halves = select(DatasetRow).where(
+        col(DatasetRow.owner) == owner,
+        col(DatasetRow.is_complete).is_(False),
+        col(DatasetRow.created_s) < before_s,
+    )
+    found_uploads, found_halves = session.exec(uploads).all(), session.exec(halves).all()
+    for row in (*found_uploads, *found_halves):
+        session.delete(row)
+    return [
+        *(folder.parts(owner, row.sha256) for row in found_uploads),
+        *(folder.version(row.id) for row in found_halves),
+    ]
+
+
+def forget(session: Session, owner: str, sha256s: list[str]) -> None:
+    """They are files of a version by now."""
+    session.exec(
+        delete(DatasetUploadRow).where(
+            col(DatasetUploadRow.owner) == owner, col(DatasetUploadRow.sha256).in_(sha256s)
+        )
+    )

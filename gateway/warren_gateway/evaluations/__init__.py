@@ -1,0 +1,1 @@
+"""Results of evaluations, computed from what the store keeps of their episodes."""

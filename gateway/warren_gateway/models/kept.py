@@ -1,0 +1,122 @@
+"""What is kept of models: checkpoints to go on from, snapshots to sample from.
+
+Invariants: whoever may read the model's run may use them, its owner alone changes them; one that has expired does
+not exist. The files of what is deleted go with the model's next checkpoint or policy, or with its run.
+"""
+
+import time
+
+from sqlalchemy import ColumnElement, delete
+from sqlmodel import Session, col, or_, select
+
+from warren_gateway.access.caller import Viewer
+from warren_gateway.access.shared_runs import may_read
+from warren_gateway.models.owned import owned, readable
+from warren_gateway.models.problems import NoSuchKept
+from warren_gateway.store.tables import Checkpoint, Model, Run, SnapshotRow
+from warren_schemas.http.trainable import KeptAsked, KeptList, ModelCheckpoint, ModelSnapshot
+from warren_schemas.ids import can_be_id
+
+
+def list_kept(session: Session, viewer: Viewer, model: str) -> KeptList:
+    """Raises `NoSuchTrainable`."""
+    _, row = readable(session, viewer, model)
+    saved = select(Checkpoint).where(col(Checkpoint.model_id) == row.id, is_kept(Checkpoint))
+    named = select(SnapshotRow).where(col(SnapshotRow.model_id) == row.id, is_kept(SnapshotRow))
+    return KeptList(
+        checkpoints=tuple(map(_checkpoint, session.exec(saved.order_by(col(Checkpoint.op))))),
+        snapshots=tuple(map(_snapshot, session.exec(named.order_by(col(SnapshotRow.created_s))))),
+    )
+
+
+def resolve(session: Session, viewer: Viewer, path: str) -> tuple[Model, Checkpoint]:
+    """The checkpoint `MODEL/NAME`, or `RUN/NAME` of any run. Raises `NoSuchKept`."""
+    model, _, name = path.partition("/")
+    row = _model(session, viewer, model)
+    found = None if row is None else session.get(Checkpoint, (row.id, name))
+    if row is None or found is None or _has_expired(found):
+        raise NoSuchKept(f"there is no checkpoint {path}")
+    return row, found
+
+
+def resolved(session: Session, viewer: Viewer, path: str) -> ModelCheckpoint:
+    """The same as a body. Raises `NoSuchKept`."""
+    _, row = resolve(session, viewer, path)
+    return _checkpoint(row)
+
+
+def delete_kept(session: Session, viewer: Viewer, model: str, asked: KeptAsked) -> None:
+    """Raises `NoSuchTrainable`, `NoSuchKept`."""
+    session.delete(_own(session, viewer, model, asked))
+
+
+def set_ttl(
+    session: Session, viewer: Viewer, model: str, asked: KeptAsked, ttl_s: float | None
+) -> ModelCheckpoint | ModelSnapshot:
+    """From now. Raises `NoSuchTrainable`, `NoSuchKept`."""
+    row = _own(session, viewer, model, asked)
+    row.expires_s = None if ttl_s is None else time.time() + ttl_s
+    session.add(row)
+    return _checkpoint(row) if isinstance(row, Checkpoint) else _snapshot(row)
+
+
+def delete_expired(session: Session, now_s: float) -> None:
+    for table in (Checkpoint, SnapshotRow):
+        session.exec(delete(table).where(col(table.expires_s) < now_s))
+
+
+def is_kept(table: type[Checkpoint] | type[SnapshotRow]) -> ColumnElement[bool]:
+    """The condition of a query: it has not expired."""
+    return or_(col(table.expires_s).is_(None), col(table.expires_s) > time.time())
+
+
+def _model(session: Session, viewer: Viewer, model: str) -> Model | None:
+    if not can_be_id(model):
+        return None
+    is_it = (col(Model.id) == model) | (col(Model.run_id) == model)
+    row = session.exec(select(Model).where(is_it)).one_or_none()
+    if row is None or not may_read(session, viewer, session.get_one(Run, row.run_id)):
+        return None
+    return row
+
+
+def _own(
+    session: Session, viewer: Viewer, model: str, asked: KeptAsked
+) -> Checkpoint | SnapshotRow:
+    _, row = owned(session, viewer, model)
+    table = Checkpoint if asked.kind == "checkpoint" else SnapshotRow
+    found = session.get(table, (row.id, asked.name))
+    if found is None or _has_expired(found):
+        raise NoSuchKept(f"there is no {asked.kind} {row.id}/{asked.name}")
+    return found
+
+
+def _has_expired(row: Checkpoint | SnapshotRow) -> bool:
+    return row.expires_s is not None and row.expires_s <= time.time()
+
+
+def _checkpoint(row: Checkpoint) -> ModelCheckpoint:
+    return ModelCheckpoint(
+        name=row.name,
+        path=f"{row.model_id}/{row.name}",
+        version=row.version,
+        size_bytes=row.size_bytes,
+        url=row.url,
+        created_s=row.created_s,
+        expires_s=row.expires_s,
+        is_automatic=row.is_automatic,
+        metadata=row.metadata_,
+    )
+
+
+def _snapshot(row: SnapshotRow) -> ModelSnapshot:
+    return ModelSnapshot(
+        name=row.name,
+        model=f"{row.model_id}@{row.name}",
+        version=row.version,
+        size_bytes=row.size_bytes,
+        url=row.url,
+        created_s=row.created_s,
+        expires_s=row.expires_s,
+        metadata=row.metadata_,
+    )

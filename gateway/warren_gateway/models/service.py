@@ -1,0 +1,265 @@
+"""The training primitives, as every face of the API calls them.
+
+Invariants: all of it is the caller's own, or shared with them to be read; what is accepted is in the store before it
+is answered, so that no future is lost with a gateway.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import Session, col, select
+
+from warren_broker.inbox import hear
+from warren_broker.port import Broker
+from warren_broker.topology import MODEL_ANSWERS
+from warren_gateway.access.caller import Viewer
+from warren_gateway.models import kept, outcomes
+from warren_gateway.models.asking import Wanted
+from warren_gateway.models.creating import Created, insert_model, with_key
+from warren_gateway.models.outcomes import Done, Failed, Outcome, Waiters
+from warren_gateway.models.owned import owned, readable
+from warren_gateway.models.problems import ModelClosed
+from warren_gateway.models.submitting import insert_request, touch
+from warren_gateway.models.viewing import trainable_view
+from warren_gateway.runs import verbs
+from warren_gateway.runs.owned import read_by
+from warren_gateway.runs.service import KeyReused
+from warren_gateway.store.outbox import Relay
+from warren_gateway.store.store import Store, StoreUnavailable
+from warren_gateway.store.tables import Model, Run
+from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
+from warren_schemas.control import RequestsAnswered
+from warren_schemas.events import RunState
+from warren_schemas.http import QueuePlace
+from warren_schemas.http.trainable import (
+    CreateModel,
+    KeptAsked,
+    KeptList,
+    ModelCheckpoint,
+    ModelSnapshot,
+    TrainableView,
+)
+from warren_schemas.ids import RunId
+
+LONGEST_WAIT_S = 60.0
+MARK_S = 5.0
+"""How long what was delivered may stay unmarked: no more than that is it kept longer."""
+SWEEP_S = 60.0
+
+
+class Notified(Protocol):
+    def notify(self, run: RunId, /) -> None: ...
+
+
+class Models:
+    def __init__(
+        self,
+        store: Store,
+        broker: Broker,
+        relay: Relay,
+        waiters: Waiters,
+        queue: Notified,
+        coordinators: Notified,
+        *,
+        limits: OwnerLimits = DEFAULT_LIMITS,
+        places: Callable[[str], QueuePlace | None] = lambda _: None,
+    ) -> None:
+        """`queue` is told of new models, `coordinators` of what is asked of one; `places`: where a model stands in
+        the queue for trainers."""
+        self._store = store
+        self._broker = broker
+        self._relay = relay
+        self._waiters = waiters
+        self._queue = queue
+        self._coordinators = coordinators
+        self._limits = limits
+        self._places = places
+        self._delivered: set[str] = set()
+
+    async def create(self, viewer: Viewer, body: CreateModel) -> tuple[TrainableView, bool]:
+        """The model, and whether it is new.
+
+        Raises `KeyReused`, `NoSuchKept`, `InvalidOp`, `OverBudget`, `StoreUnavailable`.
+        """
+        work = partial(_create, viewer, body, self._limits)
+        try:
+            created = await self._store.transact(work)
+        except IntegrityError:  # the same key, a moment earlier
+            created = await self._store.transact(work)
+        if not created.is_alike:
+            raise KeyReused(created.run.id)
+        if created.is_new:
+            self._relay.notify()
+            self._queue.notify(RunId(created.run.id))
+        return self._view(created.run, created.model), created.is_new
+
+    async def find(self, viewer: Viewer, key: str) -> TrainableView | None:
+        """The caller's model that was made with this key. Raises `StoreUnavailable`."""
+        found = await self._store.transact(lambda session: with_key(session, viewer, key))
+        return None if found is None else self._view(*found)
+
+    async def info(self, viewer: Viewer, model: str) -> TrainableView:
+        """Raises `NoSuchTrainable`, `StoreUnavailable`."""
+        found = await self._store.transact(lambda session: readable(session, viewer, model))
+        return self._view(*found)
+
+    async def newest(self, viewer: Viewer, limit: int) -> list[TrainableView]:
+        """Those that the caller may read, newest first. Raises `StoreUnavailable`."""
+        rows = await self._store.transact(partial(_newest, viewer, limit))
+        return [self._view(*row) for row in rows]
+
+    async def submit(
+        self,
+        viewer: Viewer,
+        model: str,
+        wanted: Wanted,
+        *,
+        key: str | None = None,
+        sequence: int | None = None,
+    ) -> str:
+        """The future of an op.
+
+        Raises `NoSuchTrainable`, `NoSuchKept`, `ModelClosed`, `RequestConflict`, `InvalidOp`, `OverBudget`,
+        `StoreUnavailable`.
+        """
+        future, run = await self._store.transact(
+            lambda session: insert_request(session, viewer, model, wanted, key, sequence)
+        )
+        self._relay.notify()
+        self._coordinators.notify(RunId(run.id))
+        return future
+
+    async def outcome(self, viewer: Viewer, future: str, wait_s: float = 0.0) -> Outcome:
+        """What came of an op, waited for; `Pending` where nothing did in time.
+
+        Raises `NoSuchFuture`, `StoreUnavailable`.
+        """
+        ends_s = asyncio.get_running_loop().time() + min(wait_s, LONGEST_WAIT_S)
+        with self._waiters.watch([future]) as event:
+            while True:
+                event.clear()
+                found = await self._store.transact(partial(_read, viewer, future))
+                if isinstance(found, Done | Failed):
+                    self._delivered.add(future)
+                    return found
+                try:
+                    async with asyncio.timeout_at(ends_s):
+                        await event.wait()
+                except TimeoutError:
+                    break
+            last = await self._store.transact(partial(_read, viewer, future)) if wait_s else found
+        if isinstance(last, Done | Failed):
+            self._delivered.add(future)
+        return last
+
+    async def heard(self, viewer: Viewer, model: str) -> TrainableView:
+        """Its client is still there. Raises `NoSuchTrainable`, `ModelClosed`, `StoreUnavailable`."""
+        found = await self._store.transact(partial(_touch, viewer, model))
+        return self._view(*found)
+
+    async def close(self, viewer: Viewer, model: str) -> TrainableView:
+        """Take no more requests, apply those that a trainer has, save, and give the trainer back; closing again
+        changes nothing. Raises `NoSuchTrainable`, `StoreUnavailable`."""
+        found = await self._store.transact(partial(_close, viewer, model))
+        self._relay.notify()
+        self._queue.notify(RunId(found[0].id))
+        self._coordinators.notify(RunId(found[0].id))
+        return self._view(*found)
+
+    async def kept(self, viewer: Viewer, model: str) -> KeptList:
+        """Raises `NoSuchTrainable`, `StoreUnavailable`."""
+        return await self._store.transact(lambda session: kept.list_kept(session, viewer, model))
+
+    async def checkpoint(self, viewer: Viewer, path: str) -> ModelCheckpoint:
+        """The one that `MODEL/NAME` names. Raises `NoSuchKept`, `StoreUnavailable`."""
+        return await self._store.transact(lambda session: kept.resolved(session, viewer, path))
+
+    async def delete_kept(self, viewer: Viewer, model: str, asked: KeptAsked) -> KeptList:
+        """What is left. Raises `NoSuchTrainable`, `NoSuchKept`, `StoreUnavailable`."""
+
+        def work(session: Session) -> KeptList:
+            kept.delete_kept(session, viewer, model, asked)
+            session.flush()
+            return kept.list_kept(session, viewer, model)
+
+        return await self._store.transact(work)
+
+    async def set_ttl(
+        self, viewer: Viewer, model: str, asked: KeptAsked, ttl_s: float | None
+    ) -> ModelCheckpoint | ModelSnapshot:
+        """Raises `NoSuchTrainable`, `NoSuchKept`, `StoreUnavailable`."""
+        return await self._store.transact(
+            lambda session: kept.set_ttl(session, viewer, model, asked, ttl_s)
+        )
+
+    async def run(self) -> None:
+        """Wake those who wait, and tidy up what is old, until cancelled."""
+        await self._broker.declare(MODEL_ANSWERS)
+        async with asyncio.TaskGroup() as tasks:
+            listening = hear(self._broker, MODEL_ANSWERS, RequestsAnswered, self._waiters.hear)
+            tasks.create_task(listening, name="answers of models")
+            tasks.create_task(self._tidy(), name="old outcomes")
+
+    async def _tidy(self) -> None:
+        next_sweep_s = 0.0
+        while True:
+            await asyncio.sleep(MARK_S)
+            is_due = time.monotonic() >= next_sweep_s
+            marked = set(self._delivered)
+            if not marked and not is_due:
+                continue
+            try:
+                await self._store.transact(partial(_tidy, marked, is_due))
+            except StoreUnavailable:
+                continue
+            self._delivered -= marked
+            next_sweep_s = time.monotonic() + SWEEP_S if is_due else next_sweep_s
+
+    def _view(self, run: Run, model: Model) -> TrainableView:
+        return trainable_view(run, model, self._places(run.id))
+
+
+def _create(viewer: Viewer, body: CreateModel, limits: OwnerLimits, session: Session) -> Created:
+    return insert_model(session, viewer, body, limits)
+
+
+def _read(viewer: Viewer, future: str, session: Session) -> Outcome:
+    return outcomes.read(session, viewer, future)
+
+
+def _newest(viewer: Viewer, limit: int, session: Session) -> list[tuple[Run, Model]]:
+    query = (
+        select(Run, Model)
+        .join(Model, col(Model.run_id) == col(Run.id))
+        .where(read_by(viewer), col(Model.is_clients))
+    )
+    return list(session.exec(query.order_by(col(Run.created_s).desc()).limit(limit)))
+
+
+def _touch(viewer: Viewer, model: str, session: Session) -> tuple[Run, Model]:
+    run, row = owned(session, viewer, model)
+    if RunState(run.state).is_final:
+        raise ModelClosed(f"the model is {run.state}")
+    touch(run, session)
+    return run, row
+
+
+def _close(viewer: Viewer, model: str, session: Session) -> tuple[Run, Model]:
+    run, row = owned(session, viewer, model)
+    if RunState(run.state).is_final:
+        return run, row
+    is_begun = run.started_s is not None and run.state != RunState.PAUSED
+    verb = verbs.finish if is_begun else partial(verbs.cancel, save=False)
+    return verb(viewer, run.id, session=session), row
+
+
+def _tidy(delivered: set[str], is_due: bool, session: Session) -> None:
+    now_s = time.time()
+    outcomes.mark_delivered(session, delivered, now_s)
+    if is_due:
+        outcomes.delete_old(session, now_s)
+        kept.delete_expired(session, now_s)

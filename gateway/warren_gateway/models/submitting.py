@@ -1,0 +1,142 @@
+"""An op that is asked for becomes a request, in one transaction.
+
+Invariants: a key and a sequence number stand for one request of a model: the same one again gives the same future,
+whatever else it came with, and another one is refused. A model that is closed or closing takes none.
+"""
+
+import hashlib
+import time
+
+from sqlalchemy import ColumnElement
+from sqlmodel import Session, col, func, or_, select
+
+from warren_broker.topology import RUN_CHANGES
+from warren_gateway.access.caller import Viewer
+from warren_gateway.budgets.budget import OverBudget
+from warren_gateway.models.asking import Wanted
+from warren_gateway.models.kept import resolve
+from warren_gateway.models.owned import owned
+from warren_gateway.models.problems import InvalidOp, ModelClosed, RequestConflict
+from warren_gateway.store.clock import store_time_s
+from warren_gateway.store.outbox import post
+from warren_gateway.store.tables import Model, RequestRow, Run
+from warren_gateway.wish import Wish
+from warren_schemas.codec.frame import WireError
+from warren_schemas.codec.wire import encode
+from warren_schemas.control import RunChanged
+from warren_schemas.envelope import Envelope
+from warren_schemas.events import RunState
+from warren_schemas.ids import MessageId, ModelId, RunId, new_id
+from warren_schemas.training import LoadState, Op, OpBody
+
+MOST_OPEN = 1024
+"""Requests of a model that have no outcome."""
+FUTURE = "future"
+
+
+def encoded(body: OpBody) -> bytes:
+    """The op as a wire message; the same one gives the same bytes. Raises `InvalidOp`."""
+    envelope = Envelope(id=MessageId("request"))
+    try:
+        return encode([Op(envelope=envelope, model=ModelId("-"), epoch=1, number=1, body=body)])
+    except WireError as error:
+        raise InvalidOp([f"{error}; ask for several smaller ops"]) from error
+
+
+def insert_request(
+    session: Session,
+    viewer: Viewer,
+    model: str,
+    wanted: Wanted,
+    key: str | None = None,
+    sequence: int | None = None,
+) -> tuple[str, Run]:
+    """The future, and the run of the model.
+
+    Raises `NoSuchTrainable`, `NoSuchKept`, `ModelClosed`, `RequestConflict`, `InvalidOp`, `OverBudget`.
+    """
+    run, row = owned(session, viewer, model, for_update=True)
+    touch(run, session)
+    body = wanted.body
+    if wanted.checkpoint is not None and isinstance(body, LoadState):
+        _, checkpoint = resolve(session, viewer, wanted.checkpoint)
+        body = body.model_copy(update={"url": checkpoint.url})
+    message = encoded(body)
+    digest = hashlib.sha256(message + wanted.asked.model_dump_json().encode()).hexdigest()
+    if (known := _known(session, row, key, sequence)) is not None:
+        if known.digest != digest:
+            what = f"key {key}" if known.key == key and key else f"sequence number {sequence}"
+            raise RequestConflict(what, known.id)
+        return known.id, run
+    _require_open(run)
+    _require_place(session, row)
+    request = RequestRow(
+        id=new_id(FUTURE),
+        model_id=row.id,
+        key=key,
+        sequence=sequence,
+        digest=digest,
+        kind=body.kind,
+        asked=wanted.asked.model_dump(),
+        body=message,
+        arrived_s=time.time(),
+    )
+    session.add(request)
+    tell(session, run)
+    return request.id, run
+
+
+def touch(run: Run, session: Session) -> None:
+    """Its client was heard of; written where that says something new."""
+    lease_s = run.client_lease_s
+    if lease_s is None:
+        return
+    until_s = store_time_s(session) + lease_s
+    if run.client_until_s is None or until_s - run.client_until_s > lease_s / 8:
+        run.client_until_s = until_s
+        session.add(run)
+
+
+def tell(session: Session, run: Run) -> None:
+    """The gateway that drives the model looks for requests; where there is only one, it is told directly."""
+    if session.get_bind().dialect.name != "sqlite":
+        changed = RunChanged(envelope=Envelope(run=RunId(run.id)), changed_run=RunId(run.id))
+        post(session, RUN_CHANGES, changed)
+
+
+def _known(
+    session: Session, model: Model, key: str | None, sequence: int | None
+) -> RequestRow | None:
+    same: list[ColumnElement[bool]] = []
+    if key is not None:
+        same.append(col(RequestRow.key) == key)
+    if sequence is not None:
+        same.append(col(RequestRow.sequence) == sequence)
+    if not same:
+        return None
+    query = select(RequestRow).where(col(RequestRow.model_id) == model.id, or_(*same))
+    return session.exec(query.order_by(col(RequestRow.number))).first()
+
+
+def _require_open(run: Run) -> None:
+    state = RunState(run.state)
+    if state.is_final:
+        reason = run.error or (run.result or {}).get("remark")
+        raise ModelClosed(f"the model is {state}{f': {reason}' if reason else ''}")
+    if (
+        state is RunState.FINISHING
+        or run.is_cancel_requested
+        or run.wish
+        in (
+            Wish.FINISH,
+            Wish.SAVE_AND_CANCEL,
+        )
+    ):
+        raise ModelClosed("the model is being closed")
+
+
+def _require_place(session: Session, model: Model) -> None:
+    is_open = (col(RequestRow.model_id) == model.id) & col(RequestRow.done_s).is_(None)
+    n_open = session.exec(select(func.count()).select_from(RequestRow).where(is_open)).one()
+    if n_open >= MOST_OPEN:
+        raise OverBudget(f"{n_open} ops of the model have no outcome yet, and {MOST_OPEN} may")

@@ -1,0 +1,42 @@
+"""Sessions of Tinker's clients, and the samplers that they opened in them.
+
+Invariants
+- A sampler's id is made of its session's and of its number there, so that who asks twice has one.
+- The policy of a sampler never changes; that of an `inflight` one says that it moves on.
+"""
+
+from typing import Any, ClassVar
+
+from sqlalchemy import JSON, Column
+from sqlmodel import Field, SQLModel
+
+
+class TinkerSession(SQLModel, table=True):
+    __tablename__: ClassVar[Any] = "tinker_session"
+
+    id: str = Field(primary_key=True)
+    owner: str = Field(index=True, foreign_key="account.name")
+    created_s: float
+    seen_s: float
+    """When its client was last heard of."""
+    finished_s: float | None = None
+    sdk_version: str = ""
+    display_name: str | None = None
+    project: str | None = None
+    tags: list[str] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
+    metadata_: dict[str, Any] | None = Field(
+        default=None, sa_column=Column("metadata", JSON, nullable=True)
+    )
+
+
+class TinkerSampler(SQLModel, table=True):
+    __tablename__: ClassVar[Any] = "tinker_sampler"
+
+    id: str = Field(primary_key=True)
+    session_id: str = Field(index=True, foreign_key="tinker_session.id")
+    base_model: str
+    model_path: str | None = None
+    """Of a checkpoint; None: the base model, or a snapshot without a name."""
+    policy: dict[str, Any] = Field(sa_column=Column(JSON, nullable=False))
+    """A `PolicyRef`."""
+    created_s: float

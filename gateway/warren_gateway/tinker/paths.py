@@ -1,0 +1,78 @@
+"""Names of the protocol: `SESSION:train:N` for a model, `tinker://MODEL/KIND/NAME` for what is kept of it.
+
+The clients make names of models themselves, so ours follow theirs; the key that a model is made with holds its name.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["weights", "sampler_weights"]
+
+_KEY = "tinker:"
+_MODEL = re.compile(r"([A-Za-z0-9_-]{1,64}):train:([0-9]{1,19})")
+_PATH = re.compile(
+    r"tinker://([^/]{1,128})/(weights|sampler_weights|external_weights)/([^/]{1,128})"
+)
+
+
+class InvalidPath(ValueError):
+    """It names nothing here; says what one looks like."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPath:
+    """What is kept of a model."""
+
+    model: str
+    kind: Kind
+    name: str
+
+    def __str__(self) -> str:
+        return f"tinker://{self.model}/{self.checkpoint}"
+
+    @property
+    def checkpoint(self) -> str:
+        """How it is called among those of its model."""
+        return f"{self.kind}/{self.name}"
+
+    @classmethod
+    def parse(cls, text: str) -> "KeptPath":
+        """Raises `InvalidPath`."""
+        match = _PATH.fullmatch(text)
+        if match is None:
+            raise InvalidPath(
+                f"{text} is no path of a checkpoint: they read tinker://RUN/weights/NAME and"
+                " tinker://RUN/sampler_weights/NAME"
+            )
+        kind = match[2]
+        if kind == "weights" or kind == "sampler_weights":
+            return cls(match[1], kind, match[3])
+        raise InvalidPath(
+            "external_weights are not offered here; sampler_weights can be downloaded"
+        )
+
+
+def model_name(session: str, number: int) -> str:
+    return f"{session}:train:{number}"
+
+
+def session_of(model: str) -> str | None:
+    """The session that a model was made in; None for what is no name of a model."""
+    match = _MODEL.fullmatch(model)
+    return match[1] if match else None
+
+
+def key_of(model: str) -> str:
+    """What it is made with."""
+    return f"{_KEY}{model}"
+
+
+def name_of(key: str | None) -> str:
+    """The opposite of `key_of`."""
+    return (key or "").removeprefix(_KEY)
+
+
+def keys_of(session: str | None = None) -> str:
+    """What keys of all models, or of those of a session, begin with."""
+    return _KEY if session is None else f"{_KEY}{session}:train:"

@@ -1,0 +1,114 @@
+"""The models that clients of the protocol train, by the names that the clients have for them.
+
+Invariant: to whoever may not read a model's run there is no model of this name.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from sqlmodel import Session, col, func, select
+
+from warren_gateway.access.caller import Viewer
+from warren_gateway.access.shared_runs import EVERYBODY, may_read
+from warren_gateway.models.submitting import touch
+from warren_gateway.runs.owned import read_by
+from warren_gateway.store.store import Store
+from warren_gateway.store.tables import Model, Run, ShareRow
+from warren_gateway.tinker.paths import key_of, keys_of, name_of
+from warren_schemas.events import RunState
+from warren_schemas.ids import ModelId
+from warren_schemas.training import ModelSpec
+
+Scope = Literal["owned", "accessible"]
+
+
+class NoSuchTrained(LookupError):
+    """No model of this name that the caller may read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A model, and how its client calls it."""
+
+    name: str
+    run: Run
+    model: Model
+    is_public: bool
+
+    @property
+    def id(self) -> ModelId:
+        return ModelId(self.model.id)
+
+    @property
+    def spec(self) -> ModelSpec:
+        return ModelSpec.model_validate(self.model.spec)
+
+
+class TrainedModels:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def find(self, viewer: Viewer, name: str) -> Trained:
+        """Raises `NoSuchTrained`, `StoreUnavailable`, as the others do."""
+        return await self._store.transact(partial(_find, viewer, name))
+
+    async def listed(
+        self, viewer: Viewer, scope: Scope, limit: int, offset: int
+    ) -> tuple[list[Trained], int]:
+        """Newest first, and how many there are."""
+        return await self._store.transact(partial(_listed, viewer, scope, limit, offset))
+
+    async def of_session(self, viewer: Viewer, session_id: str) -> list[Trained]:
+        return await self._store.transact(partial(_of_session, viewer, session_id))
+
+    async def heard(self, viewer: Viewer, session_id: str) -> None:
+        """The client of these models is there."""
+        await self._store.transact(partial(_heard, viewer, session_id))
+
+
+def _find(viewer: Viewer, name: str, session: Session) -> Trained:
+    query = (
+        select(Run, Model)
+        .join(Model, col(Model.run_id) == col(Run.id))
+        .where(col(Run.idempotency_key) == key_of(name), col(Model.is_clients))
+    )
+    for run, model in session.exec(query):
+        if may_read(session, viewer, run):
+            return _trained(session, run, model)
+    raise NoSuchTrained(name)
+
+
+def _listed(
+    viewer: Viewer, scope: Scope, limit: int, offset: int, session: Session
+) -> tuple[list[Trained], int]:
+    seen = col(Run.owner) == viewer.user if scope == "owned" else read_by(viewer)
+    is_ours = col(Run.idempotency_key).startswith(keys_of())
+    where = (seen, is_ours, col(Model.is_clients))
+    query = select(Run, Model).join(Model, col(Model.run_id) == col(Run.id)).where(*where)
+    newest = query.order_by(col(Run.created_s).desc()).offset(offset).limit(limit)
+    rows = [_trained(session, run, model) for run, model in session.exec(newest)]
+    counting = select(func.count()).select_from(Run).join(Model, col(Model.run_id) == col(Run.id))
+    return rows, session.exec(counting.where(*where)).one()
+
+
+def _of_session(viewer: Viewer, session_id: str, session: Session) -> list[Trained]:
+    is_in_it = col(Run.idempotency_key).startswith(keys_of(session_id), autoescape=True)
+    query = (
+        select(Run, Model)
+        .join(Model, col(Model.run_id) == col(Run.id))
+        .where(col(Run.owner) == viewer.user, is_in_it, col(Model.is_clients))
+    )
+    oldest = query.order_by(col(Run.created_s))
+    return [_trained(session, run, model) for run, model in session.exec(oldest)]
+
+
+def _heard(viewer: Viewer, session_id: str, session: Session) -> None:
+    for trained in _of_session(viewer, session_id, session):
+        if not RunState(trained.run.state).is_final:
+            touch(trained.run, session)
+
+
+def _trained(session: Session, run: Run, model: Model) -> Trained:
+    is_public = session.get(ShareRow, (run.id, EVERYBODY)) is not None
+    return Trained(name_of(run.idempotency_key), run, model, is_public)

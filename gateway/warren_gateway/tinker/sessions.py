@@ -1,0 +1,172 @@
+"""Sessions of Tinker's clients, and the samplers that they open in them: what outlives a gateway.
+
+Invariants
+- A session is seen by its owner alone; to everybody else there is none of this id. An admin has no
+  more than others: what a client does in a session belongs to one user.
+- Ids of samplers are made of their session's, as the clients expect.
+"""
+
+import time
+from dataclasses import dataclass
+from functools import partial
+
+from sqlmodel import Session, col, select
+
+from warren_gateway.store.store import Store
+from warren_gateway.store.tables import TinkerSampler, TinkerSession
+from warren_schemas.episode import PolicyRef
+from warren_schemas.ids import new_id
+from warren_schemas.tinker.requests import CreateSession
+
+_HEARD_S = 20.0
+"""How exact it is known when a client was last heard of."""
+
+
+class NoSuchSession(LookupError):
+    """Neither a session of this owner nor one that was."""
+
+
+class NoSuchSampler(LookupError):
+    """Of no session of this owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedSampler:
+    """A sampler, and whose weights it samples from."""
+
+    row: TinkerSampler
+    policy: PolicyRef
+
+
+class TinkerSessions:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def create(self, owner: str, wanted: CreateSession) -> TinkerSession:
+        """Raises `StoreUnavailable`, as everything here does."""
+        now_s = time.time()
+        row = TinkerSession(
+            id=new_id("session"),
+            owner=owner,
+            created_s=now_s,
+            seen_s=now_s,
+            sdk_version=wanted.sdk_version,
+            display_name=wanted.display_name,
+            project=wanted.project_id,
+            tags=list(wanted.tags),
+            metadata_=wanted.user_metadata,
+        )
+        await self._store.transact(partial(_add, row))
+        return row
+
+    async def heard(self, owner: str, session_id: str) -> None:
+        """Its client is there. Raises `NoSuchSession`."""
+        await self._store.transact(partial(_heard, owner, session_id))
+
+    async def finish(self, owner: str, session_id: str) -> None:
+        """Its client is done with it; what it opened can still be used. Raises `NoSuchSession`."""
+        await self._store.transact(partial(_finish, owner, session_id))
+
+    async def find(self, owner: str, session_id: str) -> TinkerSession:
+        """Raises `NoSuchSession`."""
+        return await self._store.transact(partial(own_session, owner, session_id))
+
+    async def listed(self, owner: str, limit: int, offset: int) -> list[str]:
+        """Ids, the newest first."""
+        return await self._store.transact(partial(_listed, owner, limit, offset))
+
+    async def open_sampler(
+        self,
+        owner: str,
+        session_id: str,
+        number: int,
+        policy: PolicyRef,
+        model_path: str | None = None,
+    ) -> TinkerSampler:
+        """The same one for the same number. Raises `NoSuchSession`."""
+        opening = partial(_open, owner, session_id, sampler_id(session_id, number), policy)
+        return await self._store.transact(partial(opening, model_path))
+
+    async def sampler(self, owner: str, sampler_id: str) -> OpenedSampler:
+        """Raises `NoSuchSampler`."""
+        row = await self._store.transact(partial(_sampler, owner, sampler_id))
+        return OpenedSampler(row, PolicyRef.model_validate(row.policy))
+
+    async def samplers(self, owner: str, session_id: str) -> list[str]:
+        """Ids of what was opened in a session. Raises `NoSuchSession`."""
+        return await self._store.transact(partial(_samplers, owner, session_id))
+
+
+def sampler_id(session_id: str, number: int) -> str:
+    return f"{session_id}:sample:{number}"
+
+
+def own_session(owner: str, session_id: str, session: Session) -> TinkerSession:
+    """Raises `NoSuchSession`."""
+    row = session.get(TinkerSession, session_id)
+    if row is None or row.owner != owner:
+        raise NoSuchSession(session_id)
+    return row
+
+
+def _add(row: TinkerSession, session: Session) -> None:
+    session.add(row)
+
+
+def _heard(owner: str, session_id: str, session: Session) -> None:
+    row, now_s = own_session(owner, session_id, session), time.time()
+    if now_s - row.seen_s > _HEARD_S:
+        row.seen_s = now_s
+
+
+def _finish(owner: str, session_id: str, session: Session) -> None:
+    row = own_session(owner, session_id, session)
+    row.finished_s = row.finished_s or time.time()
+
+
+def _listed(owner: str, limit: int, offset: int, session: Session) -> list[str]:
+    query = (
+        select(TinkerSession.id)
+        .where(col(TinkerSession.owner) == owner)
+        .order_by(col(TinkerSession.created_s).desc(), col(TinkerSession.id))
+        .offset(offset)
+        .limit(limit)
+    )
+    return list(session.exec(query))
+
+
+def _open(
+    owner: str,
+    session_id: str,
+    sampler: str,
+    policy: PolicyRef,
+    model_path: str | None,
+    session: Session,
+) -> TinkerSampler:
+    own_session(owner, session_id, session)
+    row = session.get(TinkerSampler, sampler)
+    if row is None:
+        row = TinkerSampler(
+            id=sampler,
+            session_id=session_id,
+            base_model=policy.base_model,
+            model_path=model_path,
+            policy=policy.model_dump(mode="json"),
+            created_s=time.time(),
+        )
+        session.add(row)
+    return row
+
+
+def _sampler(owner: str, sampler: str, session: Session) -> TinkerSampler:
+    row = session.get(TinkerSampler, sampler)
+    its_session = session.get(TinkerSession, row.session_id) if row else None
+    if row is None or its_session is None or its_session.owner != owner:
+        raise NoSuchSampler(sampler)
+    return row
+
+
+def _samplers(owner: str, session_id: str, session: Session) -> list[str]:
+    own_session(owner, session_id, session)
+    query = select(TinkerSampler.id).where(col(TinkerSampler.session_id) == session_id)
+    return list(session.exec(query.order_by(col(TinkerSampler.created_s))))

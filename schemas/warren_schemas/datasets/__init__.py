@@ -1,0 +1,1 @@
+"""Data sets: rows that users upload, and what may stand in one."""

@@ -1,0 +1,200 @@
+"""What Tinker's clients send as JSON. Fields that are not here are passed over."""
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, JsonValue
+
+from warren_schemas.base import Frozen, Listed
+
+MAX_ID = 256
+
+Id = Annotated[str, Field(min_length=1, max_length=MAX_ID)]
+Number = Annotated[int, Field(ge=0, lt=1 << 63)]
+Metadata = dict[str, JsonValue]
+
+
+class Lenient(Frozen):
+    """Of a client that may be newer than we are."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class Anything(Lenient):
+    """A body of which nothing is read."""
+
+
+class CreateSession(Lenient):
+    tags: Listed[Annotated[str, Field(max_length=256)]] = ()
+    user_metadata: Metadata | None = None
+    sdk_version: Annotated[str, Field(max_length=64)] = ""
+    project_id: Annotated[str, Field(max_length=256)] | None = None
+    display_name: Annotated[str, Field(max_length=256)] | None = None
+
+
+class SessionNamed(Lenient):
+    session_id: Id
+
+
+class SessionEnd(Lenient):
+    type: Annotated[str, Field(max_length=64)] = "success"
+
+
+class FinishSession(Lenient):
+    reason: SessionEnd = SessionEnd()
+
+
+class CreateSamplingSession(Lenient):
+    session_id: Id
+    sampling_session_seq_id: Number
+    base_model: Id | None = None
+    model_path: Id | None = None
+
+
+class Chunk(Lenient):
+    """A part of a prompt."""
+
+    type: str
+    tokens: Listed[Annotated[int, Field(ge=0, lt=1 << 31)]] = ()
+
+
+class Prompt(Lenient):
+    chunks: Listed[Chunk]
+
+
+class SampleParams(Lenient):
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    seed: int | None = None
+    temperature: Annotated[float, Field(ge=0)] = 1.0
+    top_k: int = -1
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    stop: str | Listed[str] | Listed[int] | None = None
+    """Strings end a turn beside the model's own end; token ids end it in its place; none do where the list is empty."""
+
+
+class Sample(Lenient):
+    sampling_session_id: Id
+    seq_id: Number
+    num_samples: Annotated[int, Field(ge=1, le=1024)] = 1
+    prompt: Prompt
+    sampling_params: SampleParams = SampleParams()
+    prompt_logprobs: bool | None = False
+    topk_prompt_logprobs: int = 0
+    topk_sample_logprobs: int = 0
+    prompt_alt_tokens_k: int = 0
+    prompt_logprobs_last_n: Annotated[int, Field(ge=0)] | None = None
+    target_prompt_logprobs: JsonValue = None
+
+
+class FutureNamed(Lenient):
+    request_id: Id
+
+
+class SearchSessions(Lenient):
+    limit: Annotated[int, Field(ge=1, le=1000)] = 20
+    offset: Number = 0
+
+
+class ListAsked(Lenient):
+    """Query of a list, which is told in pages."""
+
+    limit: Annotated[int, Field(ge=1, le=1000)] = 20
+    offset: Annotated[int, Field(ge=0, lt=1 << 31)] = 0
+    access_scope: Literal["owned", "accessible"] = "owned"
+
+
+class ScopeAsked(Lenient):
+    access_scope: Literal["owned", "accessible"] = "owned"
+
+
+class LoraConfig(Lenient):
+    rank: Annotated[int, Field(ge=1, le=4096)] = 32
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
+    train_unembed: bool = True
+    train_mlp: bool = True
+    train_attn: bool = True
+
+
+class OptimizerAsked(Lenient):
+    type: Annotated[str, Field(max_length=64)] = "adamw"
+
+
+class CreateModelAsked(Lenient):
+    session_id: Id
+    model_seq_id: Number
+    base_model: Id
+    lora_config: LoraConfig | None = None
+    """None: all weights are trained."""
+    optimizer_config: OptimizerAsked = OptimizerAsked()
+    user_metadata: Metadata | None = None
+
+
+class ModelNamed(Lenient):
+    model_id: Id
+
+
+class LoadWeights(Lenient):
+    """Into the model `model_id` as its op `seq_id`, or into a new one, which is number `model_seq_id` of a session."""
+
+    path: Id
+    optimizer: bool = False
+    model_id: Id | None = None
+    seq_id: Number | None = None
+    session_id: Id | None = None
+    model_seq_id: Number | None = None
+    base_model: Id | None = None
+    optimizer_config: OptimizerAsked | None = None
+    user_metadata: Metadata | None = None
+
+
+class AdamParams(Lenient):
+    learning_rate: Annotated[float, Field(ge=0)] = 1e-4
+    beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.95
+    eps: Annotated[float, Field(ge=0)] = 1e-12
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    grad_clip_norm: Annotated[float, Field(ge=0)] = 0.0
+
+
+class OtherOptimizer(Lenient):
+    type: Annotated[str, Field(max_length=64)] = ""
+
+
+class OpNamed(Lenient):
+    model_id: Id
+    seq_id: Number
+
+
+class OptimStepAsked(Lenient):
+    model_id: Id
+    seq_id: Number
+    adam_params: AdamParams | None = None
+    optimizer_params: OtherOptimizer | None = None
+
+
+class SaveWeights(Lenient):
+    model_id: Id
+    seq_id: Number
+    path: Id
+    ttl_seconds: Annotated[int, Field(gt=0)] | None = None
+    overwrite: bool = False
+    user_metadata: Metadata | None = None
+
+
+class SaveWeightsForSampler(Lenient):
+    """Under a name, or for the sampler of this number alone."""
+
+    model_id: Id
+    seq_id: Number
+    path: Id | None = None
+    sampling_session_seq_id: Number | None = None
+    kind: Literal["snapshot", "inflight"] = "snapshot"
+    ttl_seconds: Annotated[int, Field(gt=0)] | None = None
+    user_metadata: Metadata | None = None
+
+
+class PathNamed(Lenient):
+    tinker_path: Id
+
+
+class TtlAsked(Lenient):
+    ttl_seconds: Annotated[int, Field(gt=0)] | None = None

@@ -1,0 +1,11 @@
+"""Agents as they are: any program that calls a model by an address and a key plays an episode.
+
+environment, command   what users subclass: a function that is an agent, or a command line
+live, history          a live agent's calls of the model, and where each stands in its episode
+conversation           what is asked and answered, in no dialect
+endpoint               the HTTP server that agents call
+dialects               OpenAI chat completions and Responses, Anthropic Messages
+
+The answer to a call is the episode's next turn: it goes through the same queues, to the same samplers, and is
+recorded token by token as it was sampled.
+"""

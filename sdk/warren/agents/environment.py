@@ -1,0 +1,192 @@
+"""Environments that are agents: any program that calls a model by an address and a key.
+
+    class Capital(warren.AgentEnv):
+        name = "capital"
+
+        async def run(self, task: None, agent: warren.Agent) -> float:
+            client = openai.AsyncOpenAI(base_url=agent.base_url, api_key=agent.api_key)
+            asked = {"role": "user", "content": "What is the capital of France?"}
+            answer = await client.chat.completions.create(model="policy", messages=[asked])
+            return float("Paris" in (answer.choices[0].message.content or ""))
+
+Host it as any other environment: `warren env-worker --env my_module:Capital`. Each call of the model is a turn of the
+episode; what `run` returns is its reward. A plain `def run` may block: each of its episodes has a process to
+itself. Agents with `async def run` share a process, and must not block it.
+
+What an episode's process has gone through is not rebuilt when it is lost: the episode fails and is tried again. An
+agent that asks the same again when it gets the same answers may say `replayable = True`: then it is started again and
+gets the answers that are recorded, up to where it was.
+"""
+
+import asyncio
+import inspect
+import threading
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from warren.agents.conversation import Answer, Message
+from warren.agents.history import History
+from warren.agents.live import MODEL, Asked, LiveAgent
+from warren.environment import ChatMessage, Context, Env, Limits, Score, StepResult, TaskT
+from warren_schemas.chat.tools_in_chat import spoken_in
+
+if TYPE_CHECKING:
+    from warren.agents.endpoint import Endpoint
+
+ResultT = TypeVar("ResultT")
+
+ENDED = "the episode has ended"
+
+
+class AgentFailed(Exception):
+    """The agent did not do what an agent does; says what."""
+
+
+@dataclass(slots=True)
+class Agent:
+    """What an agent gets: where the model is, and what it may say of its episode."""
+
+    base_url: str
+    """For clients of OpenAI's API: chat completions and Responses. Those of Anthropic's take `root_url`."""
+    root_url: str
+    api_key: str
+    """Stands for this episode, and is refused once that is over."""
+    context: Context
+    """Chance and secrets, as for any environment."""
+    model: str = MODEL
+    rewards: list[float] = field(default_factory=list[float])
+    metrics: dict[str, float] = field(default_factory=dict[str, float])
+
+    def reward(self, value: float) -> None:
+        """Add to the episode's reward, at the turn that was answered last."""
+        self.rewards.append(value)
+
+    def metric(self, name: str, value: float) -> None:
+        """A number for charts; the last value of a name counts."""
+        self.metrics[name] = value
+
+    def take_reward(self) -> float | None:
+        """What was given since this was asked last; None where nothing was."""
+        given, self.rewards = self.rewards, []
+        return sum(given) if given else None
+
+
+class AgentEnv(Env[TaskT], Generic[TaskT]):
+    """An agent that is played as an environment: subclass it and write `run`."""
+
+    replayable: ClassVar[bool] = False
+    sees_tokens: ClassVar[bool] = True
+    limits: ClassVar[Limits] = Limits(reset_s=300.0, step_s=300.0)
+    """`step_s` is how long an agent may take between two calls of the model."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "isolation" not in vars(cls):
+            is_async = inspect.iscoroutinefunction(inspect.unwrap(cls.run))
+            cls.isolation = "shared" if is_async else "episode"
+
+    @abstractmethod
+    def run(self, task: TaskT, agent: Agent) -> Score | Awaitable[Score]:
+        """Be the agent, from its first call of the model to its end. What it returns is added to what
+        `agent.reward` got; None adds nothing, and `score` may be what judges."""
+
+    @property
+    def asked(self) -> tuple[Message, ...]:
+        """The messages that the policy is to answer now; for `demonstrate`."""
+        return self._asked.question.messages
+
+    async def reset(self, task: TaskT, ctx: Context) -> list[ChatMessage]:
+        self._live, self._history, self._n_turns = LiveAgent(), History(), 0
+        from warren.agents.endpoint import endpoint  # a web server is for whoever hosts the agent
+
+        self._endpoint: Endpoint = await endpoint()
+        key = self._endpoint.open(self._live)
+        root = self._endpoint.address
+        self._agent = Agent(f"{root}/v1", root, key, ctx)
+        self._task = asyncio.create_task(self._played(task), name="agent")
+        asked = await self._next()
+        if asked is None:
+            raise AgentFailed("the agent ended and never called the model")
+        self._asked = asked
+        return asked.question.shown(0)
+
+    async def step(self, action: str) -> StepResult:
+        self._n_turns += 1
+        self._answer(action)
+        asked = await self._next()
+        if asked is None:
+            return self._ended()
+        self._asked = asked
+        place = self._history.place_of(asked.question)
+        return StepResult(
+            asked.question.shown(place.n_known),
+            self._agent.take_reward(),
+            metrics=dict(self._agent.metrics),
+            after=place.after,
+        )
+
+    async def close(self) -> None:
+        """No call is answered any more, and the agent is told to stop."""
+        if hasattr(self, "_agent"):
+            self._endpoint.close(self._agent.api_key, ENDED)
+            self._task.cancel()
+            await asyncio.wait({self._task}, timeout=1.0)
+
+    def _answer(self, action: str) -> None:
+        asked = self._asked
+        spoken = spoken_in(action, asked.question.tool_names)
+        said = Message("assistant", spoken.text or "", calls=spoken.calls)
+        self._history.note(asked.question, said, self._n_turns)
+        asked.answer.set_result(Answer(self._n_turns, said, self.sampled))
+
+    async def _next(self) -> Asked | None:
+        """The agent's next call; None when it has ended. Raises what it raises."""
+        asking = asyncio.create_task(self._live.next_question(), name="next question")
+        try:
+            await asyncio.wait({asking, self._task}, return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                return asking.result()
+            self._result = self._task.result()
+            return None
+        finally:
+            asking.cancel()
+
+    def _ended(self) -> StepResult:
+        given, result = self._agent.take_reward(), self._result
+        parts = dict(result) if isinstance(result, Mapping) else dict[str, float]()
+        total = sum(parts.values()) if isinstance(result, Mapping) else result
+        both = [reward for reward in (given, total) if reward is not None]
+        return StepResult(
+            reward=sum(both) if both else None,
+            done=True,
+            metrics={**self._agent.metrics, **parts},
+        )
+
+    async def _played(self, task: TaskT) -> Score:
+        if inspect.iscoroutinefunction(self.run):
+            return await self.run(task, self._agent)
+        return await _in_thread(lambda: self.run(task, self._agent))
+
+
+async def _in_thread(function: Callable[[], Any]) -> Any:
+    """What it returns, from a thread that no end waits for: it may block for ever."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Any] = loop.create_future()
+
+    def settle(how: Callable[[Any], None], outcome: object) -> None:
+        if not done.done():
+            how(outcome)
+
+    def run() -> None:
+        try:
+            result = function()
+        except BaseException as error:  # noqa: BLE001 - whoever waits for it is told
+            told = error if isinstance(error, Exception) else AgentFailed(f"it raised {error!r}")
+            loop.call_soon_threadsafe(settle, done.set_exception, told)
+        else:
+            loop.call_soon_threadsafe(settle, done.set_result, result)
+
+    threading.Thread(target=run, name="agent", daemon=True).start()
+    return await done

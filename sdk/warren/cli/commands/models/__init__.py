@@ -1,0 +1,1 @@
+"""Commands about models that you train by a loop of your own."""

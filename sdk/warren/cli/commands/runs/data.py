@@ -1,0 +1,295 @@
+"""Upload data sets, look at them, share and delete them; convert files for environments.
+
+A data set is named NAME, OWNER/NAME for one of another user, or either with @ and the beginning of its digest.
+
+For example:
+    warren data upload chats.jsonl --name chats
+    warren data show chats
+    warren data prepare gsm8k-train.parquet --out data/gsm8k --holdout 0.05
+"""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+from cyclopts import Parameter
+
+from warren.cli import codes
+from warren.cli.commands.runs.runs import RunName
+from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
+from warren.client import Client, connect
+from warren.datasets.handle import Dataset
+from warren.display.output import make_output, print_json
+from warren.display.words import ago, count
+from warren.errors import ConfigurationError
+from warren_schemas.http import DatasetDeleted, DatasetKind, DatasetList
+
+__all__ = ["collect", "download", "ls", "rm", "share", "show", "unshare", "upload"]
+
+Named = Annotated[str, Parameter(name="NAME", help="NAME, OWNER/NAME or either with @DIGEST.")]
+User = Annotated[str | None, Parameter(name="USER", help="With whom.")]
+Everybody = Annotated[bool, Parameter(help="With everybody who has a key.")]
+_SHOWN_CHARS = 400
+
+
+def upload(
+    source: Annotated[
+        Path,
+        Parameter(
+            name="FILE", help="A .jsonl or .parquet file, or a folder with one for each split."
+        ),
+    ],
+    /,
+    *,
+    name: Annotated[str, Parameter(help="What configs will call it.")],
+    kind: Annotated[
+        DatasetKind | None, Parameter(help="What the rows are; by default the first one tells.")
+    ] = None,
+    json: AsJson = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Upload rows for fine-tuning, inference and environments; every line is checked first.
+
+    Rows hold `messages`, or `prompt` and `completion`, or anything that an environment takes. A file is the split
+    `train`; of a folder each file is a split. The same command again resumes an interrupted upload.
+
+    For example:
+        warren data upload chats.jsonl --name chats
+        warren data upload gsm8k/ --name gsm8k
+    """
+    return asyncio.run(_upload(source, name, kind, gateway, as_json=json))
+
+
+def collect(
+    run: RunName,
+    /,
+    *,
+    name: Annotated[str, Parameter(help="What configs will call it.")],
+    min_reward: Annotated[float | None, Parameter(help="Least reward of an episode.")] = None,
+    best_of: Annotated[int | None, Parameter(help="Episodes of each task; the best ones.")] = None,
+    json: AsJson = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Make a data set of what was said in a run's best episodes, to fine-tune on (rejection sampling, distillation).
+
+    For example:
+        warren data collect last --name solved --min-reward 1 --best-of 2
+        warren sft solved --model warren/tiny
+    """
+    return asyncio.run(_collect(run, name, min_reward, best_of, gateway, as_json=json))
+
+
+def ls(*, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
+    """List all versions of your data sets and of those that are shared with you, newest first.
+
+    For example:
+        warren data ls
+    """
+    return asyncio.run(_ls(gateway, as_json=json))
+
+
+def show(
+    name: Named,
+    /,
+    *,
+    split: Annotated[str | None, Parameter(help="Split whose rows to show.")] = None,
+    rows: Annotated[int, Parameter(help="How many rows to show.")] = 3,
+    json: AsJson = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Show a data set: its splits, columns and first rows.
+
+    For example:
+        warren data show chats --rows 5
+    """
+    return asyncio.run(_show(name, split, rows, gateway, as_json=json))
+
+
+def download(
+    name: Named,
+    /,
+    *,
+    to: Annotated[Path, Parameter(help="Target folder; must not exist yet.")],
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Download a data set as JSON lines, a file for each split, and verify it.
+
+    For example:
+        warren data download chats --to chats-copy
+    """
+    return asyncio.run(_download(name, to, gateway))
+
+
+def rm(name: Named, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
+    """Delete a data set with all its versions, or one with @DIGEST.
+
+    A version that a run reads which is not over stays.
+
+    For example:
+        warren data rm chats@4f2a91
+    """
+    return asyncio.run(_rm(name, gateway, as_json=json))
+
+
+def share(
+    name: Named,
+    user: User = None,
+    /,
+    *,
+    everybody: Everybody = False,
+    json: AsJson = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Let a user, or everybody, read a data set with all its versions.
+
+    For example:
+        warren data share chats bob
+    """
+    return asyncio.run(_share(name, user, gateway, everybody=everybody, ends=False, as_json=json))
+
+
+def unshare(
+    name: Named,
+    user: User = None,
+    /,
+    *,
+    everybody: Everybody = False,
+    json: AsJson = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Share a data set with a user, or with everybody, no longer.
+
+    For example:
+        warren data unshare chats bob
+    """
+    return asyncio.run(_share(name, user, gateway, everybody=everybody, ends=True, as_json=json))
+
+
+async def _upload(
+    source: Path, name: str, kind: DatasetKind | None, gateway: Gateway, *, as_json: bool
+) -> int:
+    async with _client(gateway) as client:
+        dataset = await client.datasets.upload(source, name, kind=kind)
+    _print_made(dataset, as_json=as_json)
+    return codes.OK
+
+
+async def _collect(
+    run: str,
+    name: str,
+    min_reward: float | None,
+    best_of: int | None,
+    gateway: Gateway,
+    *,
+    as_json: bool,
+) -> int:
+    async with _client(gateway) as client:
+        dataset = await client.datasets.collect(
+            await client.run(run), name, min_reward=min_reward, best_of=best_of
+        )
+    _print_made(dataset, as_json=as_json)
+    return codes.OK
+
+
+def _print_made(dataset: Dataset, *, as_json: bool) -> None:
+    view = dataset.view
+    if as_json:
+        print_json(view)
+    else:
+        make_output().line(
+            f"{view.reference}: {count(view.n_rows)} rows of {view.kind.value}, {count(view.size_bytes)} bytes"
+        )
+
+
+async def _ls(gateway: Gateway, *, as_json: bool) -> int:
+    async with _client(gateway) as client:
+        found = await client.datasets.all()
+    if as_json:
+        print_json(DatasetList(datasets=tuple(each.view for each in found)))
+    elif not found:
+        make_output().line("No data sets yet; `warren data upload FILE --name NAME` makes one.")
+    else:
+        print_datasets(found)
+    return codes.OK
+
+
+def print_datasets(found: Sequence[Dataset]) -> None:
+    rows = [
+        (
+            each.view.name, each.view.digest[:12], each.view.owner, each.view.kind.value,
+            ", ".join(split.name for split in each.view.splits), count(each.view.n_rows),
+            count(each.view.size_bytes), ago(each.view.created_s),
+            ", ".join("everybody" if user == "*" else user for user in each.view.shared_with),
+        )
+        for each in found
+    ]  # fmt: skip
+    columns = ["name", "digest", "of", "kind", "splits", "rows", "bytes", "made", "shared with"]
+    make_output().table(columns, rows, right=["rows", "bytes"])
+
+
+async def _show(
+    name: str, split: str | None, n_rows: int, gateway: Gateway, *, as_json: bool
+) -> int:
+    async with _client(gateway) as client:
+        dataset = await client.datasets.get(name)
+        rows = await dataset.rows(split, limit=n_rows) if n_rows > 0 else ()
+    if as_json:
+        print_json(dataset.view)
+        return codes.OK
+    view, output = dataset.view, make_output()
+    output.line(f"{view.reference}: {view.kind.value}")
+    table = [
+        (each.name, count(each.n_rows), count(each.size_bytes), each.sha256[:12], _columns(each.columns))
+        for each in view.splits
+    ]  # fmt: skip
+    output.table(["split", "rows", "bytes", "sha256", "columns"], table, right=["rows", "bytes"])
+    for row in rows:
+        text = orjson.dumps(row).decode()
+        output.line(text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…")
+    return codes.OK
+
+
+def _columns(columns: dict[str, str]) -> str:
+    return ", ".join(f"{name} ({types})" for name, types in columns.items())
+
+
+async def _download(name: str, to: Path, gateway: Gateway) -> int:
+    async with _client(gateway) as client:
+        dataset = await client.datasets.get(name)
+        folder = await dataset.download(to, reconnect_s=RETRY_S)
+    make_output().line(f"{to}: {len(folder.files)} files, {count(dataset.view.n_rows)} rows")
+    return codes.OK
+
+
+async def _rm(name: str, gateway: Gateway, *, as_json: bool) -> int:
+    async with _client(gateway) as client:
+        gone = await client.datasets.delete(name)
+    if as_json:
+        print_json(DatasetDeleted(deleted=gone))
+    else:
+        for each in gone:
+            make_output().line(f"{each} is deleted")
+    return codes.OK
+
+
+async def _share(
+    name: str, user: str | None, gateway: Gateway, *, everybody: bool, ends: bool, as_json: bool
+) -> int:
+    if (user is None) is not everybody:
+        raise ConfigurationError("Say with whom: either the name of a user or --everybody")
+    async with _client(gateway) as client:
+        dataset = await client.datasets.get(name)
+        view = await (dataset.unshare(user) if ends else dataset.share(user))
+    if as_json:
+        print_json(view)
+    else:
+        whom = ["everybody" if each == "*" else each for each in view.shared_with]
+        named = f"{view.owner}/{view.name}"
+        make_output().line(f"{named} is shared with {', '.join(whom) or 'nobody'} now")
+    return codes.OK
+
+
+def _client(gateway: Gateway) -> Client:
+    return connect(gateway.url, gateway.api_key, retry_s=RETRY_S)

@@ -1,0 +1,196 @@
+"""Evaluate base models and checkpoints, show the results, and compare them.
+
+For example:
+    warren eval run --model warren/tiny --env guess --episodes 64
+    warren eval run --policy last@best --samples 4 --temperature 1
+    warren eval show last
+    warren eval compare BASELINE last
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from warren.cli import codes
+from warren.cli.commands.runs.runs import RunName
+from warren.cli.follow import follow
+from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
+from warren.client import Client, connect
+from warren.comparing import Comparison
+from warren.comparing import compare as compared
+from warren.configs import read_config
+from warren.display.evaluation import print_comparison, print_report
+from warren.display.output import make_output, print_json
+from warren.errors import ConfigurationError
+from warren.evaluations.handle import Evaluation
+from warren_schemas.base import Frozen
+from warren_schemas.http import EvaluationReport
+
+__all__ = ["compare", "run", "show"]
+
+Evaluated = Annotated[
+    str,
+    Parameter(
+        name="RUN",
+        help="Id, end of the id, name or `last`, optionally with :NUMBER of an evaluation.",
+    ),
+]
+SolvedAt = Annotated[float, Parameter(help="Reward that solves a task, for pass@k.")]
+
+
+class Comparisons(Frozen):
+    """What `--json` prints."""
+
+    comparisons: tuple[Comparison, ...]
+
+
+def run(
+    config: Annotated[
+        Path | None, Parameter(help="YAML config; what it says of training is left out.")
+    ] = None,
+    /,
+    *,
+    policy: Annotated[
+        str | None,
+        Parameter(help="RUN@best, RUN@last, RUN@STEP or RUN@CHECKPOINT of a run that is over."),
+    ] = None,
+    model: Annotated[str | None, Parameter(help="Base model.")] = None,
+    env: Annotated[
+        tuple[str, ...], Parameter(help="Environment instead of those of the config; repeatable.")
+    ] = (),
+    episodes: Annotated[int | None, Parameter(help="Number of episodes.")] = None,
+    samples: Annotated[int | None, Parameter(help="Episodes of each task, for pass@k.")] = None,
+    temperature: Annotated[float | None, Parameter(help="Sampling temperature.")] = None,
+    set_: Annotated[
+        tuple[str, ...],
+        Parameter(name="--set", help="KEY=VALUE that overrides the file; repeatable."),
+    ] = (),
+    detach: Annotated[bool, Parameter(help="Submit, print the run's id and exit.")] = False,
+    json: AsJson = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Evaluate a base model or a checkpoint, and show the results.
+
+    Without a config, --policy takes that of its run, and --model needs --env. `warren runs finish` ends
+    an evaluation early with what there is by then.
+
+    For example:
+        warren eval run --model warren/tiny --env guess --episodes 64
+        warren eval run --policy last@best --samples 4 --temperature 1
+        warren eval run examples/guess.yaml --policy last@150
+    """
+    if set_ and config is None:
+        raise ConfigurationError("--set needs a config file")
+    chosen = None if config is None else read_config(config, set_)
+
+    def submit(client: Client) -> Coroutine[object, None, Evaluation]:
+        return client.evaluate(
+            chosen, policy=policy, model=model, environments=env, episodes=episodes,
+            samples=samples, temperature=temperature,
+        )  # fmt: skip
+
+    return asyncio.run(_run(submit, gateway, detach=detach, as_json=json))
+
+
+def show(
+    run: Evaluated,
+    /,
+    *,
+    solved_at: SolvedAt = 1.0,
+    json: AsJson = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Show the results of a run's newest evaluation, or of RUN:NUMBER, in all and by category.
+
+    For example:
+        warren eval show last
+        warren eval show last:1 --solved-at 0.5
+        warren eval show last --json
+    """
+    return asyncio.run(_show(run, solved_at, gateway, as_json=json))
+
+
+def compare(
+    baseline: Evaluated,
+    /,
+    *others: RunName,
+    json: AsJson = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Compare evaluations with the first one, task by task, with an interval and a p-value.
+
+    Tasks are paired: the difference of each task's mean rewards counts once. Each is the newest evaluation of a
+    run, or RUN:NUMBER.
+
+    For example:
+        warren eval compare guess-base guess-lora
+        warren eval compare last:1 last:4
+    """
+    if not others:
+        raise ConfigurationError(
+            "Nothing to compare with", hint="Name two runs, or RUN:NUMBER twice."
+        )
+    return asyncio.run(_compare(baseline, others, gateway, as_json=json))
+
+
+async def _run(
+    submit: Callable[[Client], Coroutine[object, None, Evaluation]],
+    gateway: Gateway,
+    *,
+    detach: bool,
+    as_json: bool,
+) -> int:
+    output = make_output()
+    async with _client(gateway) as client:
+        evaluation = await submit(client)
+        if detach:
+            if as_json:
+                print_json(evaluation.run.view)
+            else:
+                output.line(evaluation.run.id)
+            return codes.OK
+        code = await follow(client, evaluation.run, output, as_json=as_json)
+        if evaluation.run.state.is_final and code == codes.OK:
+            _print(await evaluation.run.evaluation(), as_json=as_json)
+    return code
+
+
+async def _show(name: str, solved_at: float, gateway: Gateway, *, as_json: bool) -> int:
+    async with _client(gateway) as client:
+        _print(await _report(client, name, solved_at), as_json=as_json)
+    return codes.OK
+
+
+async def _compare(
+    baseline: str, others: tuple[str, ...], gateway: Gateway, *, as_json: bool
+) -> int:
+    async with _client(gateway) as client:
+        first = await _report(client, baseline)
+        found = [compared(first, await _report(client, other)) for other in others]
+    if as_json:
+        print_json(Comparisons(comparisons=tuple(found)))
+    else:
+        for each in found:
+            print_comparison(each, make_output())
+    return codes.OK
+
+
+async def _report(client: Client, name: str, solved_at: float = 1.0) -> EvaluationReport:
+    before, _, number = name.rpartition(":")
+    if before and number.isdecimal():
+        return await (await client.run(before)).evaluation(int(number), solved_at=solved_at)
+    return await (await client.run(name)).evaluation(solved_at=solved_at)
+
+
+def _print(report: EvaluationReport, *, as_json: bool) -> None:
+    if as_json:
+        print_json(report)
+    else:
+        print_report(report, make_output())
+
+
+def _client(gateway: Gateway) -> Client:
+    return connect(gateway.url, gateway.api_key, retry_s=RETRY_S)

@@ -1,0 +1,1 @@
+"""Data sets at a gateway: uploaded, listed, read and downloaded."""

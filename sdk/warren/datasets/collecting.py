@@ -1,0 +1,116 @@
+"""Rows of messages from what a run recorded: its best episodes, for rejection sampling and distillation.
+
+An episode counts with its reward; those that failed, were superseded or abandoned don't. Of episodes of one task the best are
+chosen, the earlier of equals, and rows come in the order of the recording. What was said lies on the disk meanwhile, and only
+its places in memory.
+"""
+
+import tempfile
+from collections import defaultdict
+from collections.abc import AsyncIterable
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import orjson
+
+from warren.errors import ConfigurationError
+from warren_schemas.episode import Completed, EpisodeEnded, EpisodePurpose
+from warren_schemas.http import TrajectoryView
+
+_FATES = ("trained", "evaluated", "stale")
+"""Of episodes that ended well, whatever was made of them."""
+_Task = tuple[int, str, int]
+
+
+class _Place(NamedTuple):
+    task: _Task
+    reward: float
+    number: int
+    offset: int
+    size: int
+
+
+async def collect_rows(
+    trajectories: AsyncIterable[TrajectoryView],
+    path: Path,
+    *,
+    min_reward: float | None = None,
+    best_of: int | None = None,
+) -> int:
+    """Write them as JSON lines; how many there are. Raises `ConfigurationError` where there is none, `OSError`."""
+    if best_of is not None and best_of < 1:
+        raise ConfigurationError(f"Of each task at least 1 episode is kept, not {best_of}")
+    places: list[_Place] = []
+    with tempfile.TemporaryFile() as spool:
+        async for view in trajectories:
+            ended, outcome = view.trajectory, view.trajectory.outcome
+            is_demonstrated = ended.spec.purpose is EpisodePurpose.DEMONSTRATE
+            if not isinstance(outcome, Completed) or view.fate not in _FATES or is_demonstrated:
+                continue
+            if min_reward is None or outcome.reward >= min_reward:
+                places.append(_spooled(spool, ended, outcome.reward, len(places)))
+        chosen = sorted(_best(places, best_of), key=lambda place: place.number)
+        if not chosen:
+            raise ConfigurationError(
+                "No recorded episode is good enough",
+                hint="Lower the least reward, or choose another run.",
+            )
+        return _write(spool, chosen, path)
+
+
+def _spooled(spool: IO[bytes], ended: EpisodeEnded, reward: float, number: int) -> _Place:
+    text, offset = _lines(ended, reward), spool.tell()
+    spool.write(text)
+    return _Place(_task(ended), reward, number, offset, len(text))
+
+
+def _task(ended: EpisodeEnded) -> _Task:
+    """The same for all episodes of one task, in one epoch or several."""
+    task, number = ended.spec.task, ended.transcript.task_number
+    return ended.spec.environment_number, task.split, task.index if number is None else number
+
+
+def _lines(ended: EpisodeEnded, reward: float) -> bytes:
+    """A row for each branch of the episode, with the messages of that."""
+    rows = [
+        {
+            "messages": [{"role": m.role, "content": m.content} for m in branch.messages],
+            "reward": reward,
+            "run": ended.envelope.run,
+            "environment": ended.spec.environment,
+            "category": ended.transcript.category,
+            "policy_version": branch.tokens.newest_version,
+        }
+        for branch in ended.transcript.branches
+        if any(m.role == "assistant" for m in branch.messages)
+    ]
+    if any(m.images for branch in ended.transcript.branches for m in branch.messages):
+        raise ConfigurationError(
+            "The run's episodes show images, which can't be learned",
+            hint="Trainers read text alone.",
+        )
+    return b"".join(orjson.dumps(row) + b"\n" for row in rows)
+
+
+def _best(places: list[_Place], best_of: int | None) -> list[_Place]:
+    if best_of is None:
+        return places
+    by_task: dict[_Task, list[_Place]] = defaultdict(list)
+    for place in places:
+        by_task[place.task].append(place)
+    return [
+        place
+        for of_task in by_task.values()
+        for place in sorted(of_task, key=lambda p: -p.reward)[:best_of]
+    ]
+
+
+def _write(spool: IO[bytes], chosen: list[_Place], path: Path) -> int:
+    n_rows = 0
+    with path.open("wb") as target:
+        for place in chosen:
+            spool.seek(place.offset)
+            text = spool.read(place.size)
+            n_rows += text.count(b"\n")
+            target.write(text)
+    return n_rows

@@ -1,0 +1,109 @@
+"""Results of evaluations and comparisons as tables."""
+
+from collections.abc import Iterator, Sequence
+
+from warren.comparing import Comparison, PairedTest
+from warren.display.output import Output
+from warren.display.words import count, decimal
+from warren_schemas.http import EvaluationReport, EvaluationSummary, Scores
+
+_NO_CATEGORY = "(no category)"
+
+
+def print_report(report: EvaluationReport, output: Output) -> None:
+    output.line(title(report), "bold")
+    ks = _shown_ks(report.scores)
+    columns = ["", "tasks", "episodes", "failed", "reward", *(f"pass@{k}" for k in ks)]
+    rows = [_row(name, scores, ks) for name, scores in _lines(report)]
+    output.table(columns, rows, right=columns[1:])
+    output.line(
+        "± is the standard error, clustered by task; an episode solves its task with a reward of at"
+        f" least {report.solved_at:g}.",
+        "dim",
+    )
+    for kind, n in report.scores.failures.items():
+        output.line(f"{count(n)} failed with {kind} and count as no reward.")
+    if metrics := report.scores.metrics:
+        rows = [[name, decimal(m.mean), count(m.n_episodes)] for name, m in metrics.items()]
+        output.table(["metric", "mean", "episodes that report it"], rows, right=["mean"])
+
+
+def print_comparison(comparison: Comparison, output: Output) -> None:
+    output.line(f"A: {title(comparison.baseline)}")
+    output.line(f"B: {title(comparison.other)}")
+    columns = ["", "tasks", "A", "B", "B - A", "95 % interval", "p"]
+    rows = [
+        _test_row("all", comparison.test),
+        *(_test_row(each.category or _NO_CATEGORY, each.test) for each in comparison.categories),
+    ]
+    output.table(columns, rows, right=columns[1:])
+    how = "every" if comparison.test.method == "exact" else "20,000 random"
+    output.line(
+        "Mean rewards of the tasks that both have, paired by task; p is two-sided, of a sign-flip permutation"
+        f" test with {how} assignment{'' if how == 'every' else 's'} of signs.",
+        "dim",
+    )
+    if comparison.n_only_baseline or comparison.n_only_other:
+        output.line(
+            f"Left out: {count(comparison.n_only_baseline)} tasks that A alone has, and"
+            f" {count(comparison.n_only_other)} that B alone has."
+        )
+
+
+def title(of: EvaluationSummary) -> str:
+    """Which evaluation it is, and how far it got."""
+    state = of.state.value.replace("_", " ")
+    return (
+        f"{of.run}:{of.number}, {of.when} step {of.step}, policy version {of.version}: {state},"
+        f" {count(of.n_planned)} episodes planned, {of.samples} of each task"
+    )
+
+
+def _lines(report: EvaluationReport) -> Iterator[tuple[str, Scores]]:
+    yield "all", report.scores
+    if len(report.environments) == 1:
+        for each in report.categories:
+            yield f"  {each.category or _NO_CATEGORY}", each.scores
+        return
+    for environment in report.environments:
+        yield environment.name, environment.scores
+        for each in environment.categories:
+            yield f"  {each.category or _NO_CATEGORY}", each.scores
+
+
+def _shown_ks(scores: Scores) -> list[int]:
+    """Powers of two, and the last: a table of all is too wide."""
+    ks = [each.k for each in scores.pass_at_k]
+    return [k for k in ks if k & (k - 1) == 0 or k == ks[-1]]
+
+
+def _row(name: str, scores: Scores, ks: Sequence[int]) -> list[str]:
+    passes = {each.k: each for each in scores.pass_at_k}
+    return [
+        name,
+        count(scores.n_tasks),
+        count(scores.n_episodes),
+        count(scores.n_failed),
+        _with_error(scores.reward_mean, scores.reward_standard_error),
+        *(
+            _with_error(passes[k].value, passes[k].standard_error) if k in passes else "-"
+            for k in ks
+        ),
+    ]
+
+
+def _test_row(name: str, test: PairedTest) -> list[str]:
+    interval = "-" if test.low is None else f"{decimal(test.low)} to {decimal(test.high)}"
+    return [
+        name,
+        count(test.n_tasks),
+        decimal(test.baseline_mean),
+        decimal(test.other_mean),
+        f"{test.difference:+.3f}",
+        interval,
+        f"{test.p_value:.2g}",
+    ]
+
+
+def _with_error(mean: float | None, error: float | None) -> str:
+    return decimal(mean) if error is None else f"{decimal(mean)} ± {decimal(error)}"

@@ -1,0 +1,120 @@
+"""The config of an evaluation, from a config, a policy of a run, or a base model and environments."""
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+from warren.configs import ConfigLike, to_config
+from warren.errors import ConfigurationError
+from warren.run import Run
+from warren_schemas.config import (
+    EnvironmentConfig,
+    EvaluationConfig,
+    ModelConfig,
+    ResumeFrom,
+    TrainConfig,
+)
+from warren_schemas.http import CheckpointMetricsView
+
+
+def config_of_evaluation(
+    config: TrainConfig | None,
+    *,
+    model: str | None = None,
+    environments: Sequence[str] = (),
+    evaluation: Mapping[str, object] | None = None,
+) -> TrainConfig:
+    """A config that evaluates and trains nothing; what is not None goes before what `config` says.
+
+    Raises `ConfigurationError`.
+    """
+    if config is None:
+        if model is None or not environments:
+            raise ConfigurationError(
+                "Nothing says what to evaluate",
+                hint="Give a config, a policy of a run, or a base model and environments.",
+            )
+        config = to_config(
+            {"model": {"base": model}, "environments": [{"name": name} for name in environments],
+             "evaluation": {}, "limits": {"steps": 0}}
+        )  # fmt: skip
+    changes: dict[str, object] = {}
+    if model is not None:
+        changes["model"] = ModelConfig(base=model)
+    if environments:
+        changes["environments"] = tuple(EnvironmentConfig(name=name) for name in environments)
+    asked = {key: value for key, value in (evaluation or {}).items() if value is not None}
+    if asked:
+        before = config.evaluation.model_dump() if config.evaluation else {}
+        changes["evaluation"] = EvaluationConfig.model_validate({**before, **asked})
+    if config.is_evaluation and not changes:
+        return config
+    return config.model_copy(update=changes).for_evaluation(config.resume_from)
+
+
+async def evaluated(
+    config: "ConfigLike | None",
+    policy: str | None,
+    model: str | None,
+    find: Callable[[str], Coroutine[object, None, Run]],
+) -> TrainConfig | None:
+    """The config, or that of the checkpoint that `RUN@STEP` names. Raises `ConfigurationError`, `NotFound`."""
+    base = None if config is None else to_config(config)
+    if policy is None:
+        return base
+    if model is not None:
+        raise ConfigurationError("Give either a policy or a base model, not both")
+    name, at, which = policy.rpartition("@")
+    return await of_policy(await find(name if at else which), which if at else "last", base)
+
+
+async def of_policy(run: Run, which: str, config: TrainConfig | None) -> TrainConfig:
+    """The same of a checkpoint of a run: the model is the run's, everything else `config`'s if there is one.
+
+    `which` is the name of a checkpoint, its step, `last` or `best`. Raises `ConfigurationError`.
+    """
+    own = run.view.config
+    if own is None:
+        raise ConfigurationError(f"{run.id} is of a newer gateway", hint="Update this client.")
+    resume = ResumeFrom(run=run.id, checkpoint=await _checkpoint(run, which))
+    chosen = config or own
+    return chosen.model_copy(
+        update={"model": own.model, "algorithm": own.algorithm, "resume_from": resume}
+    ).for_evaluation(resume)
+
+
+async def best_checkpoint(run: Run) -> str:
+    """Its name. Raises `ConfigurationError`."""
+    return await _checkpoint(run, "best")
+
+
+async def _checkpoint(run: Run, which: str) -> str:
+    """Its name."""
+    kept = (await run.checkpoint_metrics()).checkpoints
+    if not kept:
+        raise ConfigurationError(f"{run.id} has saved no checkpoint")
+    if which in ("", "last"):
+        return kept[-1].name
+    if which == "best":
+        return _best(run, kept).name
+    name = f"step-{int(which):06d}" if which.isdecimal() else which
+    if name not in (names := [view.name for view in kept]):
+        raise ConfigurationError(
+            f"{run.id} has no checkpoint {name}", hint=f"It has: {', '.join(names)}."
+        )
+    return name
+
+
+def _best(run: Run, kept: Sequence[CheckpointMetricsView]) -> CheckpointMetricsView:
+    """By evaluations of the very policy, or by rewards in training where none was evaluated; of equals the newest."""
+    evaluated = [(reward, view) for view in kept if (reward := _evaluated(view)) is not None]
+    trained = [(view.reward, view) for view in kept if view.reward is not None]
+    ranked = evaluated or trained
+    if not ranked:
+        raise ConfigurationError(
+            f"Nothing tells which checkpoint of {run.id} is best", hint="Name one, or say `last`."
+        )
+    return max(reversed(ranked), key=lambda pair: pair[0])[1]
+
+
+def _evaluated(view: CheckpointMetricsView) -> float | None:
+    found = (view.evaluation_after, view.evaluation_before)
+    return next((e.reward_mean for e in found if e and e.version == view.version), None)

@@ -1,0 +1,26 @@
+"""Asking a gateway that is away for a while, or busy, again and again."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from warren.errors import GatewayBusy, GatewayUnreachable
+
+PATIENCE_S = 600.0
+"""How long it may be away while somebody waits."""
+PAUSE_S = 1.0
+
+T = TypeVar("T")
+
+
+async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
+    """Only for what may be asked twice. Raises `GatewayUnreachable`, `GatewayBusy` when the patience is over."""
+    until_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return await ask()
+        except (GatewayUnreachable, GatewayBusy):
+            if time.monotonic() > until_s:
+                raise
+        await asyncio.sleep(PAUSE_S)

@@ -1,0 +1,92 @@
+"""The environment `textarena` on the real package, whose processes are killed in the middle of episodes."""
+
+import os
+import signal
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+from tests.support.hosting import Player, child_pids, hosting
+from tests.support.interacting import spec
+from tests.support.processes import children, until_dead
+
+from warren_env_worker.foreign import places
+from warren_env_worker.host.host import Host
+from warren_env_worker.host.protocol import Observed, Refused
+from warren_schemas.episode import FailureKind
+
+pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
+ROOT = Path(__file__).parents[3]
+CLASS = "warren_env_worker.environments.textarena.environment:TextArena"
+GUESSES = [f"[{number}]" for number in range(1, 21)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def installed(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """As `warren env install textarena` does it, in the environment that `make ecosystems-all` has made."""
+    home = tmp_path_factory.mktemp("home")
+    os.environ["WARREN_HOME"] = str(home)  # of the children of this test's process
+    places.folder("textarena").parent.mkdir()
+    places.folder("textarena").symlink_to(ROOT / ".venv-textarena")
+    places.note_installed("textarena")
+
+
+@pytest.fixture
+async def host() -> AsyncGenerator[Host]:
+    async with hosting(CLASS) as host:
+        yield host
+
+
+def game(host: Host, seed: int = 1, **config: object) -> Player:
+    found = {"game": "GuessTheNumber-v0"} | config
+    return Player(host, spec("textarena", environment_config=found, seed=seed, max_turns=50))
+
+
+async def played(player: Player, *, kills: bool = False) -> list[Observed]:
+    """One number after the other, to the end."""
+    answers = [await player.reset()]
+    for guess in GUESSES:
+        if kills:
+            (child,) = child_pids()
+            (server,) = children(child)
+            for pid in children(server):
+                os.kill(pid, signal.SIGKILL)
+                await until_dead(pid)
+        answers.append(await player.step(guess))
+        assert isinstance(answers[-1], Observed), answers[-1]
+        if answers[-1].is_over:
+            break
+    return [answer for answer in answers if isinstance(answer, Observed)]
+
+
+@pytest.mark.shows("TextArena", "tasks", "several turns")
+async def test_a_game_to_its_end(host: Host) -> None:
+    first, *turns = await played(game(host))
+    assert "Guess The Number" in first.messages[0][1]
+    assert turns[-1].is_over
+    assert turns[-1].reward is not None
+    assert [turn.reward for turn in turns[:-1]] == [None] * (len(turns) - 1)
+    assert all("You are playing" not in turn.messages[0][1] for turn in turns[:-1])
+
+
+@pytest.mark.shows("TextArena", "tasks")
+async def test_the_seed_decides_the_task(host: Host) -> None:
+    lengths = {seed: len(await played(game(host, seed=seed))) for seed in range(1, 7)}
+    assert lengths[1] == len(await played(game(host, seed=1)))
+    assert len(set(lengths.values())) > 1
+
+
+@pytest.mark.shows("TextArena", "crash and replay", "retries")
+async def test_a_killed_process_of_an_episode_costs_nothing(host: Host) -> None:
+    undisturbed = await played(game(host))
+    disturbed = await played(game(host), kills=True)
+    assert [one.messages for one in disturbed] == [one.messages for one in undisturbed]
+    assert disturbed[-1].reward == undisturbed[-1].reward
+
+
+async def test_a_game_that_cannot_be_played_is_refused(host: Host) -> None:
+    for name, reason in (("os:system", "expected the id"), ("No-v0", "No-v0")):
+        answer = await game(host, game=name).reset()
+        assert isinstance(answer, Refused)
+        assert answer.kind is FailureKind.ENVIRONMENT_CONFIG
+        assert reason in answer.reason

@@ -1,0 +1,175 @@
+"""Agents on a real env worker and a real sampler: what is recorded, what fails, and how it is told."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+import pytest_asyncio
+from tests.support.agents import SURFACES
+from tests.support.episodes import policy
+from tests.support.hosting import hosting, observed, playing, refused
+from tests.support.interacting import endings, spec, start, start_all
+from tests.support.patience import PATIENCE_S
+from tests.support.sampler_stage import sampler, settings_of
+
+from warren_broker.memory import MemoryHub, open_hub
+from warren_env_worker.service import serve_env_worker
+from warren_env_worker.settings import EnvWorkerSettings
+from warren_schemas.config import Sampling
+from warren_schemas.episode import Completed, EpisodeEnded, Failed, FailureKind
+from warren_schemas.ids import RunId, WorkerId
+
+HOSTED = ("Native", "Speaks", "Replays", "Troubled", "Parallel", "Blocking", "Curl", "Exits")
+GREEDY = Sampling(temperature=0.0, max_tokens=6)
+NUMBER = iter(range(1000))
+
+
+@asynccontextmanager
+async def env_worker(hub: MemoryHub, name: str) -> AsyncGenerator[asyncio.Task[None]]:
+    references = tuple(f"tests.support.agents:{each}" for each in HOSTED)
+    settings = EnvWorkerSettings(environments=references, only_named=True, worker=WorkerId(name))
+    running = asyncio.create_task(serve_env_worker(hub.client(name), settings))
+    try:
+        yield running
+    finally:
+        running.cancel()
+        await asyncio.wait({running})
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def hub(
+    tiny_models: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncGenerator[MemoryHub]:
+    folder = tmp_path_factory.mktemp("agents")
+    async with (
+        open_hub(folder / "broker") as hub,
+        sampler(hub, settings_of(tiny_models, folder)),
+        env_worker(hub, "env_1"),
+    ):
+        yield hub
+
+
+async def played(hub: MemoryHub, name: str, max_turns: int = 8, **config: object) -> EpisodeEnded:
+    number = next(NUMBER)
+    of = spec(
+        name,
+        environment_config=config,
+        max_turns=max_turns,
+        sampling=GREEDY,
+        policy=policy(),
+    )
+    run = RunId(f"run_{number}")
+    item = start(f"ep_{number}", of=of, run=run)
+    async with asyncio.timeout(PATIENCE_S):
+        await start_all(hub.client(f"starter {number}"), [item])
+        (ended,) = await endings(hub.client(f"reader {number}"), 1, run=run)
+    return ended
+
+
+def recorded(ended: EpisodeEnded) -> list[list[object]]:
+    """Of each branch, all that is trained on."""
+    assert isinstance(ended.outcome, Completed), ended.outcome
+    return [
+        [
+            [(m.role, m.content, m.is_quoted) for m in branch.messages],
+            branch.tokens.ids_T.tolist(),
+            branch.tokens.mask_T.tolist(),
+            branch.tokens.logprobs_T.tolist(),
+            branch.tokens.versions_T.tolist(),
+        ]
+        for branch in ended.transcript.branches
+    ]
+
+
+def failed(ended: EpisodeEnded) -> Failed:
+    assert isinstance(ended.outcome, Failed), ended.outcome
+    return ended.outcome
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.mark.parametrize("dialect", SURFACES)
+async def test_what_is_recorded_is_what_a_native_environment_records(
+    hub: MemoryHub, dialect: str
+) -> None:
+    native = await played(hub, "native")
+    agent = await played(hub, "speaks", dialect=dialect)
+    assert recorded(agent) == recorded(native)
+    assert len(recorded(agent)) == 3
+    assert agent.transcript.n_sampled == sum(
+        tokens.n_sampled for tokens in native.transcript.sequences
+    )
+    assert agent.outcome == native.outcome
+
+
+async def test_calls_at_once_are_branches_and_what_is_asked_again_is_sampled_once(
+    hub: MemoryHub,
+) -> None:
+    ended = await played(hub, "parallel")
+    assert len(recorded(ended)) == 4
+    assert [len(ended.transcript.turns_of(n)) for n in range(4)] == [1, 1, 1, 1]
+
+
+async def test_a_plain_function_and_a_program_are_agents(hub: MemoryHub) -> None:
+    blocking, curl = await asyncio.gather(played(hub, "blocking"), played(hub, "curl"))
+    assert isinstance(blocking.outcome, Completed)
+    assert blocking.outcome.reward == 0.5
+    assert blocking.outcome.metrics == {"said": 1.0, "half": -0.5}
+    assert isinstance(curl.outcome, Completed)
+    assert curl.outcome.reward == 0.5
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "reason"),
+    [
+        ("never asks", FailureKind.ENVIRONMENT_ERROR, "never called the model"),
+        ("raises", FailureKind.ENVIRONMENT_ERROR, "RuntimeError: it broke"),
+        ("waits", FailureKind.ENVIRONMENT_TIMEOUT, "took longer than 2 s"),
+        ("gives nothing", FailureKind.NO_REWARD, "gave no reward at any turn"),
+    ],
+)
+async def test_an_agent_in_trouble_is_a_typed_failure(
+    hub: MemoryHub, how: str, kind: FailureKind, reason: str
+) -> None:
+    failure = failed(await played(hub, "troubled", how=how))
+    assert failure.kind is kind
+    assert reason in failure.reason
+
+
+async def test_a_program_that_fails_says_how(hub: MemoryHub) -> None:
+    failure = failed(await played(hub, "exits"))
+    assert "bash ended with exit code 3" in failure.reason
+    assert "sorry" in failure.reason
+
+
+async def test_an_agent_that_goes_on_is_cut_with_what_it_got(hub: MemoryHub) -> None:
+    ended = await played(hub, "troubled", max_turns=3, how="goes on")
+    assert isinstance(ended.outcome, Completed)
+    assert (ended.outcome.reward, ended.outcome.truncated) == (0.75, True)
+
+
+async def test_an_agent_that_asks_the_same_again_goes_on_where_its_process_was_lost() -> None:
+    async with (
+        hosting("tests.support.agents:Replays") as one,
+        hosting("tests.support.agents:Replays") as other,
+    ):
+        player = await playing(one, "replays")
+        shown = [await observed(player.step(words)) for words in ("1", "2")]
+        assert [each.after for each in shown] == [None, 1]
+        moved = player.moved_to(other)
+        last = await observed(moved.step("3"))
+        assert (last.messages, last.after) == ((await observed(player.step("3"))).messages, 0)
+        assert (await observed(moved.step("4"))).reward == 1.0
+
+
+async def test_one_that_may_not_is_not_started_again() -> None:
+    async with (
+        hosting("tests.support.agents:Speaks") as one,
+        hosting("tests.support.agents:Speaks") as other,
+    ):
+        player = await playing(one, "speaks")
+        failure = await refused(player.moved_to(other).step("1"))
+        assert failure.kind is FailureKind.NOT_REPLAYABLE
+        assert failure.is_retryable

@@ -1,0 +1,78 @@
+"""A plain client of the Tinker protocol, with our own messages and nobody's SDK."""
+
+from typing import Any
+
+import aiohttp
+import numpy as np
+
+from warren_gateway.tinker.wire import messages
+
+Json = dict[str, Any]
+
+
+class Wire:
+    """Over a client whose headers have a key."""
+
+    def __init__(self, http: aiohttp.ClientSession) -> None:
+        self.http = http
+
+    async def post(self, path: str, body: object = None, *, status: int = 200) -> Json:
+        async with self.http.post(f"/api/v1/{path}", json=body or {}) as response:
+            told: Json = await response.json()
+            assert response.status == status, told
+            return told
+
+    async def get(self, path: str, *, status: int = 200) -> Json:
+        async with self.http.get(f"/api/v1/{path}") as response:
+            told: Json = await response.json()
+            assert response.status == status, told
+            return told
+
+    async def session(self) -> str:
+        body: Json = {
+            "tags": [],
+            "sdk_version": "9.9",
+            "type": "create_session",
+            "unheard": {"of": 1},
+        }
+        return (await self.post("create_session", body))["session_id"]
+
+    async def sampler(self, session: str, number: int = 0, **fields: object) -> str:
+        asked = {"session_id": session, "sampling_session_seq_id": number, **fields}
+        return (await self.post("create_sampling_session", asked))["sampling_session_id"]
+
+    async def ask(self, sampler: str, number: int, prompt: list[int], **fields: Any) -> Json:
+        """The future of a sample, whose prompt comes in two chunks."""
+        parts = [prompt[:1], prompt[1:]]
+        chunks = [{"type": "encoded_text", "tokens": part} for part in parts]
+        sampling = fields.pop("sampling", {"max_tokens": 6})
+        asked = {
+            "sampling_session_id": sampler,
+            "seq_id": number,
+            "prompt": {"chunks": chunks},
+            "sampling_params": sampling,
+            "num_samples": 1,
+            "type": "sample",
+        }
+        return await self.post("asample", asked | fields)
+
+    async def outcome(self, future: str, *, status: int = 200) -> bytes | Json:
+        """What a poll answers: a protobuf message, or JSON."""
+        body = {"request_id": future, "allow_metadata_only": True}
+        async with self.http.post("/api/v1/retrieve_future", json=body) as response:
+            assert response.status == status, await response.text()
+            if response.content_type == "application/x-protobuf":
+                return await response.read()
+            return await response.json()
+
+    async def sample(
+        self, sampler: str, number: int, prompt: list[int], **fields: Any
+    ) -> messages.SampleResponse:
+        future = await self.ask(sampler, number, prompt, **fields)
+        told = await self.outcome(future["request_id"])
+        assert isinstance(told, bytes), told
+        return messages.SampleResponse.FromString(told)
+
+
+def ids_of(sequence: messages.SampledSequence) -> list[int]:
+    return np.frombuffer(sequence.tokens, "<i4").tolist()

@@ -1,0 +1,169 @@
+"""The Tinker protocol's sampling end to end: the wire, the queue, a real sampler."""
+
+from collections.abc import AsyncGenerator
+
+import numpy as np
+import pytest
+import pytest_asyncio
+import torch
+from tests.support.base_models import tiny_models
+from tests.support.gateway import Gateway
+from tests.support.patience import several_waits
+from tests.support.sampling_gateway import BASE, sampling_gateway
+from tests.support.tinker import Json, Wire, ids_of
+
+from warren_gateway.tinker.wire import messages
+from warren_gpu_worker.base_models import load_base
+
+__all__ = ["tiny_models"]
+
+EOS = 1
+PROMPT = [2, 9, 14, 20, 7]
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), several_waits]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def gateway(
+    tiny_models: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncGenerator[Gateway]:
+    folder = tmp_path_factory.mktemp("tinker")
+    async with sampling_gateway(folder, tiny_models[BASE]) as gateway:
+        yield gateway
+
+
+@pytest.fixture
+def ann(gateway: Gateway) -> Wire:
+    return Wire(gateway.ann)
+
+
+@pytest.fixture
+def bob(gateway: Gateway) -> Wire:
+    return Wire(gateway.bob)
+
+
+async def test_a_client_finds_the_models_and_begins_a_session(ann: Wire) -> None:
+    assert await ann.get("healthz") == {"status": "ok"}
+    await ann.post("client/config", {"sdk_version": "9.9"})
+    capabilities = await ann.get("get_server_capabilities")
+    assert capabilities["supported_models"] == [
+        {"model_name": BASE, "trainable": False, "sampleable": True}
+    ]
+    session = await ann.session()
+    await ann.post("session_heartbeat", {"session_id": session})
+    assert session in (await ann.get("sessions"))["sessions"]
+    await ann.post(f"sessions/{session}/finish", {"reason": {"type": "success"}, "detail": None})
+
+
+async def test_samples_come_with_their_logprobs_and_their_ends(
+    ann: Wire, tiny_models: dict[str, str]
+) -> None:
+    sampler = await ann.sampler(await ann.session(), base_model=BASE)
+    assert (await ann.get(f"samplers/{sampler}"))["base_model"] == BASE
+    future = await ann.ask(sampler, 0, PROMPT, num_samples=3)
+    assert len(set(future["sample_sequence_ids"])) == 3
+    told = await ann.outcome(future["request_id"])
+    assert told == await ann.outcome(future["request_id"]), "a result is kept after it was fetched"
+    assert isinstance(told, bytes)
+    sequences = messages.SampleResponse.FromString(told).sequences
+    assert len(sequences) == 3
+    model = load_base(tiny_models[BASE])
+    for sequence in sequences:
+        ids = ids_of(sequence)
+        with torch.inference_mode():
+            logits_TV = model(torch.tensor([PROMPT + ids])).logits[0].float()
+        own_T = logits_TV.log_softmax(-1)[len(PROMPT) - 1 : -1][range(len(ids)), ids]
+        np.testing.assert_allclose(np.frombuffer(sequence.logprobs, "<f4"), own_T, atol=1e-3)
+        ended = ids[-1] == EOS
+        assert sequence.stop_reason == (messages.STOP if ended else messages.LENGTH)
+
+
+async def test_the_same_number_is_one_sample(ann: Wire) -> None:
+    sampler = await ann.sampler(await ann.session(), base_model=BASE)
+    first, again = [await ann.ask(sampler, 841_814_992_000_000_000, PROMPT) for _ in range(2)]
+    assert first == again
+    assert await ann.outcome(first["request_id"]) == await ann.outcome(again["request_id"])
+
+
+async def test_a_seed_repeats_and_its_samples_differ(ann: Wire) -> None:
+    sampler = await ann.sampler(await ann.session(), base_model=BASE)
+    sampling = {"max_tokens": 12, "seed": 5, "temperature": 2.0}
+    one, two = [
+        await ann.sample(sampler, n, PROMPT, sampling=sampling, num_samples=3) for n in range(2)
+    ]
+    assert [s.tokens for s in one.sequences] == [s.tokens for s in two.sequences]
+    assert len({s.tokens for s in one.sequences}) > 1
+
+
+async def test_turns_end_where_the_client_says(ann: Wire) -> None:
+    sampler = await ann.sampler(await ann.session(), base_model=BASE)
+    hot = {"max_tokens": 30, "temperature": 3.0}
+    everything = {**hot, "stop": list(range(56))}
+    (stopped,) = (await ann.sample(sampler, 0, PROMPT, sampling=everything)).sequences
+    assert (len(ids_of(stopped)), stopped.stop_reason) == (1, messages.STOP)
+    never = await ann.sample(sampler, 1, PROMPT, sampling={**hot, "stop": []}, num_samples=8)
+    assert {len(ids_of(s)) for s in never.sequences} == {30}
+    assert any(EOS in ids_of(s)[:-1] for s in never.sequences)
+    assert {s.stop_reason for s in never.sequences} == {messages.LENGTH}
+    digits = {**hot, "stop": [str(n) for n in range(10)]}
+    (cut,) = (await ann.sample(sampler, 2, PROMPT, sampling=digits)).sequences
+    assert len(ids_of(cut)) <= 30
+
+
+async def test_logprobs_of_prompts_are_told(ann: Wire, tiny_models: dict[str, str]) -> None:
+    sampler = await ann.sampler(await ann.session(), base_model=BASE)
+    asked = {"prompt_logprobs": True, "topk_prompt_logprobs": 2, "num_samples": 2}
+    told = await ann.sample(sampler, 0, PROMPT, **asked)
+    own_T = np.frombuffer(told.prompt_logprobs, "<f4")
+    with torch.inference_mode():
+        logits_TV = load_base(tiny_models[BASE])(torch.tensor([PROMPT])).logits[0].float()
+    logprobs_TV = logits_TV.log_softmax(-1)[:-1]
+    assert np.isnan(own_T[0])
+    np.testing.assert_allclose(own_T[1:], logprobs_TV[range(4), PROMPT[1:]], atol=1e-3)
+    top = told.topk_prompt_logprobs
+    assert (top.k, top.length) == (2, 5)
+    top_TK = np.frombuffer(top.logprobs, "<f4").reshape(5, 2)
+    assert (top_TK[0] == -99999).all()
+    np.testing.assert_allclose(top_TK[1:], logprobs_TV.topk(2).values, atol=1e-3)
+    last = await ann.sample(sampler, 1, PROMPT, prompt_logprobs=True, prompt_logprobs_last_n=2)
+    np.testing.assert_array_equal(np.frombuffer(last.prompt_logprobs, "<f4"), own_T[-2:])
+
+
+async def test_what_cant_be_sampled_is_a_failed_future(ann: Wire) -> None:
+    sampler = await ann.sampler(await ann.session(), base_model=BASE)
+    too_long = await ann.ask(sampler, 0, [2] * 100_000)
+    told = await ann.outcome(too_long["request_id"])
+    assert isinstance(told, dict)
+    assert (told["category"], "context" in told["error"]) == ("user", True)
+    unknown = await ann.ask(sampler, 1, PROMPT, topk_sample_logprobs=3)
+    told = await ann.outcome(unknown["request_id"])
+    assert isinstance(told, dict)
+    assert told["category"] == "user" and "topk_sample_logprobs" in told["error"]
+
+
+async def test_a_future_that_is_cancelled_or_lost_is_gone_and_can_be_asked_again(ann: Wire) -> None:
+    sampler = await ann.sampler(await ann.session(), base_model=BASE)
+    endless: Json = {"max_tokens": 400, "stop": []}
+    future = (await ann.ask(sampler, 0, PROMPT, sampling=endless))["request_id"]
+    await ann.post("cancel_future", {"request_id": future})
+    await ann.outcome(future, status=410)
+    await ann.outcome(f"{sampler}:77", status=410)
+    assert len((await ann.sample(sampler, 0, PROMPT)).sequences) == 1
+
+
+async def test_another_tenant_reaches_no_session_sampler_or_future(ann: Wire, bob: Wire) -> None:
+    session = await ann.session()
+    sampler = await ann.sampler(session, base_model=BASE)
+    future = (await ann.ask(sampler, 0, PROMPT))["request_id"]
+    await bob.post("session_heartbeat", {"session_id": session}, status=410)
+    await bob.post(f"sessions/{session}/finish", status=404)
+    await bob.get(f"sessions/{session}", status=404)
+    await bob.get(f"samplers/{sampler}", status=404)
+    opening = {"session_id": session, "sampling_session_seq_id": 0, "base_model": BASE}
+    await bob.post("create_sampling_session", opening, status=404)
+    asked: Json = {"sampling_session_id": sampler, "seq_id": 0, "prompt": {"chunks": []}}
+    await bob.post("asample", asked, status=404)
+    await bob.outcome(future, status=410)
+    await bob.post("cancel_future", {"request_id": future})
+    assert isinstance(await ann.outcome(future), bytes), "and it can't be cancelled either"
+    assert session not in (await bob.get("sessions"))["sessions"]

@@ -1,0 +1,377 @@
+"""A model that its client drives: its requests become ops in its order, and every one gets an outcome.
+
+The store is real, the trainer a few lines: what it applies is what stands in the op log.
+"""
+
+import random
+from dataclasses import dataclass, field
+
+import pytest
+from sqlalchemy import Engine
+from sqlmodel import Session, SQLModel, col, create_engine, select
+from tests.support.factories import make_token_batch
+
+from warren_gateway.access.caller import Viewer
+from warren_gateway.coordinator import answering, decisions, records, trainer_lease
+from warren_gateway.coordinator.clients import reading
+from warren_gateway.coordinator.clients.order import GAP_S
+from warren_gateway.coordinator.clients.requests import MOST_IN_LOG, SAVE_AFTER_S
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.models.asking import Wanted, wanted
+from warren_gateway.models.creating import insert_model
+from warren_gateway.models.outcomes import Done, Failed, Outcome, Pending, read
+from warren_gateway.models.problems import ModelClosed
+from warren_gateway.models.submitting import insert_request
+from warren_gateway.store.tables import Checkpoint, OpRow, Run
+from warren_gateway.usage.limits import DEFAULT_LIMITS
+from warren_schemas.codec.wire import decode
+from warren_schemas.config import PpoLoss
+from warren_schemas.envelope import Envelope
+from warren_schemas.events import RunState
+from warren_schemas.http.trainable import (
+    BeginFrom,
+    CreateModel,
+    LoadStateAsked,
+    PublishAsked,
+    SaveStateAsked,
+)
+from warren_schemas.ids import MessageId, RunId, WorkerId
+from warren_schemas.training import (
+    ForwardBackward,
+    LoadState,
+    Op,
+    OpBody,
+    OpDone,
+    OpFailed,
+    OpOutcome,
+    OpResult,
+    OptimStep,
+    Policy,
+    PublishPolicy,
+    Refused,
+    SaveState,
+)
+
+ME = Viewer("me")
+
+
+@dataclass
+class World:
+    """A model with its coordinator, and a trainer that holds it."""
+
+    engine: Engine = field(default_factory=lambda: create_engine("sqlite://"))
+    run: RunId = field(init=False)
+    model: str = field(init=False)
+    state: CoordinatorState = field(init=False)
+    version: int = 0
+    now_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        SQLModel.metadata.create_all(self.engine)
+        self.create(CreateModel(base_model="tiny"))
+
+    def create(self, body: CreateModel) -> None:
+        """Another model takes the place of the one before."""
+        with Session(self.engine, expire_on_commit=False) as session, session.begin():
+            made = insert_model(session, ME, body, DEFAULT_LIMITS)
+            self.run, self.model = RunId(made.run.id), made.model.id
+            self.now_s = made.run.created_s
+        self.load()
+
+    def load(self) -> None:
+        """Another coordinator takes the run over, and another trainer the model."""
+        with Session(self.engine) as session, session.begin():
+            self.state = records.load(session, self.run, self.now_s)
+        self.hold()
+
+    def hold(self) -> None:
+        self.state.now_s = self.now_s
+        self.state.lease.epoch += 1
+        trainer_lease.grant(self.state, WorkerId("trainer_1"))
+        self._take(0, OpDone(version=self.version))
+        self.turn()
+
+    def ask(self, asked: OpBody | Wanted, sequence: int | None = None) -> str:
+        """The future of an op."""
+        want = asked if isinstance(asked, Wanted) else Wanted(asked)
+        with Session(self.engine) as session, session.begin():
+            future, _ = insert_request(session, ME, self.model, want, None, sequence)
+        return future
+
+    def turn(self, after_s: float = 0.0) -> None:
+        """The coordinator looks and decides."""
+        self.now_s += after_s
+        self.state.now_s = self.now_s
+        with Session(self.engine) as session, session.begin():
+            client = self.state.client
+            seen = reading.look(session, self.run, self.model, client.next_sequence)
+        reading.take_in(self.state, seen)
+        self._decide()
+
+    def _decide(self) -> None:
+        decisions.decide(self.state, lambda _: ())
+        change = self.state.take_change()
+        with Session(self.engine) as session, session.begin():
+            records.save(session, self.state, change)
+
+    def log(self) -> list[tuple[int, OpBody]]:
+        """The ops that are in the log."""
+        with Session(self.engine) as session:
+            rows = session.exec(select(OpRow).order_by(col(OpRow.number))).all()
+            ops = [op for row in rows for op in decode(row.body).items if isinstance(op, Op)]
+        return [(op.number, op.body) for op in ops if op.model == self.model]
+
+    def kinds(self) -> list[str]:
+        return [body.kind for _, body in self.log()]
+
+    def answer(self, *, failing: dict[int, str] | None = None, duration_s: float = 0.0) -> None:
+        """The trainer answers everything that it has not answered yet."""
+        for number, body in self.log():
+            if number > self.state.learning.done_op:
+                why = (failing or {}).get(number)
+                outcome = self._outcome(number, body, duration_s) if why is None else why
+                if isinstance(outcome, str):
+                    outcome = OpFailed(reason=outcome, is_users=True)
+                self._take(number, outcome)
+        self._decide()
+
+    def _outcome(self, number: int, body: OpBody, duration_s: float) -> OpOutcome:
+        if isinstance(body, Refused):
+            return OpFailed(reason=body.reason, is_users=True)
+        self.version += isinstance(body, OptimStep | LoadState)
+        done = OpDone(version=self.version, duration_s=duration_s)
+        if isinstance(body, SaveState):
+            return done.model_copy(update={"checkpoint_url": f"file:///{body.name}"})
+        if isinstance(body, PublishPolicy):
+            policy = Policy(version=self.version, url=f"file:///v{self.version}", size_bytes=1)
+            return done.model_copy(update={"policy": policy})
+        return done
+
+    def _take(self, number: int, outcome: OpOutcome) -> None:
+        op = self.state.learning.op_ids.get(number)
+        result = OpResult(
+            envelope=Envelope(run=self.run),
+            model=self.state.model,
+            epoch=self.state.lease.epoch,
+            number=number,
+            op=None if op is None else MessageId(op),
+            outcome=outcome,
+        )
+        answering.absorb_answer(self.state, result)
+
+    def outcome(self, future: str) -> Outcome:
+        with Session(self.engine) as session:
+            return read(session, ME, future)
+
+    def reason(self, future: str) -> str:
+        failed = self.outcome(future)
+        assert isinstance(failed, Failed)
+        return failed.reason
+
+    def row(self) -> Run:
+        with Session(self.engine, expire_on_commit=False) as session:
+            return session.get_one(Run, self.run)
+
+    def checkpoints(self) -> set[str]:
+        with Session(self.engine) as session:
+            return set(session.exec(select(Checkpoint.name)).all())
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def optim_step(learning_rate: float = 1e-3) -> OptimStep:
+    return OptimStep(learning_rate=learning_rate)
+
+
+def update() -> OpBody:
+    return ForwardBackward(loss=PpoLoss(), batch=make_token_batch(3, 5))
+
+
+def save(name: str, *, overwrite: bool = False) -> Wanted:
+    return wanted(SaveStateAsked(name=name, overwrite=overwrite))
+
+
+def test_ops_without_a_number_take_their_turns_as_they_come(world: World) -> None:
+    futures = [world.ask(update()), world.ask(optim_step()), world.ask(wanted(PublishAsked()))]
+    world.turn()
+    assert world.kinds() == ["forward_backward", "optim_step", "publish_policy"]
+    assert all(isinstance(world.outcome(future), Pending) for future in futures)
+    world.answer()
+    assert [world.outcome(f).request.kind for f in futures] == world.kinds()
+    assert all(isinstance(world.outcome(future), Done) for future in futures)
+    assert world.row().step == 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_numbered_ops_are_applied_by_number_whatever_order_they_come_in(
+    world: World, seed: int
+) -> None:
+    rng, rates = random.Random(seed), {n: n / 100 for n in range(1, 13)}
+    arrivals = rng.sample(sorted(rates), len(rates))
+    for sequence in arrivals:
+        world.ask(optim_step(learning_rate=rates[sequence]), sequence)
+        if rng.random() < 0.5:
+            world.turn()
+        if rng.random() < 0.2:
+            world.load()  # the coordinator died
+    world.turn()
+    applied = [body.learning_rate for _, body in world.log() if isinstance(body, OptimStep)]
+    assert applied == list(rates.values())
+
+
+def test_what_waits_behind_a_gap_fails_after_a_while_and_spoils_the_window(world: World) -> None:
+    before = world.ask(update(), 1)
+    late = [world.ask(update(), 3), world.ask(optim_step(), 4)]
+    world.turn()
+    assert world.kinds() == ["forward_backward"]
+    assert all(isinstance(world.outcome(future), Pending) for future in late)
+    world.turn(after_s=GAP_S + 5)
+    assert "request 2 has not come" in world.reason(late[0])
+    assert "request 2 has not come" in world.reason(late[1])
+    refused = world.log()[-1][1]
+    assert isinstance(refused, Refused)
+    assert refused.spoils_gradient
+    missed, after = world.ask(update(), 2), world.ask(optim_step(), 5)
+    world.turn()
+    assert "came after later ones" in world.reason(missed)
+    world.answer(failing={3: "a forward_backward failed"})
+    assert isinstance(world.outcome(before), Done)
+    assert world.kinds()[-1] == "optim_step"
+    assert world.reason(after) == "a forward_backward failed"
+
+
+def test_a_failed_op_ends_nothing(world: World) -> None:
+    bad, good = world.ask(update()), world.ask(optim_step())
+    world.turn()
+    world.answer(failing={1: "token id 99 is outside"})
+    failed = world.outcome(bad)
+    assert isinstance(failed, Failed)
+    assert (failed.category, failed.reason) == ("user", "token id 99 is outside")
+    assert isinstance(world.outcome(good), Done)
+    assert not world.state.is_over
+
+
+def test_no_more_ops_are_in_the_log_than_it_has_room_for(world: World) -> None:
+    futures = [world.ask(optim_step(), n) for n in range(1, 2 * MOST_IN_LOG + 1)]
+    world.turn()
+    assert len(world.log()) == MOST_IN_LOG
+    world.answer()
+    world.turn()
+    assert len(world.log()) == 2 * MOST_IN_LOG
+    world.answer()
+    assert all(isinstance(world.outcome(future), Done) for future in futures)
+
+
+def test_an_outcome_stays_when_a_failover_applies_its_op_again(world: World) -> None:
+    future = world.ask(update())
+    world.turn()
+    world.answer()
+    first = world.outcome(future)
+    world.load()
+    assert world.state.learning.done_op == 0
+    world.answer(failing={1: "this time it fails"})
+    assert world.outcome(future) == first
+
+
+def test_a_state_is_loaded_once_it_is_saved(world: World) -> None:
+    world.ask(update())
+    world.ask(save("a"))
+    world.ask(wanted(LoadStateAsked(checkpoint="a")))
+    world.turn()
+    assert world.kinds() == ["forward_backward", "save_state"]
+    world.answer()
+    assert world.kinds()[-2:] == ["load_state", "save_state"]  # what it needs may be deleted
+    loaded = next(body for _, body in world.log() if isinstance(body, LoadState))
+    assert loaded.url == "file:///op-00000002"
+
+
+def test_a_name_is_taken_until_it_is_overwritten(world: World) -> None:
+    world.ask(save("a"))
+    world.ask(update())
+    again = world.ask(save("a"))
+    unknown = world.ask(wanted(LoadStateAsked(checkpoint="b")))
+    world.turn()
+    world.answer()
+    assert "there is a checkpoint a already" in world.reason(again)
+    assert "no checkpoint b" in world.reason(unknown)
+    over = world.ask(save("a", overwrite=True))
+    world.turn()
+    world.answer()
+    assert isinstance(world.outcome(over), Done)
+    assert world.checkpoints() == {"a"}
+
+
+def test_a_save_keeps_what_has_a_name_and_what_a_failover_begins_with(world: World) -> None:
+    for name in ("a", "b"):
+        world.ask(update())
+        world.ask(save(name))
+        world.turn()
+        world.answer()
+    kept: set[str] = set()
+    for _ in range(3):
+        world.ask(update())
+        world.turn()
+        world.answer(duration_s=SAVE_AFTER_S)  # now a checkpoint is worth its time
+        [asked] = [body for _, body in world.log() if isinstance(body, SaveState)]
+        kept = set(asked.keep or ())
+        world.answer()
+    assert kept == {"op-00000002", "op-00000004", "op-00000008"}
+    assert world.checkpoints() == {"a", "b", "op-00000008", "op-00000010"}
+
+
+def test_trainers_keep_the_versions_of_snapshots_that_have_a_name(world: World) -> None:
+    for _ in range(2):
+        world.ask(optim_step())
+        world.ask(wanted(PublishAsked(name="first")))
+        world.turn()
+        world.answer()
+    world.ask(wanted(PublishAsked()))
+    world.turn()
+    published = [body for _, body in world.log() if isinstance(body, PublishPolicy)]
+    assert published[-1].keep == (2,)  # of the two of one name the newer one
+
+
+def test_a_model_whose_client_is_silent_is_saved_and_closed(world: World) -> None:
+    world.ask(update())
+    world.turn()
+    world.answer()
+    world.turn(after_s=601.0)
+    assert world.kinds()[-1] == "save_state"
+    world.answer()
+    assert world.state.run_state is RunState.COMPLETED
+    assert len(world.checkpoints()) == 1
+    with pytest.raises(ModelClosed):
+        world.ask(update())
+
+
+def test_a_model_waits_for_what_its_silent_client_asked_for(world: World) -> None:
+    world.ask(update())
+    world.turn(after_s=601.0)
+    assert world.state.run_state is RunState.RUNNING
+
+
+def test_the_end_of_a_model_fails_what_is_open(world: World) -> None:
+    taken, waiting = world.ask(update()), world.ask(update(), 7)
+    world.turn()
+    world.state.observed.is_cancel_requested = True
+    world.turn()
+    assert world.state.run_state is RunState.CANCELLED
+    assert "the model is cancelled" in world.reason(taken)
+    assert "the model is cancelled" in world.reason(waiting)
+
+
+def test_a_model_that_can_t_begin_with_its_checkpoint_fails(world: World) -> None:
+    world.ask(save("a"))
+    world.turn()
+    world.answer()
+    path = f"{world.model}/a"
+    world.create(CreateModel(base_model="tiny", begin_from=BeginFrom(checkpoint=path)))
+    after = world.ask(update())
+    world.turn()
+    assert world.kinds()[:1] == ["load_state"]
+    world.answer(failing={1: "its files are damaged"})
+    assert world.state.run_state is RunState.FAILED
+    assert "its files are damaged" in world.reason(after)

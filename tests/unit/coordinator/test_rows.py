@@ -1,0 +1,112 @@
+"""Rows of data sets: as what is learned, and as tasks of environments."""
+
+import random
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from tests.unit.coordinator.world import N_ROWS, World, config
+
+from warren_schemas.config import TrainConfig
+from warren_schemas.control import WorkerRole
+from warren_schemas.datasets.order import Order
+from warren_schemas.episode import EpisodePurpose, Generate
+from warren_schemas.events import RunState
+from warren_schemas.training import ForwardBackward
+
+RECORDED = {"kind": "recorded", "run": "run_1"}
+
+
+def tuned(**sft: Any) -> TrainConfig:
+    wanted = {"dataset": "me/chats@abcdef", "steps": 5, "episodes_per_step": 4, **sft}
+    limits = {"steps": 0, "episode_s": 50, "episode_attempts": 9, "failed_groups": 999}
+    return config(algorithm={}, environments=[], sft=wanted, limits=limits)
+
+
+def rows_learned(world: World) -> list[int]:
+    """By their numbers, in the order in which they were trained on."""
+    by_mark = {
+        int(ended.transcript.tokens.ids_T[0]): ended.spec.task.index for ended in world.stream
+    }
+    ops = (world.applied[number].body for number in sorted(world.applied))
+    marks: list[int] = []
+    for body in ops:
+        if isinstance(body, ForwardBackward):
+            ids_N, start = body.batch.ids_N, 0
+            for length in body.batch.lengths_B:
+                marks.append(int(ids_N[start]))
+                start += int(length)
+    return [by_mark[mark] for mark in marks]
+
+
+@pytest.mark.parametrize("chaos", [0.0, 0.03], ids=["calm", "takeovers"])
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_are_learned_in_their_order_whoever_dies(seed: int, chaos: float) -> None:
+    world = World(tuned(), random.Random(seed), away=WorkerRole.ENVIRONMENT)
+    state = world.drive(chaos)
+    assert state.run_state is RunState.COMPLETED, world.error
+    assert rows_learned(world) == list(range(5 * 4))
+    assert state.learning.version_issued == 5
+
+
+def test_what_becomes_tokens_is_the_row_that_the_seed_says() -> None:
+    world = World(tuned(), random.Random(0))
+    world.decide()
+    order = Order("train", world.config.seed)
+    for item in world.episodes:
+        assert isinstance(item, Generate)
+        number = order.position(item.spec.task.index, N_ROWS)
+        assert item.transcript.messages[0].content == f"{number}?"
+        assert (item.learned, item.spec.purpose) == ((1,), EpisodePurpose.DEMONSTRATE)
+    drawn = [order.position(i, N_ROWS) for i in range(2 * N_ROWS)]
+    assert sorted(drawn[:N_ROWS]) == sorted(drawn[N_ROWS:]) == list(range(N_ROWS))
+    assert drawn[:N_ROWS] != drawn[N_ROWS:]
+
+
+def test_rows_that_fail_are_left_out_and_the_next_ones_take_their_place() -> None:
+    world = World(tuned(), random.Random(2), failure_rate=0.3)
+    state = world.drive(0.0)
+    assert state.run_state is RunState.COMPLETED, world.error
+    learned = rows_learned(world)
+    assert len(learned) == 5 * 4
+    assert learned == sorted(learned)
+
+
+def test_an_environment_plays_the_rows_of_its_data_set() -> None:
+    environment = {
+        "name": "guess",
+        "dataset": "me/tasks@abcdef",
+        "splits": {"train": {"shuffle": False}},
+    }
+    world = World(config(environments=[environment]), random.Random(0))
+    for _ in range(200):
+        world.move()
+        if world.episodes:
+            break
+    rows = {item.spec.task.index: item.spec.task.row for item in world.episodes}
+    assert rows
+    for index, row in rows.items():
+        assert row is not None
+        assert row.number == index % N_ROWS
+        assert row.values["messages"][0]["content"] == f"{row.number}?"  # pyright: ignore[reportIndexIssue, reportOptionalSubscript, reportArgumentType, reportCallIssue]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"sft": {"epochs": 2.0}}, "epochs is of a data set"),
+        ({"sft": {"dataset": "x", "epochs": 2.0, "steps": 3}}, "leave steps out"),
+        ({"sft": {"dataset": "x@zz"}}, "sft.dataset"),
+        ({"sft": {"dataset": "x", "roles": []}}, "sft.roles"),
+        ({"environments": []}, "nothing says where episodes happen"),
+        ({"environments": [], "sft": {"dataset": "x"}}, "nothing says where episodes happen"),
+        (
+            {"sft": {"dataset": "x"}, "source": RECORDED, "algorithm": {}},
+            "a replay fine-tunes on the recorded",
+        ),
+    ],
+)
+def test_keys_without_effect_are_refused(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValidationError) as found:
+        config(**changes)
+    assert reason in str(found.value)

@@ -1,0 +1,43 @@
+"""What `warren env check --url` finds of servers that don't keep to the protocol."""
+
+from typing import Any
+
+import pytest
+from tests.support.fake_env_server import FakeEnvServer
+
+from warren_env_worker.check.conformance import Looks
+from warren_env_worker.check.finding import Finding, Mark
+from warren_env_worker.environments.http.server import EnvServer
+from warren_env_worker.reach.reach import TRUSTED
+
+
+async def findings_of(server: FakeEnvServer, split: str = "train") -> list[Finding]:
+    async with server.serving() as url:
+        asked = EnvServer(TRUSTED.service(url, None), patience_s=0.1, answer_s=10.0)
+        try:
+            return [finding async for finding in Looks(asked, {}, split).findings()]
+        finally:
+            await asked.close()
+
+
+def wrong(findings: list[Finding]) -> list[str]:
+    return [f"{f.what}: {f.told}" for f in findings if f.mark is not Mark.GOOD]
+
+
+async def test_a_server_that_keeps_to_it_passes() -> None:
+    findings = await findings_of(FakeEnvServer())
+    assert wrong(findings) == []
+    assert len(findings) == 7
+
+
+@pytest.mark.parametrize(
+    ("faulty", "split", "told"),
+    [
+        ({"description": {"protocol": "mine", "name": "x", "splits": {"train": 1}}}, "train", "describes itself: "),
+        ({}, "test", "test is not among train, endless; give --split"),
+        ({"forgets_turns": True}, "train", "turn 1 was played twice"),
+        ({"stepped": {"bonus": 1}}, "train", "bonus: Extra inputs are not permitted"),
+    ],
+)  # fmt: skip
+async def test_what_is_wrong_is_found(faulty: dict[str, Any], split: str, told: str) -> None:
+    assert any(told in found for found in wrong(await findings_of(FakeEnvServer(**faulty), split)))

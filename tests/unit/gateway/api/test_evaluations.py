@@ -1,0 +1,182 @@
+"""Results of evaluations: over HTTP, as the SDK reads and compares them, and as the commands show them."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+
+import pytest
+import pytest_asyncio
+from sqlmodel import Session
+from tests.support.gateway import CONFIG, Gateway
+
+import warren
+from warren.cli.commands.runs import evaluations
+from warren.cli.options import Gateway as GatewayOption
+from warren.comparing import compare
+from warren_gateway.store.tables import EvaluationRow, GroupRow
+from warren_schemas.ids import RunId
+
+EASY, HARD = "easy", "hard"
+
+
+@pytest_asyncio.fixture
+async def client(gateway: Gateway) -> AsyncGenerator[warren.Client]:
+    async with warren.connect(gateway.url, _key(gateway), retry_s=2.0) as client:
+        yield client
+
+
+def _key(gateway: Gateway) -> str:
+    return gateway.ann.headers["Authorization"].removeprefix("Bearer ")
+
+
+def _outcome(reward: float | None) -> dict[str, object]:
+    if reward is None:
+        return {"fate": "failed", "failure": "deadline", "reason": "late"}
+    return {"fate": "evaluated", "reward": reward, "metrics": {"exact": reward}}
+
+
+async def evaluated(
+    gateway: Gateway, tasks: Mapping[int, Sequence[float | None]], *, number: int = 1, run: str = ""
+) -> RunId:
+    """A run with an evaluation of these rewards by task, None for failures; odd tasks are hard."""
+    found = RunId(run) or await gateway.submit()
+    samples = max(map(len, tasks.values()))
+
+    def save(session: Session) -> None:
+        session.add(
+            EvaluationRow(
+                run_id=found, number=number, occasion="after", step=3, version=5,
+                n_planned=samples * len(tasks), samples=samples, state="complete", started_s=1.0,
+                ended_s=2.0,
+            )
+        )  # fmt: skip
+        for task, rewards in tasks.items():
+            session.add(
+                GroupRow(
+                    id=f"group_{found}_{number}_{task}", run_id=found, number=100 * number + task,
+                    purpose="evaluate", environment=0, task_index=90 - task, evaluation=number,
+                    task_number=task, category=HARD if task % 2 else EASY, n_members=len(rewards),
+                    min_version=5, deadline_s=0.0, is_open=False, attempts=[1] * len(rewards),
+                    outcomes=[_outcome(reward) for reward in rewards],
+                )
+            )  # fmt: skip
+
+    await gateway.store.transact(save)
+    return found
+
+
+TASKS = {0: [1.0, 0.0], 1: [0.0, 0.0], 2: [1.0, 1.0], 3: [0.5, None]}
+
+
+async def test_the_results_equal_a_hand_count(gateway: Gateway, client: warren.Client) -> None:
+    run = await client.run(await evaluated(gateway, TASKS))
+    (summary,) = await run.evaluations()
+    report = await run.evaluation(1)
+    assert (summary.number, summary.state, summary.samples) == (1, "complete", 2)
+    scores = report.scores
+    assert (scores.n_tasks, scores.n_episodes, scores.n_failed) == (4, 7, 1)
+    assert scores.failures == {"deadline": 1}
+    assert scores.reward_mean == pytest.approx(3.5 / 7)
+    residuals = (0.0, -1.0, 1.0, 0.0)
+    assert scores.reward_standard_error == pytest.approx(
+        (4 / 3 * sum(r * r for r in residuals)) ** 0.5 / 7
+    )
+    assert [(p.k, p.value, p.n_tasks) for p in scores.pass_at_k] == [
+        (1, pytest.approx((0.5 + 0 + 1 + 0) / 4), 4),
+        (2, pytest.approx((1 + 0 + 1) / 3), 3),
+    ]
+    easier = (await run.evaluation(solved_at=0.5)).scores.pass_at_k[0]
+    assert easier.value == pytest.approx((0.5 + 0 + 1 + 1) / 4)
+    assert [c.category for c in report.categories] == [EASY, HARD]
+    assert report.categories[0].scores.reward_mean == pytest.approx(0.75)
+    assert [t.rewards for t in report.tasks] == [(1.0, 0.0), (0.0, 0.0), (1.0, 1.0), (0.5,)]
+
+
+async def test_two_are_compared_by_the_tasks_that_both_have(
+    gateway: Gateway, client: warren.Client
+) -> None:
+    first = await client.run(await evaluated(gateway, TASKS))
+    better = {0: [1.0], 1: [0.5], 2: [1.0], 7: [1.0]}
+    second = await client.run(await evaluated(gateway, better))
+    found = compare(await first.evaluation(), await second.evaluation())
+    differences = (0.5, 0.5, 0.0)
+    assert found.test.n_tasks == 3
+    assert found.test.difference == pytest.approx(sum(differences) / 3)
+    assert found.test.p_value == pytest.approx(0.5), "2 of 4 assignments of signs are as far from 0"
+    assert (found.n_only_baseline, found.n_only_other) == (1, 1)
+    assert [(c.category, c.test.n_tasks) for c in found.categories] == [(EASY, 2), (HARD, 1)]
+
+
+async def test_evaluations_without_a_common_task_are_not_compared(
+    gateway: Gateway, client: warren.Client
+) -> None:
+    first = await client.run(await evaluated(gateway, {0: [1.0]}))
+    second = await client.run(await evaluated(gateway, {1: [1.0]}))
+    with pytest.raises(warren.ConfigurationError, match="share no task"):
+        compare(await first.evaluation(), await second.evaluation())
+
+
+async def test_who_has_none_says_so(gateway: Gateway, client: warren.Client) -> None:
+    run = await client.run(await gateway.submit())
+    assert await run.evaluations() == ()
+    with pytest.raises(warren.NotFound, match="no evaluation yet"):
+        await run.evaluation()
+    with pytest.raises(warren.NotFound, match="no evaluation 7"):
+        await run.evaluation(7)
+
+
+async def test_one_that_its_run_did_not_end_is_abandoned(
+    gateway: Gateway, client: warren.Client
+) -> None:
+    run = await client.run(await evaluated(gateway, {0: [1.0]}))
+
+    def leave(session: Session) -> None:
+        row = session.get_one(EvaluationRow, (run.id, 1))
+        row.state, row.ended_s = "running", None
+
+    await gateway.store.transact(leave)
+    assert (await run.evaluation()).state == "running"
+    await run.cancel()
+    assert (await run.refresh()).state in ("queued", "cancelled")
+
+
+async def test_the_commands_show_tables_and_json(
+    gateway: Gateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = await evaluated(gateway, TASKS)
+    await evaluated(gateway, {task: [1.0] for task in range(4)}, number=2, run=run)
+    here = GatewayOption(url=gateway.url, api_key=_key(gateway))
+    await asyncio.to_thread(evaluations.show, f"{run}:1", gateway=here)
+    shown = capsys.readouterr().out
+    assert "0.500 ± 0.233" in shown
+    assert [line.split()[0] for line in shown.splitlines() if "  " in line][:4] == [
+        "TASKS", "all", EASY, HARD,
+    ]  # fmt: skip
+    await asyncio.to_thread(evaluations.show, run, gateway=here, json=True)
+    assert json.loads(capsys.readouterr().out)["number"] == 2, "the newest"
+    await asyncio.to_thread(evaluations.compare, f"{run}:1", run, gateway=here)
+    told = capsys.readouterr().out
+    assert "every assignment of signs" in told
+    await asyncio.to_thread(evaluations.compare, f"{run}:1", run, gateway=here, json=True)
+    (comparison,) = json.loads(capsys.readouterr().out)["comparisons"]
+    assert comparison["test"]["n_tasks"] == 4
+
+
+async def test_an_evaluation_is_submitted_from_what_is_given(client: warren.Client) -> None:
+    base = await client.evaluate(
+        model="warren/tiny", environments=["guess"], episodes=8, samples=2, temperature=1.0
+    )
+    config = base.run.view.config
+    assert config is not None
+    assert config.is_evaluation
+    assert config.evaluation is not None
+    assert (config.evaluation.episodes, config.evaluation.samples) == (8, 2)
+    of_config = await client.evaluate(CONFIG, episodes=4)
+    assert of_config.run.view.config is not None
+    assert of_config.run.view.config.limits.steps == 0
+    with pytest.raises(warren.ConfigurationError, match="what to evaluate"):
+        await client.evaluate()
+    with pytest.raises(warren.ConfigurationError, match="saved no checkpoint"):
+        await client.evaluate(policy=f"{base.run.id}@best")
+    with pytest.raises(warren.ConfigurationError, match="not both"):
+        await client.evaluate(policy="x", model="y")

@@ -1,0 +1,157 @@
+"""Models of Tinker's clients over HTTP: what is accepted, in which order, by whom it is seen."""
+
+from collections.abc import AsyncGenerator
+
+import numpy as np
+import pytest
+import pytest_asyncio
+from sqlmodel import col, select
+from tests.support.gateway import Gateway
+from tests.support.tinker import Json, Wire
+
+from warren_gateway.access.caller import Viewer
+from warren_gateway.store.tables import RequestRow
+from warren_gateway.tinker.paths import key_of
+from warren_gateway.tinker.wire import messages
+from warren_schemas.http.trainable import CreateModel
+
+BASE = "warren/tiny"
+
+
+@pytest.fixture
+def ann(gateway: Gateway) -> Wire:
+    return Wire(gateway.ann)
+
+
+@pytest.fixture
+def bob(gateway: Gateway) -> Wire:
+    return Wire(gateway.bob)
+
+
+@pytest_asyncio.fixture
+async def model(gateway: Gateway, ann: Wire) -> AsyncGenerator[str]:
+    """One of Ann's; the trainer for it isn't there yet."""
+    name = f"{await ann.session()}:train:0"
+    body = CreateModel(base_model=BASE, name=name, key=key_of(name), metadata={"of": "ann"})
+    await gateway.parts.models.create(Viewer("ann"), body)
+    yield name
+
+
+def loss_op(model: str, number: int, loss: str = "cross_entropy") -> bytes:
+    made = messages.ForwardBackwardRequest()
+    made.model_id, made.seq_id, made.loss_fn = model, number, loss
+    datum = made.data.add()
+    datum.model_input.add().encoded_text.tokens = np.array([2, 5], "<i4").tobytes()
+    target = datum.loss_fn_inputs["target_tokens"]
+    target.dense, target.dtype = np.array([5, 7], "<i8").tobytes(), messages.INT64
+    return made.SerializeToString()
+
+
+async def send(wire: Wire, body: bytes, *, status: int = 200) -> Json:
+    headers = {"Content-Type": "application/x-protobuf"}
+    async with wire.http.post("/api/v1/forward_backward", data=body, headers=headers) as response:
+        assert response.status == status, await response.text()
+        return await response.json()
+
+
+async def asked_for(gateway: Gateway) -> list[tuple[int | None, str]]:
+    rows = await gateway.store.transact(
+        lambda session: list(session.exec(select(RequestRow).order_by(col(RequestRow.number))))
+    )
+    return [(row.sequence, row.kind) for row in rows]
+
+
+async def test_ops_are_accepted_in_any_order_and_twice(
+    gateway: Gateway, ann: Wire, model: str
+) -> None:
+    second = await send(ann, loss_op(model, 2))
+    first = await send(ann, loss_op(model, 1))
+    assert await send(ann, loss_op(model, 2)) == second != first
+    await ann.post("optim_step", {"model_id": model, "seq_id": 3, "adam_params": {"eps": 0.0}})
+    await ann.post("save_weights", {"model_id": model, "seq_id": 4, "path": "s1"})
+    saved: Json = {"model_id": model, "seq_id": 5, "sampling_session_seq_id": 0}
+    await ann.post("save_weights_for_sampler", saved)
+    path = f"tinker://{model}/weights/s1"
+    await ann.post("load_weights", {"model_id": model, "seq_id": 6, "path": path})
+    assert await asked_for(gateway) == [
+        (2, "forward_backward"),
+        (1, "forward_backward"),
+        (3, "optim_step"),
+        (4, "save_state"),
+        (5, "publish_policy"),
+        (6, "load_state"),
+    ]
+
+
+async def test_what_cant_be_done_takes_its_place_and_fails_there(
+    gateway: Gateway, ann: Wire, model: str
+) -> None:
+    await send(ann, loss_op(model, 1, "stable_reinforce"))
+    muon = {"type": "dimuon", "learning_rate": 1.0}
+    await ann.post("optim_step", {"model_id": model, "seq_id": 2, "optimizer_params": muon})
+    await ann.post("save_weights", {"model_id": model, "seq_id": 3, "path": "not a name"})
+    nowhere: Json = {"model_id": model, "seq_id": 4, "path": "tinker://nobody:train:0/weights/x"}
+    await ann.post("load_weights", nowhere)
+    assert await asked_for(gateway) == [(n, "refused") for n in (1, 2, 3, 4)]
+    await ann.post("optim_step", {"model_id": model, "seq_id": 1, "adam_params": {}}, status=400)
+    await send(ann, b"\xff\xff\xff", status=400)
+
+
+async def test_a_model_that_nobody_can_train_is_refused(ann: Wire) -> None:
+    session = await ann.session()
+    asked: Json = {"session_id": session, "model_seq_id": 0, "base_model": "no/such"}
+    told = await ann.post("create_model", asked, status=400)
+    assert "No trainer offers no/such" in told["detail"]
+    load: Json = {"session_id": session, "model_seq_id": 0, "path": "tinker://x:train:0/weights/y"}
+    assert "no checkpoint" in (await ann.post("load_weights", load, status=400))["detail"]
+
+
+async def test_what_is_not_offered_says_what_is(ann: Wire) -> None:
+    told = await ann.post("copy_weights", {}, status=404)
+    assert "publish one" in told["detail"]
+
+
+async def test_runs_are_listed_with_what_is_kept(ann: Wire, model: str) -> None:
+    info = await ann.post("get_info", {"model_id": model})
+    assert (info["model_name"], info["is_lora"], info["lora_rank"]) == (BASE, True, 16)
+    listed = await ann.get("training_runs?limit=20&offset=0&access_scope=owned")
+    assert [run["training_run_id"] for run in listed["training_runs"]] == [model]
+    assert listed["cursor"]["total_count"] == 1
+    assert (await ann.get(f"training_runs/{model}"))["user_metadata"] == {"of": "ann"}
+    assert await ann.get(f"training_runs/{model}/checkpoints") == {
+        "checkpoints": [],
+        "cursor": None,
+    }
+    session = model.partition(":")[0]
+    assert (await ann.get(f"sessions/{session}"))["training_run_ids"] == [model]
+    await ann.post("session_heartbeat", {"session_id": session})
+    await ann.post("weights_info", {"tinker_path": f"tinker://{model}/weights/s"}, status=404)
+
+
+async def test_another_tenant_finds_no_model_run_path_or_future(
+    ann: Wire, bob: Wire, model: str
+) -> None:
+    future = (await send(ann, loss_op(model, 1)))["request_id"]
+    await bob.outcome(future, status=410)
+    await send(bob, loss_op(model, 2), status=404)
+    for path in ("optim_step", "get_info"):
+        await bob.post(path, {"model_id": model, "seq_id": 2, "adam_params": {}}, status=404)
+    await bob.get(f"training_runs/{model}", status=404)
+    await bob.get(f"training_runs/{model}/checkpoints", status=404)
+    assert (await bob.get("training_runs?access_scope=accessible"))["training_runs"] == []
+    session = model.partition(":")[0]
+    stolen: Json = {"session_id": session, "model_seq_id": 1, "base_model": BASE}
+    await bob.post("create_model", stolen, status=404)
+    own: Json = {
+        "session_id": await bob.session(),
+        "model_seq_id": 0,
+        "path": f"tinker://{model}/weights/s1",
+    }
+    await bob.post("load_weights", own, status=400)
+    sampler: Json = {
+        "session_id": own["session_id"],
+        "sampling_session_seq_id": 0,
+        "model_path": f"tinker://{model}/sampler_weights/w1",
+    }
+    await bob.post("create_sampling_session", sampler, status=404)
+    assert [run["training_run_id"] for run in (await ann.get("training_runs"))["training_runs"]]

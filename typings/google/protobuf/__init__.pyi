@@ -1,0 +1,1 @@
+# What Warren uses of protobuf, which has no types of its own.

@@ -1,0 +1,3 @@
+from google.protobuf.descriptor_pool import Descriptor
+
+def GetMessageClass(descriptor: Descriptor) -> type: ...
