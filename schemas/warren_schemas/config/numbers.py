@@ -8,6 +8,7 @@ LARGEST_INT = 2**63 - 1
 """What databases and other languages can hold as well."""
 
 PositiveInt = Annotated[int, Field(ge=1, le=LARGEST_INT)]
+WholeNumber = Annotated[int, Field(ge=-LARGEST_INT, le=LARGEST_INT)]
 NonNegativeInt = Annotated[int, Field(ge=0, le=LARGEST_INT)]
 PositiveFloat = Annotated[float, Field(gt=0)]
 NonNegativeFloat = Annotated[float, Field(ge=0)]

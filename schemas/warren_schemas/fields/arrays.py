@@ -122,9 +122,15 @@ class ArrayRule:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        number = {"type": "number" if self.dtype.kind == "f" else "integer"}
-        bounds = {"minimum": self.low, "maximum": self.high}
-        items = number | {key: bound for key, bound in bounds.items() if bound is not None}
+        low, high = self.low, self.high
+        if self.dtype.kind == "f":
+            kind = "number"
+        else:
+            kind, limits = "integer", np.iinfo(self.dtype)
+            low = limits.min if low is None else low
+            high = limits.max if high is None else high
+        bounds = {"minimum": low, "maximum": high}
+        items = {"type": kind} | {key: bound for key, bound in bounds.items() if bound is not None}
         return {"type": "array", "items": items}
 
 

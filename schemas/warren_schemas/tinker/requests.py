@@ -5,11 +5,11 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, JsonValue
 
 from warren_schemas.base import Frozen, Listed
+from warren_schemas.config.numbers import NonNegativeInt, PositiveInt, WholeNumber
 
 MAX_ID = 256
 
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID)]
-Number = Annotated[int, Field(ge=0, lt=1 << 63)]
 Metadata = dict[str, JsonValue]
 
 
@@ -45,7 +45,7 @@ class FinishSession(Lenient):
 
 class CreateSamplingSession(Lenient):
     session_id: Id
-    sampling_session_seq_id: Number
+    sampling_session_seq_id: NonNegativeInt
     base_model: Id | None = None
     model_path: Id | None = None
 
@@ -62,26 +62,26 @@ class Prompt(Lenient):
 
 
 class SampleParams(Lenient):
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
-    seed: int | None = None
+    max_tokens: PositiveInt | None = None
+    seed: WholeNumber | None = None
     temperature: Annotated[float, Field(ge=0)] = 1.0
-    top_k: int = -1
+    top_k: WholeNumber = -1
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    stop: str | Listed[str] | Listed[int] | None = None
+    stop: str | Listed[str] | Listed[WholeNumber] | None = None
     """Strings end a turn beside the model's own end; token ids end it in its place; none do where the list is empty."""
 
 
 class Sample(Lenient):
     sampling_session_id: Id
-    seq_id: Number
+    seq_id: NonNegativeInt
     num_samples: Annotated[int, Field(ge=1, le=1024)] = 1
     prompt: Prompt
     sampling_params: SampleParams = SampleParams()
     prompt_logprobs: bool | None = False
-    topk_prompt_logprobs: int = 0
-    topk_sample_logprobs: int = 0
-    prompt_alt_tokens_k: int = 0
-    prompt_logprobs_last_n: Annotated[int, Field(ge=0)] | None = None
+    topk_prompt_logprobs: WholeNumber = 0
+    topk_sample_logprobs: WholeNumber = 0
+    prompt_alt_tokens_k: WholeNumber = 0
+    prompt_logprobs_last_n: NonNegativeInt | None = None
     target_prompt_logprobs: JsonValue = None
 
 
@@ -91,7 +91,7 @@ class FutureNamed(Lenient):
 
 class SearchSessions(Lenient):
     limit: Annotated[int, Field(ge=1, le=1000)] = 20
-    offset: Number = 0
+    offset: NonNegativeInt = 0
 
 
 class ListAsked(Lenient):
@@ -108,7 +108,7 @@ class ScopeAsked(Lenient):
 
 class LoraConfig(Lenient):
     rank: Annotated[int, Field(ge=1, le=4096)] = 32
-    seed: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
+    seed: NonNegativeInt | None = None
     train_unembed: bool = True
     train_mlp: bool = True
     train_attn: bool = True
@@ -120,7 +120,7 @@ class OptimizerAsked(Lenient):
 
 class CreateModelAsked(Lenient):
     session_id: Id
-    model_seq_id: Number
+    model_seq_id: NonNegativeInt
     base_model: Id
     lora_config: LoraConfig | None = None
     """None: all weights are trained."""
@@ -138,9 +138,9 @@ class LoadWeights(Lenient):
     path: Id
     optimizer: bool = False
     model_id: Id | None = None
-    seq_id: Number | None = None
+    seq_id: NonNegativeInt | None = None
     session_id: Id | None = None
-    model_seq_id: Number | None = None
+    model_seq_id: NonNegativeInt | None = None
     base_model: Id | None = None
     optimizer_config: OptimizerAsked | None = None
     user_metadata: Metadata | None = None
@@ -161,21 +161,21 @@ class OtherOptimizer(Lenient):
 
 class OpNamed(Lenient):
     model_id: Id
-    seq_id: Number
+    seq_id: NonNegativeInt
 
 
 class OptimStepAsked(Lenient):
     model_id: Id
-    seq_id: Number
+    seq_id: NonNegativeInt
     adam_params: AdamParams | None = None
     optimizer_params: OtherOptimizer | None = None
 
 
 class SaveWeights(Lenient):
     model_id: Id
-    seq_id: Number
+    seq_id: NonNegativeInt
     path: Id
-    ttl_seconds: Annotated[int, Field(gt=0)] | None = None
+    ttl_seconds: PositiveInt | None = None
     overwrite: bool = False
     user_metadata: Metadata | None = None
 
@@ -184,11 +184,11 @@ class SaveWeightsForSampler(Lenient):
     """Under a name, or for the sampler of this number alone."""
 
     model_id: Id
-    seq_id: Number
+    seq_id: NonNegativeInt
     path: Id | None = None
-    sampling_session_seq_id: Number | None = None
+    sampling_session_seq_id: NonNegativeInt | None = None
     kind: Literal["snapshot", "inflight"] = "snapshot"
-    ttl_seconds: Annotated[int, Field(gt=0)] | None = None
+    ttl_seconds: PositiveInt | None = None
     user_metadata: Metadata | None = None
 
 
@@ -197,4 +197,4 @@ class PathNamed(Lenient):
 
 
 class TtlAsked(Lenient):
-    ttl_seconds: Annotated[int, Field(gt=0)] | None = None
+    ttl_seconds: PositiveInt | None = None

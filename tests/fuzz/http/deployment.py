@@ -35,16 +35,23 @@ class Deployment:
     home: Path
 
     async def complete(self, name: str) -> warren.Run:
-        """Raises where the run does not complete."""
-        run = await self.client.train({**CONFIG, "name": name})
-        await run.result()
-        return run
+        """Raises where the run does not complete in time."""
+        async with asyncio.timeout(RUN_S):
+            run = await self.client.train({**CONFIG, "name": name})
+            await run.result()
+            return run
 
     async def cancel_all(self, kept: RunId) -> None:
         """End what was begun and has not ended: hundreds of runs that wait for workers that nobody has."""
         for run in await self.client.runs(limit=500):
             if not run.state.is_final and run.id != kept:
                 await run.cancel()
+
+    async def undrain_all(self) -> None:
+        """Workers that take no work would keep every run waiting."""
+        for worker in await self.client.workers():
+            if worker.is_draining:
+                await self.client.access.drain_worker(worker.id, undo=True)
 
     def tracebacks(self) -> str:
         """What the gateway logged of errors that nobody foresaw."""

@@ -83,6 +83,7 @@ async def _round(deployment: Deployment, command: list[str], place: Path, run: R
         if process.returncode is None:
             process.kill()
         await deployment.cancel_all(run)
+        await deployment.undrain_all()
 
 
 async def _cancel_runs(deployment: Deployment, kept: RunId) -> None:
