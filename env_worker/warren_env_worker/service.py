@@ -126,6 +126,7 @@ class _Worker:
             owner=self.owner,
             shapes=self.shapes,
             is_draining=self.draining.is_draining,
+            drained_offers=self.offers if self.draining.is_draining else (),
             host=socket.gethostname(),
             pid=os.getpid(),
             is_leaving=is_leaving,

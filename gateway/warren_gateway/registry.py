@@ -59,6 +59,7 @@ def _standing(seen: Seen | None) -> object:
         seen.heartbeat.models,
         seen.heartbeat.without_disk_space,
         seen.heartbeat.is_draining,
+        seen.heartbeat.drained_offers,
     )
 
 

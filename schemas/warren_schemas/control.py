@@ -67,6 +67,8 @@ class Heartbeat(Item):
     """Of the environments that an env worker offers, as far as it knows them."""
     is_draining: bool = False
     """It was told to take nothing new, and offers nothing; what it holds it finishes or gives away."""
+    drained_offers: tuple[QueuePart, ...] = ()
+    """What a worker that is drained offers again once it takes work."""
     host: str = ""
     pid: NonNegativeInt = 0
     clock_ns: NonNegativeInt = 0

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from warren_gateway.advice import Advice
 from warren_gateway.coordinator.state.observed import TrainedRun
+from warren_gateway.drained import drained_one, undrain
 from warren_schemas.control import Heartbeat
 from warren_schemas.ids import ModelId
 
@@ -36,6 +37,8 @@ def reason(
         choices.append(f"cancel it with: warren runs cancel {own[0].id}")
     if more := advice.more_capacity(base, is_full=is_full):
         choices.append(more)
+    if (drained := drained_one(base, trainers)) is not None:
+        choices.append(undrain(drained))
     return f"every trainer that offers {base} is busy{told}; {', or '.join(choices)}"
 
 

@@ -10,6 +10,7 @@ from warren_gateway.coordinator.learning import op_log
 from warren_gateway.coordinator.notices import stalled
 from warren_gateway.coordinator.rollouts.ownership import played_by
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.drained import drained_one, every_one, undrain
 from warren_schemas.config import EnvironmentConfig
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.events import WaitingEnded, WaitingStarted
@@ -217,17 +218,20 @@ def nobody_offers(
     advice: Advice, role: WorkerRole, offer: str, workers: Sequence[Heartbeat]
 ) -> str:
     """The sentence for a model or an environment that none of these workers offers."""
+    is_loading = any(not worker.offers and not worker.is_draining for worker in workers)
+    patience = "wait for what is still loading, or " if is_loading else ""
+    if (drained := drained_one(offer, workers)) is not None:
+        return f"{every_one(_ROLE[role], offer)}; {patience}{undrain(drained)}"
     offered = sorted({name for worker in workers for name in worker.offers})
-    online = _online(workers, offered)
     guess = nearest(offer, offered)
-    remedy = advice.start(role, offer)
-    if any(not worker.offers and not worker.is_draining for worker in workers):
-        remedy = f"wait for what is still loading, or {remedy}"
+    remedy = patience + advice.start(role, offer)
     hint = f"did you mean {guess}? If not, {remedy}" if guess else remedy
-    return f"no {_ROLE[role]} offers {offer} ({online}); {hint}"
+    return f"no {_ROLE[role]} offers {offer} ({_online(workers, offered)}); {hint}"
 
 
 def _no_own_worker(offer: str, workers: Sequence[Heartbeat]) -> str:
+    if (drained := drained_one(offer, workers)) is not None:
+        return f"{every_one('env worker of your own', offer)}; {undrain(drained)}"
     offered = sorted({name for worker in workers for name in worker.offers})
     online = _online(workers, offered)
     return f"no env worker of your own offers {offer} ({online}); {_OWN_REMEDY.format(offer)}"

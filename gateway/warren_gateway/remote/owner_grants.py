@@ -184,14 +184,15 @@ class OwnerGrants:
         said = beat.worker, beat.owner, beat.role
         if said != (self._worker, self._owner, WorkerRole.ENVIRONMENT) or beat.models:
             raise NotAllowed(f"{self._worker} may not speak for {beat.worker}, a {beat.role}")
-        if beat.interval_s > MAX_INTERVAL_S or len(beat.offers) > MAX_OFFERS:
+        names = (*beat.offers, *beat.drained_offers)
+        if beat.interval_s > MAX_INTERVAL_S or len(names) > MAX_OFFERS:
             raise NotAllowed(
                 f"a heartbeat comes every {MAX_INTERVAL_S:g} s at least and names {MAX_OFFERS}"
                 " environments at most"
             )
-        if any(is_reserved(name) for name in beat.offers):
+        if any(is_reserved(name) for name in names):
             raise NotAllowed(f"environments whose names begin with {RESERVED} are Warren's own")
-        for name in beat.offers:
+        for name in names:
             if not self._queues.has(interact(name, self._owner)):
                 raise NotAllowed(f"{self._worker} offers {name} and takes nothing from its queue")
 

@@ -20,6 +20,7 @@ def print_runs(views: Sequence[RunView], output: Output) -> None:
         [_run_row(view) for view in views],
         right=["step", "reward", "took"],
     )
+    _print_waits(views, output)
 
 
 def print_run(view: RunView, output: Output) -> None:
@@ -31,7 +32,7 @@ def print_run(view: RunView, output: Output) -> None:
         rows.append(("priority", str(view.priority)))
     if view.on_disconnect == "cancel":
         rows.append(("on disconnect", "saved and cancelled, once its client is gone"))
-    if view.waiting_for:
+    if view.waiting_for and view.waiting_for != (view.queue and view.queue.reason):
         rows.append(("waiting for", view.waiting_for))
     if view.error:
         rows.append(("error", view.error))
@@ -92,6 +93,17 @@ def _run_row(view: RunView) -> tuple[str, ...]:
     if view.queue:
         state = f"{state} (number {view.queue.number})"
     return (view.id, view.name, state, _step(view), reward, ago(view.created_s), took)
+
+
+def _print_waits(views: Sequence[RunView], output: Output) -> None:
+    """Why runs wait, each reason once."""
+    waiting: dict[str, list[str]] = {}
+    for view in views:
+        if reason := view.queue.reason if view.queue else view.waiting_for:
+            waiting.setdefault(reason, []).append(view.name)
+    for reason, names in waiting.items():
+        who = f"{names[0]} waits" if len(names) == 1 else f"{len(names)} runs wait"
+        output.line(f"{who}: {reason}", "dim")
 
 
 def _worker_row(worker: WorkerView) -> tuple[str, ...]:

@@ -125,6 +125,27 @@ async def test_a_job_that_lost_its_trainer_goes_before_those_that_never_had_one(
     assert outcome.admitted == ("run_3",)
 
 
+@pytest.mark.parametrize("role", WorkerRole)
+async def test_where_every_worker_is_drained_the_run_says_which_and_what_helps(
+    store: Store, role: WorkerRole
+) -> None:
+    def drained(beat: Heartbeat) -> Heartbeat:
+        changes = {"is_draining": True, "offers": (), "drained_offers": beat.offers}
+        return beat.model_copy(update=changes) if beat.role is role else beat
+
+    await submit(store, 1)
+    workers = [drained(beat) for beat in (trainer("t"), *PLAYERS)]
+    outcome = await decide(store, *workers)
+    (worker,) = (beat.worker for beat in workers if beat.is_draining)
+    helps = f"is drained; an admin has one take work again with: warren workers undrain {worker}"
+    assert outcome.places[RunId("run_1")].reason.startswith("every ")
+    assert outcome.places[RunId("run_1")].reason.endswith(helps)
+    query = select(Run.waiting_for).where(col(Run.id) == "run_1")
+    told = await store.transact(lambda session: session.exec(query).one())
+    assert told == outcome.places[RunId("run_1")].reason
+    assert (await decide(store, trainer("t"), *PLAYERS)).admitted == ("run_1",)
+
+
 async def test_what_could_not_move_delays_nobody_and_its_owner_is_told(store: Store) -> None:
     await submit(store, 1, 2)
     await write(store, "run_1", environments=[("chess", "")])

@@ -148,6 +148,32 @@ async def test_parity_row_03_each_state_has_a_time_and_a_reason(ann: User) -> No
     assert "it broke" in await ann.type("runs", "show", "bad")
 
 
+async def test_parity_row_03_a_run_that_waits_for_drained_workers_says_so(
+    ann: User, scene: Scene
+) -> None:
+    async with ann.client() as client:
+        ours = [worker.id for worker in await trainers(client)]
+        for worker in ours:
+            await scene.admin.type("workers", "drain", worker)
+
+        async def are_drained() -> bool:
+            return all(worker.is_draining for worker in await trainers(client))
+
+        await until(are_drained)
+        run = await client.train(job("patient", 1))
+
+        async def is_told() -> bool:
+            return "is drained" in ((await run.refresh()).waiting_for or "")
+
+        await until(is_told)
+        for words in (("runs", "ls"), ("runs", "show", run.id)):
+            shown = await ann.type(*words)
+            assert "every trainer of warren/tiny is drained; an admin has one take" in shown
+        for worker in ours:
+            await scene.admin.type("workers", "undrain", worker)
+        await run.result()
+
+
 async def test_parity_row_05_65_jobs_start_in_order_by_themselves_and_a_gateway_that_dies_forgets_none(
     ann: User, scene: Scene
 ) -> None:

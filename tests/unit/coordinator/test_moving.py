@@ -64,8 +64,9 @@ def test_it_waits_for_another_trainer_and_says_so() -> None:
     for _ in range(3):
         world.now_s += 10.0
         world.decide()
-    assert "no trainer offers tiny (none is online, 1 being drained)" in str(
-        world.state.waiting.reason
+    assert world.state.waiting.reason == (
+        "every trainer of tiny is drained; an admin has one take work again with:"
+        " warren workers undrain trainer-0"
     )
     world.n_generations += 1
     world.drive(0.0)

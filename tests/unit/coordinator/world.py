@@ -204,7 +204,8 @@ class World:
     def _drained(self, beat: Heartbeat) -> Heartbeat:
         if beat.worker not in self.drained:
             return beat
-        return beat.model_copy(update={"is_draining": True, "offers": ()})
+        changes = {"is_draining": True, "offers": (), "drained_offers": beat.offers}
+        return beat.model_copy(update=changes)
 
     def _trainer_beat(self) -> Heartbeat:
         if self.trainer is None:

@@ -187,7 +187,12 @@ def test_a_draining_worker_takes_nothing() -> None:
     job = waiting_job(1)
     decision = decide([job], [trainer_room(is_draining=True)])
     assert not decision.admitted
-    assert reason(decision, job) == "all GPU workers that train tiny are being drained"
+    assert reason(decision, job) == (
+        "every trainer of tiny is drained; an admin has one take work again with:"
+        " warren workers undrain w1"
+    )
+    other = decide([waiting_job(1, base_model="large")], [trainer_room(is_draining=True)])
+    assert other.places[job.model].reason == "no GPU worker that is online trains large"
 
 
 def test_a_base_model_that_nobody_has_is_loaded_by_an_idle_worker() -> None:

@@ -36,6 +36,7 @@ from warren_schemas.http import (
     CheckpointList,
     CheckpointView,
     PolicyView,
+    QueuePlace,
     QueueView,
     RunResult,
     RunView,
@@ -173,6 +174,24 @@ def test_steps_of_the_warm_up_are_told_apart(capsys: pytest.CaptureFixture[str])
     assert "SFT 12/40" in capsys.readouterr().out
     body = StepCompleted(phase=Phase.SFT, step=9, n_steps=9, version=9, n_episodes=9, metrics={})
     assert "SFT step" in drawn([body])
+
+
+def test_each_reason_for_which_listed_runs_wait_is_told_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    reason = "every trainer of tiny is drained"
+    place = QueuePlace(number=1, n_ahead_own=0, n_ahead_others=0, reason=reason)
+    queued = [
+        ended(RunState.QUEUED, id=f"run_{n}", queue=place, waiting_for=reason) for n in (1, 2)
+    ]
+    starting = ended(RunState.STARTING, name="other", waiting_for="no env worker offers chess")
+    print_runs([*queued, starting], PlainOutput())
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        f"2 runs wait: {reason}",
+        "other waits: no env worker offers chess",
+    ]
+    print_run(queued[0], PlainOutput())
+    assert capsys.readouterr().out.count(reason) == 1
 
 
 def test_the_summary_of_a_run_that_failed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """Why a job waits, in a sentence that names nobody else's."""
 
+from warren_gateway.drained import every_one, undrain
 from warren_gateway.scheduling.policy.inputs import WaitingJob
 from warren_gateway.scheduling.policy.order import Use
 from warren_gateway.scheduling.policy.room import Worker, Workers
@@ -8,7 +9,6 @@ GIB = 1 << 30
 
 _NOBODY = "no GPU worker that is online trains {}"
 _OTHERS = "; those that are online train {}"
-_DRAINED = "all GPU workers that train {} are being drained"
 _TOO_LARGE = "it needs {} GPUs, and no GPU worker that trains {} has more than {}"
 _QUOTA = "its owner holds {} of {} jobs at a time, which is the quota; it starts after one of them"
 _LOADING = "an idle GPU worker loads {} for it"
@@ -29,12 +29,14 @@ def impossible(job: WaitingJob, workers: Workers) -> str | None:
     if ours is None:
         ours = [worker for worker in workers.active if worker.room.may_load]
     if not ours:
-        return _DRAINED.format(base) if base in workers.drained_bases else _nobody(base, workers)
+        return _nobody(base, workers)
     largest = max(worker.room.n_gpus for worker in ours)
     return _TOO_LARGE.format(job.n_gpus, base, largest) if job.n_gpus > largest else None
 
 
 def _nobody(base: str, workers: Workers) -> str:
+    if (drained := workers.drained.get(base)) is not None:
+        return f"{every_one('trainer', base)}; {undrain(drained)}"
     others = ", ".join(sorted(workers.of_base))
     return _NOBODY.format(base) + (_OTHERS.format(others) if others else "")
 

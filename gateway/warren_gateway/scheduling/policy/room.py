@@ -71,9 +71,11 @@ class Workers:
         by_worker = _located(rooms, held)
         every = [Worker(room, by_worker[room.worker]) for room in rooms]
         self.active = [worker for worker in every if not worker.room.is_draining]
-        self.drained_bases = {
-            base for w in every if w.room.is_draining for base in w.room.base_models
-        }
+        self.drained: dict[str, WorkerId] = {}
+        """Of each base model, the first worker that would train it if it were not drained."""
+        for worker in every:
+            for base in worker.room.base_models if worker.room.is_draining else ():
+                self.drained.setdefault(base, worker.room.worker)
         self.of_base: dict[str, list[Worker]] = {}
         for worker in self.active:
             for base in worker.room.base_models:

@@ -124,15 +124,13 @@ def _describe(
     dispatchers: dict[str, TurnDispatcher],
     draining: Draining,
 ) -> Heartbeat:
+    ready = tuple(base for base, one in dispatchers.items() if one.process.is_offered)
     return Heartbeat(
         envelope=Envelope(),
         worker=worker,
         role=WorkerRole.SAMPLER,
-        offers=tuple(
-            base
-            for base, dispatcher in dispatchers.items()
-            if dispatcher.process.is_offered and not draining.is_draining
-        ),
+        offers=() if draining.is_draining else ready,
+        drained_offers=ready if draining.is_draining else (),
         interval_s=INTERVAL_S,
         capacity=settings.max_batch * len(settings.base_models),
         in_flight=sum(dispatcher.turns.n_open for dispatcher in dispatchers.values()),

@@ -164,11 +164,13 @@ class _Trainer:
 
     def _heartbeat(self) -> Heartbeat:
         models, reserved = self._models.held(), self._jobs.reserved()
+        is_drained = self._is_open and self._draining.is_draining
         return Heartbeat(
             envelope=Envelope(),
             worker=self._worker,
             role=WorkerRole.TRAINER,
             offers=tuple(self._settings.base_models) if self._is_offered else (),
+            drained_offers=tuple(self._settings.base_models) if is_drained else (),
             interval_s=INTERVAL_S,
             capacity=self._models.capacity(reserved),
             in_flight=len(models) + len(reserved),
