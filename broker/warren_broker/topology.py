@@ -9,7 +9,8 @@ step           sampler      -> home.<worker>.<environment>  the episode's env wo
                                falls back to interact.<environment> when it is gone
                (an owner's own: owned.<owner>.home.<worker>.<environment>, likewise)
 episode_ended  any          -> trajectories.<run>           stream; the run's coordinator
-job            gateway      -> jobs.<kind>.<base model>     a trainer that has room (kind: lora or full)
+job            gateway      -> jobs.<kind>.<base model>     a trainer that has room (kind: lora or full, of
+                               several GPUs lora-4 or full-4)
 job_taken      trainer      -> results.<model>              the run's coordinator
 open_model     gateway      -> trainer.<worker>             the trainer that took the job
 keep_for_job   gateway      -> trainer.<worker>             a trainer that is kept for a job
@@ -161,9 +162,10 @@ def run_events(run: str) -> Stream:
     return Stream(f"events.{run}")
 
 
-def jobs(base_model: str, *, is_full: bool) -> WorkQueue:
-    """Models that want a trainer: adapters beside others, or one that takes a whole worker."""
-    return WorkQueue(f"jobs.{'full' if is_full else 'lora'}.{base_model}")
+def jobs(base_model: str, *, is_full: bool, n_gpus: int = 1) -> WorkQueue:
+    """Models that want a trainer with so many GPUs: adapters beside others, or one that takes a whole worker."""
+    kind = "full" if is_full else "lora"
+    return WorkQueue(f"jobs.{kind if n_gpus == 1 else f'{kind}-{n_gpus}'}.{base_model}")
 
 
 def trainer(worker: str) -> WorkQueue:

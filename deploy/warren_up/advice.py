@@ -36,6 +36,9 @@ class StartAgain:
             return None
         return "stop `warren up` and start it again with a larger --max-models"
 
+    def more_gpus(self, base_model: str, n_gpus: int) -> str:
+        return f"stop `warren up` and start it again with --devices {n_gpus}"
+
     @property
     def _names_base_models(self) -> bool:
         return any(word.partition("=")[0] == _BASE_MODEL for word in self.command)

@@ -23,6 +23,10 @@ class Advice(Protocol):
         """
         ...
 
+    def more_gpus(self, base_model: str, n_gpus: int) -> str:
+        """What brings a trainer that spreads a model over so many GPUs."""
+        ...
+
 
 class SeparateWorkers:
     """Each worker is a command of its own, wherever the broker is in reach."""
@@ -35,6 +39,9 @@ class SeparateWorkers:
 
     def more_capacity(self, base_model: str, *, is_full: bool) -> str | None:
         return f"start another trainer with: warren gpu-worker --base-model {base_model}"
+
+    def more_gpus(self, base_model: str, n_gpus: int) -> str:
+        return f"{self.start(WorkerRole.TRAINER, base_model)} --devices {n_gpus}"
 
 
 SEPARATE_WORKERS = SeparateWorkers()

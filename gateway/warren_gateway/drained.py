@@ -14,9 +14,9 @@ def drained_one(offer: str, workers: Iterable[Heartbeat]) -> WorkerId | None:
     return min((w.worker for w in workers if offer in w.drained_offers), default=None)
 
 
-def every_one(role: str, offer: str) -> str:
-    """`role` as people read it."""
-    return _DRAINED.format(role, offer)
+def every_one(role: str, offer: str, n_gpus: int = 1) -> str:
+    """`role` as people read it; of trainers, those with so many GPUs."""
+    return _DRAINED.format(role, offer if n_gpus == 1 else f"{offer} with {n_gpus} GPUs")
 
 
 def undrain(worker: WorkerId) -> str:

@@ -59,6 +59,8 @@ class Heartbeat(Item):
     """Leases that a trainer holds."""
     without_disk_space: tuple[ModelId, ...] = ()
     """Of these the models whose files don't fit where checkpoints are kept; it tries again."""
+    n_devices: Annotated[int, Field(ge=1)] = 1
+    """Over which a trainer spreads each model."""
     kept_for: ModelId | None = None
     """Beside this job a trainer takes none that share it with others."""
     owner: str | None = None

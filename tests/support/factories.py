@@ -387,7 +387,7 @@ EXAMPLES: dict[type[Item], list[Item]] = {
         make_op_result(outcome=OpFailed(reason="the loss is not finite")),
     ],
     OpenModel: [make_open_model(), make_open_model(checkpoint_url="file:///c4", next_op=5)],
-    Job: [make_job(), make_job(n_gpus=2, memory_bytes=1 << 30)],
+    Job: [make_job(), make_job(owner="ann")],
     JobTaken: [make_job_taken(), make_job_taken(late_after=3)],
     CloseModel: [make_close_model()],
     KeepForJob: [make_keep_for_job()],

@@ -8,7 +8,12 @@ from collections.abc import Iterator, Sequence
 
 from warren_gateway.advice import Advice
 from warren_gateway.coordinator.rollouts.ownership import played_by
-from warren_gateway.coordinator.waiting import Alive, missing_environment, nobody_offers
+from warren_gateway.coordinator.waiting import (
+    Alive,
+    missing_environment,
+    nobody_offers,
+    nobody_trains,
+)
 from warren_schemas.config import EnvironmentConfig, RecordedSource, TrainConfig
 from warren_schemas.control import EnvironmentShape, Heartbeat, WorkerRole
 from warren_schemas.text.explain import nearest
@@ -20,14 +25,9 @@ def mistakes_and_notes(
     mistakes: list[str] = []
     notes: list[str] = []
     plays = not isinstance(config.source, RecordedSource)
-    trained = config.needs_trainer
-    roles = [WorkerRole.TRAINER] * trained + [WorkerRole.SAMPLER] * plays
-    for role in roles:
-        workers = alive(role)
-        if any(config.model.base in worker.offers for worker in workers):
-            continue
+    for key, reason, workers in _without_workers(config, plays, alive, advice):
         lacking = notes if not any(worker.offers for worker in workers) else mistakes
-        lacking.append(f"model.base: {nobody_offers(advice, role, config.model.base, workers)}")
+        lacking.append(f"{key}: {reason}")
     for number, environment in enumerate(config.environments if plays else ()):
         place = f"environments.{number}"
         workers = alive(WorkerRole.ENVIRONMENT)
@@ -41,6 +41,20 @@ def mistakes_and_notes(
         if not any(shape.keys is not None for shape in shapes):
             notes.append(f"{place}.config: the env workers don't know the keys of this environment")
     return tuple(dict.fromkeys(mistakes)), tuple(dict.fromkeys(notes))
+
+
+def _without_workers(
+    config: TrainConfig, plays: bool, alive: Alive, advice: Advice
+) -> Iterator[tuple[str, str, Sequence[Heartbeat]]]:
+    """Keys of the model that no trainer, or no sampler, has what is needed for; why, and who was asked."""
+    base, n_gpus = config.model.base, config.model.gpus
+    trainers, samplers = alive(WorkerRole.TRAINER), alive(WorkerRole.SAMPLER)
+    if config.needs_trainer and (reason := nobody_trains(advice, base, n_gpus, trainers)):
+        is_base = not any(base in beat.offers for beat in trainers)
+        yield "model.base" if is_base else "model.gpus", reason, trainers
+    if plays and not any(base in beat.offers for beat in samplers):
+        reason = nobody_offers(advice, WorkerRole.SAMPLER, base, samplers)
+        yield "model.base", reason, samplers
 
 
 def _shapes(

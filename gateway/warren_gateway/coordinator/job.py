@@ -43,15 +43,20 @@ def send(state: CoordinatorState) -> None:
 
 def message(state: CoordinatorState) -> tuple[WorkQueue, Job]:
     """The message that a trainer takes, and where it waits for one."""
-    spec = state.spec
     item = Job(
         envelope=Envelope(run=state.run),
         model=state.model,
         epoch=state.lease.epoch,
-        spec=spec,
+        spec=state.spec,
         owner=state.owner,
     )
-    return jobs(spec.base_model, is_full=is_full(spec)), item
+    return queue(state), item
+
+
+def queue(state: CoordinatorState) -> WorkQueue:
+    """That of the trainers that have what the model needs."""
+    spec, n_gpus = state.spec, state.config.model.gpus
+    return jobs(spec.base_model, is_full=is_full(spec), n_gpus=n_gpus)
 
 
 def absorb_taken(state: CoordinatorState, taken: JobTaken) -> None:

@@ -133,11 +133,16 @@ def revoke(state: CoordinatorState) -> bool:
     return True
 
 
+def able_trainers(base: str, n_gpus: int, trainers: Sequence[Heartbeat]) -> list[Heartbeat]:
+    """Those that could hold a model if they had room: they offer its base model, and have its GPUs."""
+    return [beat for beat in trainers if base in beat.offers and beat.n_devices >= n_gpus]
+
+
 def has_room(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> bool:
     """Whether one that offers the base model could take it; a full model needs an empty one."""
     alone = is_full(state.spec)
-    offering = [t for t in trainers if state.spec.base_model in t.offers]
-    return any(t.in_flight < (1 if alone else t.capacity) for t in offering)
+    able = able_trainers(state.spec.base_model, state.config.model.gpus, trainers)
+    return any(t.in_flight < (1 if alone else t.capacity) for t in able)
 
 
 def grant(state: CoordinatorState, worker: WorkerId) -> None:

@@ -6,7 +6,7 @@ Invariant: each of the two steps is committed, with its messages, before the nex
 import logging
 from collections.abc import Awaitable, Callable
 
-from warren_broker.topology import jobs, train
+from warren_broker.topology import train
 from warren_gateway.coordinator import busy, job, records, trainer_lease
 from warren_gateway.coordinator.retrying import Retrying
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
@@ -14,7 +14,6 @@ from warren_gateway.registry import Registry
 from warren_gateway.store.outbox import Relay
 from warren_schemas.control import WorkerRole
 from warren_schemas.ids import ModelId, WorkerId
-from warren_schemas.training import is_full
 
 log = logging.getLogger(__name__)
 
@@ -46,15 +45,16 @@ class TrainerSearch:
         if state.lease.is_job_sent or state.is_over or state.observed.is_cancel_requested:
             return
         if not state.lease.is_admitted:
-            trainers = self._registry.alive(WorkerRole.TRAINER)
-            return await self._look_who_trains(busy.holding(state.spec.base_model, trainers))
+            base, trainers = state.spec.base_model, self._registry.alive(WorkerRole.TRAINER)
+            able = trainer_lease.able_trainers(base, state.config.model.gpus, trainers)
+            return await self._look_who_trains(busy.holding(base, able))
         await self._send_job()
 
     async def _send_job(self) -> None:
         state = self._state
         await self._retrying.declare(
             train(state.model, state.lease.epoch + 1),
-            jobs(state.spec.base_model, is_full=is_full(state.spec)),
+            job.queue(state),
         )
         job.send(state)
         await self._commit()

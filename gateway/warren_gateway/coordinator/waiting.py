@@ -38,6 +38,7 @@ _ROLE = {
     WorkerRole.SAMPLER: "sampler",
     WorkerRole.ENVIRONMENT: "env worker",
 }
+_TRAINER = WorkerRole.TRAINER
 _OWN_REMEDY = (
     "start one with: warren env-worker --gateway URL --env module:Class"
     " (of an environment named {})"
@@ -114,27 +115,25 @@ def forget(state: CoordinatorState) -> None:
 
 
 def missing(state: CoordinatorState, alive: Alive) -> str | None:
-    if (reason := _missing_disk_space(state, alive(WorkerRole.TRAINER))) is not None:
+    if (reason := _missing_disk_space(state, alive(_TRAINER))) is not None:
         return reason
     base = state.spec.base_model
     is_without = state.needs_trainer and state.lease.holder is None
-    needs = [WorkerRole.TRAINER] if is_without else []
-    if state.plays_episodes:
-        needs.append(WorkerRole.SAMPLER)
-    for role in needs:
-        workers = alive(role)
-        if not any(base in worker.offers for worker in workers):
-            return nobody_offers(state.observed.advice, role, base, workers)
+    advice, n_gpus, trainers = state.observed.advice, state.config.model.gpus, alive(_TRAINER)
+    if is_without and (reason := nobody_trains(advice, base, n_gpus, trainers)) is not None:
+        return reason
+    if state.plays_episodes and not is_sampled(state, alive):
+        return nobody_offers(advice, WorkerRole.SAMPLER, base, alive(WorkerRole.SAMPLER))
     if state.needs_environments and (reason := _missing_environment(state, alive)):
         return reason + (_RELEASED if state.lease.is_released else "")
-    if is_without and not trainer_lease.has_room(state, alive(WorkerRole.TRAINER)):
+    if is_without and not trainer_lease.has_room(state, trainers):
         return busy.reason(
             base,
-            alive(WorkerRole.TRAINER),
+            trainer_lease.able_trainers(base, n_gpus, trainers),
             state.observed.trained_runs,
             owner=state.owner,
             is_full=is_full(state.spec),
-            advice=state.observed.advice,
+            advice=advice,
         )
     return state.source.missing(state)
 
@@ -212,6 +211,24 @@ def _set(state: CoordinatorState, reason: str | None) -> None:
     state.change.run["waiting_for"] = reason
     if reason is None:
         state.waiting.since_s = state.change.run["waiting_since_s"] = None
+
+
+def nobody_trains(
+    advice: Advice, base: str, n_gpus: int, trainers: Sequence[Heartbeat]
+) -> str | None:
+    """Why none of these trainers could hold a model that needs so many GPUs; None where one could."""
+    if trainer_lease.able_trainers(base, n_gpus, trainers):
+        return None
+    offered = [beat.n_devices for beat in trainers if base in beat.offers]
+    if not offered:
+        return nobody_offers(advice, _TRAINER, base, trainers)
+    large = [beat for beat in trainers if beat.n_devices >= n_gpus]
+    if (drained := drained_one(base, large)) is not None:
+        return f"{every_one(_ROLE[_TRAINER], base, n_gpus)}; {undrain(drained)}"
+    remedy = advice.more_gpus(base, n_gpus)
+    return (
+        f"it needs {n_gpus} GPUs, and no trainer of {base} has more than {max(offered)}; {remedy}"
+    )
 
 
 def nobody_offers(

@@ -124,6 +124,7 @@ def job_row(run: Run, config: TrainConfig, model: Model) -> JobRow:
         owner=run.owner,
         base_model=model.base_model,
         is_full=isinstance(config.model.update, FullUpdate),
+        n_gpus=config.model.gpus,
         plays_at_once=plays and config.sft is None,
         environments=[
             (e.name, run.owner if e.workers == "own" else "") for e in config.environments

@@ -70,5 +70,6 @@ def worker_view(seen: Seen) -> WorkerView:
         host=beat.host,
         pid=beat.pid,
         last_seen_s=seen.at_s,
+        n_devices=beat.n_devices,
         is_draining=beat.is_draining,
     )

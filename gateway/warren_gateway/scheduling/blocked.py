@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from warren_gateway.advice import Advice
-from warren_gateway.coordinator.waiting import missing_environment, nobody_offers
+from warren_gateway.coordinator.waiting import missing_environment, nobody_offers, nobody_trains
 from warren_gateway.scheduling.lines import JobLine
 from warren_schemas.config import EnvironmentConfig
 from warren_schemas.control import Heartbeat, WorkerRole
@@ -30,18 +30,22 @@ class Blockers:
 
     def missing(self, job: JobLine) -> str | None:
         """Also when it is a trainer."""
-        return self._nobody(WorkerRole.TRAINER, job.base_model) or self.reason(job)
+        return self._no_trainer(job.base_model, job.n_gpus) or self.reason(job)
+
+    def _no_trainer(self, base_model: str, n_gpus: int) -> str | None:
+        key = ("trainer", base_model, str(n_gpus))
+        if key not in self._known:
+            trainers = self._of_role[WorkerRole.TRAINER]
+            self._known[key] = nobody_trains(self._advice, base_model, n_gpus, trainers)
+        return self._known[key]
 
     def _no_sampler(self, base_model: str) -> str | None:
-        return self._nobody(WorkerRole.SAMPLER, base_model)
-
-    def _nobody(self, role: WorkerRole, offer: str) -> str | None:
-        key = (role, offer)
+        key = ("sampler", base_model)
         if key not in self._known:
-            workers = self._of_role[role]
-            is_there = any(offer in worker.offers for worker in workers)
-            reason = None if is_there else nobody_offers(self._advice, role, offer, workers)
-            self._known[key] = reason
+            samplers = self._of_role[WorkerRole.SAMPLER]
+            is_there = any(base_model in worker.offers for worker in samplers)
+            reason = nobody_offers(self._advice, WorkerRole.SAMPLER, base_model, samplers)
+            self._known[key] = None if is_there else reason
         return self._known[key]
 
     def _no_environments(self, job: JobLine) -> list[str | None]:

@@ -15,7 +15,7 @@ from sqlmodel import Session, SQLModel
 
 from warren_broker.topology import Stream, run_events
 from warren_gateway.advice import Advice
-from warren_gateway.coordinator import busy
+from warren_gateway.coordinator import busy, trainer_lease
 from warren_gateway.coordinator.records import runs_of
 from warren_gateway.coordinator.state.observed import TrainedRun
 from warren_gateway.scheduling.lines import JobLine
@@ -79,17 +79,17 @@ class _Holders:
         self._trainers = trainers
         self._advice = advice
         self._runs: dict[str, dict[ModelId, TrainedRun]] = {}
-        self._reasons: dict[tuple[str, str, bool], str] = {}
+        self._reasons: dict[tuple[str, str, bool, int], str] = {}
 
     def reason(self, job: JobLine, *, is_next: bool) -> str:
         """It is told once, and kept true for the job that is next."""
         if job.told is not None and job.told.startswith(_BUSY) and not is_next:
             return job.told
-        key = job.base_model, job.owner, job.is_full
+        key = job.base_model, job.owner, job.is_full, job.n_gpus
         if key not in self._reasons:
             self._reasons[key] = busy.reason(
                 job.base_model,
-                self._trainers,
+                trainer_lease.able_trainers(job.base_model, job.n_gpus, self._trainers),
                 self._runs_of(job.base_model),
                 owner=job.owner,
                 is_full=job.is_full,

@@ -22,7 +22,7 @@ def _room(beat: Heartbeat, full: set[ModelId], reserved: str | None) -> TrainerR
         worker=beat.worker,
         base_models=frozenset(beat.drained_offers if beat.is_draining else beat.offers),
         may_load=False,
-        n_gpus=1,
+        n_gpus=beat.n_devices,
         max_models=beat.capacity,
         held=models,
         is_full_held=any(model in full for model in models),

@@ -44,6 +44,9 @@ class ModelConfig(Config):
     """Name of a base model that a GPU worker offers, for example `Qwen/Qwen3-0.6B`."""
     update: Update = Field(default_factory=LoraUpdate)
     """What is trained; `lora` is the default."""
+    gpus: PositiveInt = 1
+    """Number of GPUs that the trainer must have, at least (`warren gpu-worker --devices`); it spreads the model
+    over all of its own."""
     deterministic: bool = False
     """Never share batches with other models on the same GPU worker, so that the same data gives
     bit-identical weights. LoRA models that share batches train faster."""

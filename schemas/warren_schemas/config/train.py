@@ -102,6 +102,8 @@ class TrainConfig(Config):
                 is_live=isinstance(self.source, LiveSource),
                 sections=self._of_training(),
             )
+        if self.model.gpus > 1 and not self.needs_trainer:
+            reasons.append("model.gpus: a base model is evaluated without a trainer; leave it out")
         if isinstance(self.source, RecordedSource) and (keys := self.of_live_episodes()):
             reasons.append(
                 f"a recorded source has no use for {', '.join(keys)}: what was sampled, how and when,"
@@ -172,6 +174,8 @@ class TrainConfig(Config):
         written["evaluation"] = (written["evaluation"] or {}) | {
             "before": True, "after": True, "every_steps": None,
         }  # fmt: skip
+        if resume_from is None:
+            written["model"]["gpus"] = 1
         critic = self.algorithm.critic
         written["algorithm"] = {"critic": None if critic is None else critic.model_dump()}
         return type(self)(**written, resume_from=resume_from)

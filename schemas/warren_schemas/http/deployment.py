@@ -3,7 +3,7 @@
 from pydantic import JsonValue
 
 from warren_schemas.base import Frozen
-from warren_schemas.config import NonNegativeInt
+from warren_schemas.config import NonNegativeInt, PositiveInt
 from warren_schemas.ids import WorkerId
 
 __all__ = ["DeadLetterDetails", "DeadLetterView", "Health", "QueueView", "WorkerView"]
@@ -20,6 +20,8 @@ class WorkerView(Frozen):
     host: str
     pid: NonNegativeInt
     last_seen_s: float
+    n_devices: PositiveInt = 1
+    """Over which a trainer spreads each model."""
     is_draining: bool = False
     """It takes nothing new; once it is busy with nothing, it can be stopped without any run noticing."""
 

@@ -4,9 +4,6 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from warren_schemas.config import (
-    NonNegativeInt,
-)
 from warren_schemas.envelope import Item
 from warren_schemas.ids import ModelId, WorkerId
 from warren_schemas.training.model import ModelSpec
@@ -15,7 +12,8 @@ __all__ = ["CloseModel", "DeleteModel", "Job", "JobTaken", "KeepForJob", "OpenMo
 
 
 class Job(Item):
-    """A model wants a trainer -> jobs.<lora or full>.<base model>.
+    """A model wants a trainer -> jobs.<lora or full>.<base model>, or of several GPUs
+    jobs.<lora or full>-<number>.<base model>.
 
     A worker takes it while it has room, keeps that room, and says so with `JobTaken`; the grant follows.
     """
@@ -27,9 +25,6 @@ class Job(Item):
     """Of the lease that whoever takes the job is granted."""
     spec: ModelSpec
     owner: str = ""
-    n_gpus: Annotated[int, Field(ge=1)] = 1
-    memory_bytes: NonNegativeInt | None = None
-    """An estimate of what the model needs; None where there is none."""
 
 
 class JobTaken(Item):

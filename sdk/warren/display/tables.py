@@ -109,7 +109,7 @@ def _print_waits(views: Sequence[RunView], output: Output) -> None:
 def _worker_row(worker: WorkerView) -> tuple[str, ...]:
     return (
         worker.id,
-        worker.role,
+        worker.role if worker.n_devices == 1 else f"{worker.role} ({worker.n_devices} GPUs)",
         "(drained)" if worker.is_draining else ", ".join(worker.offers),
         f"{worker.in_flight}/{worker.capacity}",
         count(worker.n_done),

@@ -125,6 +125,24 @@ async def test_a_job_that_lost_its_trainer_goes_before_those_that_never_had_one(
     assert outcome.admitted == ("run_3",)
 
 
+async def test_a_job_that_needs_several_gpus_waits_for_a_trainer_that_has_them(
+    store: Store,
+) -> None:
+    await submit(store, 1)
+    await write(store, "run_1", n_gpus=2)
+    small, pair = trainer("t"), trainer("p", capacity=1).model_copy(update={"n_devices": 2})
+    waits = await decide(store, small, *PLAYERS)
+    assert waits.admitted == ()
+    reason = "it needs 2 GPUs, and no GPU worker that trains warren/tiny has more than 1"
+    assert waits.places[RunId("run_1")].reason == reason
+    query = select(Run.waiting_for).where(col(Run.id) == "run_1")
+    assert await store.transact(lambda session: session.exec(query).one()) == (
+        "it needs 2 GPUs, and no trainer of warren/tiny has more than 1; start one with:"
+        " warren gpu-worker --base-model warren/tiny --devices 2"
+    )
+    assert (await decide(store, small, pair, *PLAYERS)).admitted == ("run_1",)
+
+
 @pytest.mark.parametrize("role", WorkerRole)
 async def test_where_every_worker_is_drained_the_run_says_which_and_what_helps(
     store: Store, role: WorkerRole

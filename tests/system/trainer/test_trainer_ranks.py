@@ -4,6 +4,7 @@ One worker serves all tests of this file, for its two processes take long to sta
 by epoch, and a test may leave ranks that were just started.
 """
 
+import asyncio
 import itertools
 import resource
 import signal
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from tests.support.patience import several_waits
+from tests.support.patience import PATIENCE_S, several_waits
 from tests.support.trainer import (
     BASE,
     FULL,
@@ -26,14 +27,21 @@ from tests.support.trainer import (
     some_ops,
 )
 from tests.support.trainer_children import END, child_pid, kill_child, size_bytes
-from tests.support.trainer_owner import Owner, owner_of, serving
+from tests.support.trainer_owner import WORKER, Owner, owner_of, serving
 
+from warren_broker.batch_publisher import BatchPublisher
+from warren_broker.inbox import receive
 from warren_broker.memory import open_hub
 from warren_broker.memory.hub import MemoryHub
+from warren_broker.topology import jobs, results, trainer
 from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_schemas.envelope import Envelope
 from warren_schemas.ids import ModelId
 from warren_schemas.training import (
+    CloseModel,
     CriticTerm,
+    Job,
+    JobTaken,
     ModelSpec,
     OpBody,
     SaveState,
@@ -118,6 +126,28 @@ async def test_a_worker_of_several_devices_holds_one_model(
         await pair_owner.open(LORA, next(epochs))
         await second.grant(LORA, epoch=1)
         assert "has no capacity for the model" in failed(await second.outcome(1, 0))
+
+
+async def test_it_takes_jobs_that_need_all_its_devices_and_those_that_need_fewer(
+    pair_hub: MemoryHub, pair_owner: Owner, epochs: Iterator[int]
+) -> None:
+    await pair_owner.close(next(epochs))
+    await pair_owner.until_held()
+    assert pair_owner.heartbeats[-1].n_devices == 2
+    model, broker = ModelId("model_asking"), pair_hub.client("asking")
+    publisher = BatchPublisher(broker)
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        receive(broker, results(model), JobTaken, prefetch=1) as taken,
+    ):
+        for epoch, n_gpus in enumerate((1, 2), 1):
+            job = Job(envelope=Envelope(), model=model, epoch=epoch, spec=LORA)
+            await publisher.send(jobs(BASE, is_full=False, n_gpus=n_gpus), job)
+            (claim,) = await anext(taken)
+            claim.done()
+            assert (claim.item.epoch, claim.item.worker) == (epoch, WORKER)
+            leave = CloseModel(envelope=Envelope(), model=model, epoch=epoch)
+            await publisher.send(trainer(WORKER), leave)
 
 
 async def test_no_memory_on_one_rank_ends_both_and_the_op_comes_again_in_smaller_passes(

@@ -23,6 +23,7 @@ from warren_env_worker.host.request import start_of
 from warren_env_worker.reach.granting import granted
 from warren_gateway.access.caller import Viewer
 from warren_gateway.coordinator import records
+from warren_gateway.coordinator.job import queue
 from warren_gateway.coordinator.replaying.source import Recorded
 from warren_gateway.recordings.stored import _to_archive  # pyright: ignore[reportPrivateUsage]
 from warren_gateway.runs.checkpoints import require_checkpoint
@@ -168,7 +169,8 @@ def environment(config: TrainConfig, bench: Bench) -> Facts:
 
 def stored(config: TrainConfig, bench: Bench) -> Facts:
     """What is kept of the run, and under which name."""
-    with Session(PlayedWorld(config, CHANCE).engine) as session:
+    world = PlayedWorld(config, CHANCE)
+    with Session(world.engine) as session:
         row = session.get_one(Run, RUN)
         row.state = RunState.RUNNING  # nothing is kept of a run that is queued
         session.flush()
@@ -176,6 +178,7 @@ def stored(config: TrainConfig, bench: Bench) -> Facts:
         return {
             "stream": recording(RUN, config),
             "archive": archived,
+            "trainer": queue(world.state).name,
             "folder": folder_name(row.name, row.id),
         }
 

@@ -13,6 +13,7 @@ from tests.unit.effects.probes import Probe
 
 WHERE = {
     "model": "trained: what the trainer makes the model from",
+    "trainer": "trained: which trainers may take it",
     "starts": "sampled: what starts an episode",
     "flight": "sampled: the number of episodes in flight",
     "ops": "trained: the batches and steps that the trainer gets",
@@ -113,6 +114,7 @@ ROWS: list[Row] = [
         )
     ),
     Row("model.update.start_adapter (lora)", "theirs", "ops", probes.run),
+    *_of("trainer", probes.stored, model__gpus=2),
     *_of("batch sharing", probes.trained, model__deterministic=True),
     *_of(
         "starts",

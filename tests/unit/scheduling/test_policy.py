@@ -171,6 +171,10 @@ def test_several_gpus_need_a_worker_that_has_them() -> None:
     assert reason(decide([job], [small]), job) == (
         "it needs 4 GPUs, and no GPU worker that trains tiny has more than 1"
     )
+    away = trainer_room("w2", n_gpus=4, is_draining=True)
+    assert reason(decide([job], [small, away]), job).startswith(
+        "every trainer of tiny with 4 GPUs is drained; an admin has one take work again with:"
+    )
 
 
 def test_memory() -> None:

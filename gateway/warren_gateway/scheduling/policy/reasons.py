@@ -28,15 +28,15 @@ def impossible(job: WaitingJob, workers: Workers) -> str | None:
     ours = workers.of_base.get(base)
     if ours is None:
         ours = [worker for worker in workers.active if worker.room.may_load]
-    if not ours:
-        return _nobody(base, workers)
-    largest = max(worker.room.n_gpus for worker in ours)
-    return _TOO_LARGE.format(job.n_gpus, base, largest) if job.n_gpus > largest else None
+    largest = max((worker.room.n_gpus for worker in ours), default=0)
+    if job.n_gpus <= largest:
+        return None
+    if (drained := workers.drained_for(job)) is not None:
+        return f"{every_one('trainer', base, job.n_gpus)}; {undrain(drained)}"
+    return _TOO_LARGE.format(job.n_gpus, base, largest) if ours else _nobody(base, workers)
 
 
 def _nobody(base: str, workers: Workers) -> str:
-    if (drained := workers.drained.get(base)) is not None:
-        return f"{every_one('trainer', base)}; {undrain(drained)}"
     others = ", ".join(sorted(workers.of_base))
     return _NOBODY.format(base) + (_OTHERS.format(others) if others else "")
 

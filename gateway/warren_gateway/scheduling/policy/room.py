@@ -71,11 +71,7 @@ class Workers:
         by_worker = _located(rooms, held)
         every = [Worker(room, by_worker[room.worker]) for room in rooms]
         self.active = [worker for worker in every if not worker.room.is_draining]
-        self.drained: dict[str, WorkerId] = {}
-        """Of each base model, the first worker that would train it if it were not drained."""
-        for worker in every:
-            for base in worker.room.base_models if worker.room.is_draining else ():
-                self.drained.setdefault(base, worker.room.worker)
+        self._drained = [worker.room for worker in every if worker.room.is_draining]
         self.of_base: dict[str, list[Worker]] = {}
         for worker in self.active:
             for base in worker.room.base_models:
@@ -88,6 +84,11 @@ class Workers:
         if found is not None:
             found.take(job)
         return found is not None
+
+    def drained_for(self, job: Job) -> WorkerId | None:
+        """The first worker that could train the job if it were not drained."""
+        able = (r for r in self._drained if job.base_model in r.base_models)
+        return next((r.worker for r in able if r.n_gpus >= job.n_gpus), None)
 
     def _with_free_place(self, job: Job) -> Worker | None:
         ours = self._with_place.get(job.base_model, [])

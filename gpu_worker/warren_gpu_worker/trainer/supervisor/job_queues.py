@@ -14,13 +14,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import product
 from typing import Protocol
 
 from warren_broker.batch_publisher import BatchPublisher
 from warren_broker.errors import BrokerUnavailable, Unroutable
 from warren_broker.inbox import Claim, Inbox, receive
 from warren_broker.port import Broker
-from warren_broker.topology import jobs, results
+from warren_broker.topology import WorkQueue, jobs, results
 from warren_gpu_worker.trainer.supervisor.model_lease import is_awaited
 from warren_schemas.envelope import Envelope
 from warren_schemas.ids import ModelId, WorkerId
@@ -87,18 +88,16 @@ class JobQueues:
             del self._reserved[model]
             self._room.on_reserved()
 
-    async def take(self, base_models: Iterable[str]) -> None:
-        """Take jobs of these base models; never returns."""
+    async def take(self, base_models: Iterable[str], n_gpus: int) -> None:
+        """Take jobs of these base models that need no more GPUs; never returns."""
         async with asyncio.TaskGroup() as tasks:
-            for base in base_models:
-                for full in (False, True):
-                    kind = "full" if full else "lora"
-                    tasks.create_task(self._take(base, is_full=full), name=f"{kind} jobs of {base}")
+            for base, full, n in product(base_models, (False, True), range(1, n_gpus + 1)):
+                queue = jobs(base, is_full=full, n_gpus=n)
+                tasks.create_task(self._take(queue, is_full=full), name=f"take {queue.name}")
 
-    async def _take(self, base_model: str, *, is_full: bool) -> None:
+    async def _take(self, queue: WorkQueue, *, is_full: bool) -> None:
         while True:
             await self._until(lambda: self._has_room(is_full=is_full))
-            queue = jobs(base_model, is_full=is_full)
             async with receive(self._broker, queue, Job, prefetch=1) as inbox:
                 stopping = asyncio.create_task(
                     self._stop_when_full(inbox, is_full=is_full), name=f"{queue.name} when full"

@@ -116,7 +116,8 @@ class _Trainer:
             tasks.create_task(
                 clean_up_files(self._broker, self._settings.checkpoint_url), name="file cleanup"
             )
-            tasks.create_task(self._jobs.take(self._settings.base_models), name="jobs")
+            taking = self._jobs.take(self._settings.base_models, self._settings.devices)
+            tasks.create_task(taking, name="jobs")
             try:
                 while True:
                     await self._take_orders()
@@ -173,6 +174,7 @@ class _Trainer:
             drained_offers=tuple(self._settings.base_models) if is_drained else (),
             interval_s=INTERVAL_S,
             capacity=self._models.capacity(reserved),
+            n_devices=self._settings.devices,
             in_flight=len(models) + len(reserved),
             n_done=self._n_done,
             without_disk_space=tuple(sorted(self._without_disk_space)),

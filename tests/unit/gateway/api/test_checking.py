@@ -50,6 +50,14 @@ async def test_names_that_nobody_knows(gateway: Gateway) -> None:
     assert "did you mean guess?" in found.mistakes[-1]
 
 
+async def test_more_gpus_than_any_trainer_has(gateway: Gateway) -> None:
+    all_online(gateway)
+    found = await checked(gateway, model={"base": "warren/tiny", "gpus": 4})
+    assert found.mistakes[0].startswith(
+        "model.gpus: it needs 4 GPUs, and no trainer of warren/tiny"
+    )
+
+
 async def test_keys_and_splits_that_an_environment_does_not_have(gateway: Gateway) -> None:
     all_online(gateway)
     found = await checked(gateway, environments=[{"name": "guess", "config": {"lo": 1}}])
