@@ -24,6 +24,8 @@ CONFIG = {
 }
 EVERY_REQUEST_PER_S = 1_000_000
 """A request that is refused for coming too soon has tried nothing."""
+RUN_S = 300.0
+"""A run of one step takes seconds; this is for a machine with much else to do."""
 
 
 @dataclass
