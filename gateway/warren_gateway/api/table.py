@@ -27,6 +27,9 @@ from warren_gateway.api.runs import (
     submission,
     trajectories,
 )
+from warren_gateway.api.tinker import account as tinker_account
+from warren_gateway.api.tinker import checkpoints as tinker_checkpoints
+from warren_gateway.api.tinker import downloads as tinker_downloads
 from warren_gateway.api.tinker import futures as tinker_futures
 from warren_gateway.api.tinker import models as tinker_models
 from warren_gateway.api.tinker import runs as tinker_runs
@@ -56,6 +59,9 @@ ROUTES: tuple[Route, ...] = (
     *tinker_models.ROUTES,
     *tinker_training.ROUTES,
     *tinker_runs.ROUTES,
+    *tinker_checkpoints.ROUTES,
+    *tinker_downloads.ROUTES,
+    *tinker_account.ROUTES,
     *fleet.ROUTES,
     *env_workers.ROUTES,
     *dead_letters.ROUTES,

@@ -5,9 +5,12 @@ The clients make names of models themselves, so ours follow theirs; the key that
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
-Kind = Literal["weights", "sampler_weights"]
+Kind = Literal["weights", "sampler_weights", "external_weights"]
+
+_EXTERNAL = "external."
+"""Begins the name of a snapshot that was saved to be downloaded: the protocol has names of their own for these."""
 
 _KEY = "tinker:"
 _MODEL = re.compile(r"([A-Za-z0-9_-]{1,64}):train:([0-9]{1,19})")
@@ -45,12 +48,21 @@ class KeptPath:
                 f"{text} is no path of a checkpoint: they read tinker://RUN/weights/NAME and"
                 " tinker://RUN/sampler_weights/NAME"
             )
-        kind = match[2]
-        if kind == "weights" or kind == "sampler_weights":
-            return cls(match[1], kind, match[3])
-        raise InvalidPath(
-            "external_weights are not offered here; sampler_weights can be downloaded"
-        )
+        return cls(match[1], cast("Kind", match[2]), match[3])
+
+    @classmethod
+    def of(cls, model: str, kind: Literal["checkpoint", "snapshot"], stored: str) -> "KeptPath":
+        """The opposite of `stored`."""
+        if kind == "checkpoint":
+            return cls(model, "weights", stored)
+        if stored.startswith(_EXTERNAL):
+            return cls(model, "external_weights", stored.removeprefix(_EXTERNAL))
+        return cls(model, "sampler_weights", stored)
+
+    @property
+    def stored(self) -> str:
+        """What the checkpoint or the snapshot is called with us."""
+        return f"{_EXTERNAL}{self.name}" if self.kind == "external_weights" else self.name
 
 
 def model_name(session: str, number: int) -> str:

@@ -13,7 +13,13 @@ from pydantic import BaseModel
 from warren_gateway.models.outcomes import Done
 from warren_gateway.tinker.wire import messages
 from warren_schemas.base import Frozen
-from warren_schemas.tinker.answers import OptimStepped, StateLoaded, StateSaved, WeightsPublished
+from warren_schemas.tinker.answers import (
+    ExternalSaved,
+    OptimStepped,
+    StateLoaded,
+    StateSaved,
+    WeightsPublished,
+)
 
 
 class Noted(Frozen):
@@ -25,7 +31,8 @@ class Noted(Frozen):
     """Of what is saved, or was loaded."""
     sampler: int | None = None
     """Number of the sampler that is opened for what is published."""
-    kind: Literal["snapshot", "inflight"] = "snapshot"
+    kind: Literal["snapshot", "inflight", "external"] = "snapshot"
+    """`external`: it is published to be downloaded."""
 
 
 def result_of(done: Done, noted: Noted, sampler: str | None) -> bytes | BaseModel:
@@ -37,6 +44,8 @@ def result_of(done: Done, noted: Noted, sampler: str | None) -> bytes | BaseMode
             return StateSaved(path=noted.path or "")
         case "load_state":
             return StateLoaded(path=noted.path, model_id=noted.model)
+        case "publish_policy" if noted.kind == "external":
+            return ExternalSaved(path=noted.path or "")
         case "publish_policy":
             return WeightsPublished(path=noted.path, sampling_session_id=sampler)
         case _:

@@ -14,8 +14,9 @@ from warren_gateway.access.shared_runs import EVERYBODY, may_read
 from warren_gateway.models.submitting import touch
 from warren_gateway.runs.owned import read_by
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import Model, Run, ShareRow
+from warren_gateway.store.tables import Model, RequestRow, Run, ShareRow
 from warren_gateway.tinker.paths import key_of, keys_of, name_of
+from warren_gateway.tinker.tracing import Span
 from warren_schemas.events import RunState
 from warren_schemas.ids import ModelId
 from warren_schemas.training import ModelSpec
@@ -62,6 +63,10 @@ class TrainedModels:
     async def of_session(self, viewer: Viewer, session_id: str) -> list[Trained]:
         return await self._store.transact(partial(_of_session, viewer, session_id))
 
+    async def spans(self, owner: str, session_id: str) -> list[Span]:
+        """Ops of a session's models whose outcomes are still kept, by arrival."""
+        return await self._store.transact(partial(_spans, Viewer(owner), session_id))
+
     async def heard(self, viewer: Viewer, session_id: str) -> None:
         """The client of these models is there."""
         await self._store.transact(partial(_heard, viewer, session_id))
@@ -101,6 +106,15 @@ def _of_session(viewer: Viewer, session_id: str, session: Session) -> list[Train
     )
     oldest = query.order_by(col(Run.created_s))
     return [_trained(session, run, model) for run, model in session.exec(oldest)]
+
+
+def _spans(viewer: Viewer, session_id: str, session: Session) -> list[Span]:
+    names = {one.id: one.name for one in _of_session(viewer, session_id, session)}
+    query = select(RequestRow).where(col(RequestRow.model_id).in_(names))
+    return [
+        Span(names[ModelId(row.model_id)], row.kind, row.id, row.arrived_s, row.done_s)
+        for row in session.exec(query.order_by(col(RequestRow.number)))
+    ]
 
 
 def _heard(viewer: Viewer, session_id: str, session: Session) -> None:

@@ -14,8 +14,10 @@ from sqlmodel import Session, col, select
 
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import TinkerSampler, TinkerSession
+from warren_gateway.tinker.searching import search
 from warren_schemas.episode import PolicyRef
 from warren_schemas.ids import new_id
+from warren_schemas.tinker.account import SearchSessions, SessionsFound
 from warren_schemas.tinker.requests import CreateSession
 
 _HEARD_S = 20.0
@@ -63,9 +65,16 @@ class TinkerSessions:
         """Its client is there. Raises `NoSuchSession`."""
         await self._store.transact(partial(_heard, owner, session_id))
 
-    async def finish(self, owner: str, session_id: str) -> None:
+    async def assign(self, owner: str, session_id: str, project: str) -> None:
+        """From now on it belongs to this project. Raises `NoSuchSession`."""
+        await self._store.transact(partial(_assign, owner, session_id, project))
+
+    async def search(self, owner: str, asked: SearchSessions) -> SessionsFound:
+        return await self._store.transact(partial(search, owner, asked))
+
+    async def finish(self, owner: str, session_id: str, reason: str) -> None:
         """Its client is done with it; what it opened can still be used. Raises `NoSuchSession`."""
-        await self._store.transact(partial(_finish, owner, session_id))
+        await self._store.transact(partial(_finish, owner, session_id, reason))
 
     async def find(self, owner: str, session_id: str) -> TinkerSession:
         """Raises `NoSuchSession`."""
@@ -119,9 +128,14 @@ def _heard(owner: str, session_id: str, session: Session) -> None:
         row.seen_s = now_s
 
 
-def _finish(owner: str, session_id: str, session: Session) -> None:
+def _assign(owner: str, session_id: str, project: str, session: Session) -> None:
+    own_session(owner, session_id, session).project = project
+
+
+def _finish(owner: str, session_id: str, reason: str, session: Session) -> None:
     row = own_session(owner, session_id, session)
-    row.finished_s = row.finished_s or time.time()
+    if row.finished_s is None:
+        row.finished_s, row.finish_reason = time.time(), reason
 
 
 def _listed(owner: str, limit: int, offset: int, session: Session) -> list[str]:

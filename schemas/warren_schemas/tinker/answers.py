@@ -150,6 +150,11 @@ class WeightsPublished(Frozen):
     sampling_session_id: str | None = None
 
 
+class ExternalSaved(Frozen):
+    type: Literal["save_weights_external"] = "save_weights_external"
+    path: str
+
+
 class WeightsInfo(Frozen):
     base_model: str
     is_lora: bool
@@ -161,7 +166,7 @@ class Kept(Frozen):
     """A checkpoint."""
 
     checkpoint_id: str
-    checkpoint_type: Literal["training", "sampler"]
+    checkpoint_type: Literal["training", "sampler", "external"]
     time: str
     tinker_path: str
     size_bytes: int

@@ -89,11 +89,6 @@ class FutureNamed(Lenient):
     request_id: Id
 
 
-class SearchSessions(Lenient):
-    limit: Annotated[int, Field(ge=1, le=1000)] = 20
-    offset: NonNegativeInt = 0
-
-
 class ListAsked(Lenient):
     """Query of a list, which is told in pages."""
 
@@ -159,9 +154,12 @@ class OtherOptimizer(Lenient):
     type: Annotated[str, Field(max_length=64)] = ""
 
 
-class OpNamed(Lenient):
+class SaveExternal(Lenient):
     model_id: Id
     seq_id: NonNegativeInt
+    path: Id
+    ttl_seconds: PositiveInt | None = None
+    age_encryption_recipients: Listed[Annotated[str, Field(max_length=4096)]] | None = None
 
 
 class OptimStepAsked(Lenient):
@@ -190,6 +188,11 @@ class SaveWeightsForSampler(Lenient):
     kind: Literal["snapshot", "inflight"] = "snapshot"
     ttl_seconds: PositiveInt | None = None
     user_metadata: Metadata | None = None
+
+
+class DownloadAsked(Lenient):
+    file: Annotated[str, Field(max_length=MAX_ID)] = ""
+    """Left out: all of them."""
 
 
 class PathNamed(Lenient):

@@ -15,7 +15,7 @@ import json
 import logging
 import sys
 import warnings
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import tinker
 from tinker import types
@@ -65,6 +65,12 @@ def own_loss(data, logprobs):
     return loss, {"mine": float(loss.detach())}
 
 
+def traced_loss(logprobs, weights):
+    """Of one datum; the SDK traces it."""
+    loss = -(logprobs * weights).sum()
+    return loss, {"custom/mine:sum": loss}
+
+
 class Surface:
     def __init__(self, url, key, base_model):
         self.results = {}
@@ -96,13 +102,14 @@ class Surface:
         sampler = self.call(service, "create_sampling_client", base_model=self.base)
         trainer = self.call(service, "create_lora_training_client", base_model=self.base, rank=8)
         rest = self.call(service, "create_rest_client")
-        state, weights = self.train(trainer)
+        state, weights, external = self.train(trainer)
         self.sample(sampler)
         self.call(service, "create_training_client_from_state", state)
         self.call(service, "create_training_client_from_state_with_optimizer", state)
-        self.call(service, "copy_weights", state, destination_project_id="project")
-        self.call(service, "create_custom_loss", lambda logprobs: -logprobs.sum(), {})
-        self.look(rest, trainer, sampler, state, weights)
+        self.call(service, "copy_weights", state, "project")
+        ranks = {"logprobs": 1, "weights": 1}
+        self.call(service, "create_custom_loss", traced_loss, input_ranks=ranks)
+        self.look(rest, trainer, state, weights, external)
         resolved(service.close("success")) if hasattr(service, "close") else None
         self.results["ServiceClient.close"] = "works" if hasattr(service, "close") else "no such"
 
@@ -124,8 +131,8 @@ class Surface:
         weights = self.call(trainer, "save_weights_for_sampler", "weights").path
         self.call(trainer, "create_sampling_client", weights)
         self.call(trainer, "save_weights_and_get_sampling_client")
-        self.call(trainer, "save_weights_external", "external")
-        return state, weights
+        external = self.call(trainer, "save_weights_external", "external")
+        return state, weights, external and external.path
 
     def sample(self, sampler):
         params = types.SamplingParams(max_tokens=4, temperature=1.0)
@@ -138,10 +145,10 @@ class Surface:
         if handle is not None:
             self.call(sampler, "from_sampler_handle", handle, api_key=self.key)
 
-    def look(self, rest, trainer, sampler, state, weights):
+    def look(self, rest, trainer, state, weights, external):
         run = trainer.model_id
         session = run.split(":")[0]
-        now = datetime.now(UTC)
+        today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         self.call(rest, "get_server_capabilities")
         self.call(rest, "whoami")
         self.call(rest, "list_training_runs")
@@ -156,14 +163,14 @@ class Surface:
         self.call(rest, "set_checkpoint_ttl_from_tinker_path", state, 3600)
         self.call(rest, "publish_checkpoint_from_tinker_path", state)
         self.call(rest, "unpublish_checkpoint_from_tinker_path", state)
-        self.call(rest, "get_external_weights_urls", weights)
+        self.call(rest, "get_external_weights_urls", external)
         self.call(rest, "get_checkpoint_archive_url", run, "weights/first")
         self.call(rest, "get_checkpoint_archive_url_from_tinker_path", weights)
         self.call(rest, "assign_session_project", session, "project")
-        self.call(rest, "copy_weights", state, destination_project_id="project")
+        self.call(rest, "copy_weights", state, "project")
         self.call(rest, "export_session_trace", session)
         self.call(rest, "get_audit_log", day=date(2026, 1, 1))
-        self.call(rest, "get_billing_usage", now, now)
+        self.call(rest, "get_billing_usage", today, today + timedelta(days=1))
         self.call(rest, "get_current_checkpoint_storage_usage")
         asked = getattr(types, "SessionSearchRequest", dict)
         self.call(rest, "search_sessions", asked())

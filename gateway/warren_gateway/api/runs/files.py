@@ -1,24 +1,18 @@
 """The files of a run's checkpoints and policies over HTTP.
 
-Invariants: another owner's run has none; an answer that could not be sent to its end is cut off, so
-that nobody takes a part for all.
+Invariant: another owner's run has none.
 """
-
-import logging
-from contextlib import aclosing
 
 from aiohttp import web
 
 from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Route, reply
-from warren_gateway.folders import UnreadableFolder, read_file, read_folder
+from warren_gateway.api.sending import readable, sent_file
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt
 from warren_schemas.files import FileView, FolderView, absence, find_folder
 from warren_schemas.http import Problem
 from warren_schemas.users.access import KeyScope
-
-log = logging.getLogger(__name__)
 
 
 class ListFiles(Frozen):
@@ -46,23 +40,7 @@ async def run_file(call: Call[ReadFile]) -> web.StreamResponse:
     if found is None:
         names = ", ".join(file.name for file in folder.files)
         raise _refusal(404, "no_such_file", f"{folder.url} has no such file; it has: {names}")
-    response = web.StreamResponse(
-        headers={"Content-Type": "application/octet-stream", "ETag": f'"{found.sha256}"'}
-    )
-    response.content_length = max(0, found.size_bytes - takes.offset)
-    async with aclosing(read_file(folder.url, found.name, takes.offset)) as chunks:
-        try:
-            await response.prepare(call.request)
-            async for chunk in chunks:
-                await response.write(chunk)
-            await response.write_eof()
-        except (UnreadableFolder, ConnectionResetError) as error:
-            if not response.prepared:
-                raise _unreadable(error) from error
-            log.warning("a file was cut off: %s", error)
-            if call.request.transport is not None:
-                call.request.transport.abort()
-    return response
+    return await sent_file(call.request, folder, found, takes.offset)
 
 
 async def _folder(call: Call[ListFiles] | Call[ReadFile], version: str) -> FolderView:
@@ -71,15 +49,7 @@ async def _folder(call: Call[ListFiles] | Call[ReadFile], version: str) -> Folde
     if named is None:
         what, hint = absence(found, version)
         raise _refusal(404, "no_such_version", f"{call.run} has {what}", hint)
-    try:
-        return await read_folder(named)
-    except UnreadableFolder as error:
-        raise _unreadable(error) from error
-
-
-def _unreadable(error: Exception) -> Refusal:
-    hint = "Give the GPU workers --checkpoints that the gateway can read too, a bucket for example."
-    return _refusal(409, "files_unreachable", str(error), hint)
+    return await readable(named)
 
 
 def _refusal(status: int, code: str, message: str, hint: str | None = None) -> Refusal:

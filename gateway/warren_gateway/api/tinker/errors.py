@@ -16,14 +16,10 @@ def speaks_tinker(path: str) -> bool:
 
 _NOT_OFFERED = {
     "auth": "Warren's keys are used as they are, never exchanged.",
-    "audit": "`warren audit` shows an admin what was done.",
-    "billing": "`warren usage` shows what was used.",
     "copy_weights": "Checkpoints stay with the run that saved them; publish one to let others load it.",
-    "create_custom_loss": "forward_backward_custom computes a loss of your own on your side.",
+    "create_custom_loss": "A loss of your own is computed on your side: forward_backward_custom takes it.",
     "join_sampling_session": "A sampler can be used by several processes as it is.",
     "retrieve_futures": "retrieve_future holds each request until it is answered.",
-    "sessions": "Sessions have no projects, traces and search here; GET /api/v1/sessions lists them.",
-    "training_runs": "`warren checkpoints download RUN --to FOLDER` fetches the files of a checkpoint.",
 }
 """By the first part of the path: what there is in the place of a route of the protocol."""
 

@@ -10,8 +10,9 @@ Invariants
 from aiohttp import web
 from pydantic import BaseModel
 
-from warren_gateway.api.route import Call, Route, reply
+from warren_gateway.api.route import Call, reply
 from warren_gateway.api.tinker.errors import no_such
+from warren_gateway.api.tinker.route import tinker_route
 from warren_gateway.models.outcomes import Done, Failed, Pending
 from warren_gateway.models.problems import NoSuchFuture as NoSuchOp
 from warren_gateway.models.submitting import FUTURE
@@ -112,16 +113,15 @@ def failed(reason: str, *, is_users: bool) -> ResultFailed:
 
 
 ROUTES = (
-    Route(
+    tinker_route(
         "POST",
-        "/api/v1/retrieve_future",
+        "retrieve_future",
         retrieve_future,
         takes=FutureNamed,
         answers=ResultFailed,
-        summary="Wait for a future up to 30 s (Tinker-compatible)",
-        scope="any",
-        errors=(400, 408, 410, 413, 422),
+        summary="Wait for a future up to 30 s",
         also_answers=PROTOBUF,
         ends_with_client=True,
+        errors=(408, 410),
     ),
 )

@@ -2,9 +2,10 @@
 
 from aiohttp import web
 
-from warren_gateway.api.route import Call, Route, reply
+from warren_gateway.api.route import Call, reply
 from warren_gateway.api.tinker.asking import submitted, trained_model
 from warren_gateway.api.tinker.errors import invalid, no_such
+from warren_gateway.api.tinker.route import op_route, tinker_route
 from warren_gateway.models.problems import InvalidOp, NoSuchKept
 from warren_gateway.tinker.creating import CantCreate, created, created_from
 from warren_gateway.tinker.paths import InvalidPath, KeptPath
@@ -16,8 +17,6 @@ from warren_schemas.tinker.answers import Future, ModelData, ModelInfo
 from warren_schemas.tinker.requests import CreateModelAsked, LoadWeights, ModelNamed
 from warren_schemas.training import is_full
 from warren_schemas.users.access import KeyScope
-
-_ERRORS = (400, 404, 409, 413, 422, 429)
 
 
 async def create_tinker_model(call: Call[CreateModelAsked]) -> web.StreamResponse:
@@ -109,36 +108,28 @@ def _require_trainer(call: Call[CreateModelAsked], base_model: str) -> None:
 
 
 ROUTES = (
-    Route(
-        "POST",
-        "/api/v1/create_model",
+    op_route(
+        "create_model",
         create_tinker_model,
         takes=CreateModelAsked,
-        answers=Future,
-        summary="Make a model (Tinker-compatible)",
-        scope=KeyScope.SUBMIT,
-        errors=_ERRORS,
+        summary="Make a model",
+        is_routine=False,
     ),
-    Route(
-        "POST",
-        "/api/v1/load_weights",
+    op_route(
+        "load_weights",
         load_weights,
         takes=LoadWeights,
-        answers=Future,
-        summary="Go on from a checkpoint, in a new model or in one that there is (Tinker-compatible)",
-        scope=KeyScope.SUBMIT,
-        errors=_ERRORS,
-        is_routine=True,
+        summary="Go on from a checkpoint, in a new model or in one that there is",
     ),
-    Route(
+    tinker_route(
         "POST",
-        "/api/v1/get_info",
+        "get_info",
         model_info,
         takes=ModelNamed,
         answers=ModelInfo,
-        summary="Show a model (Tinker-compatible)",
+        summary="Show a model",
         scope=KeyScope.SUBMIT,
-        errors=(400, 404, 413, 422),
         is_routine=True,
+        errors=(404,),
     ),
 )

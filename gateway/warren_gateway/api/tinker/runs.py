@@ -2,19 +2,18 @@
 
 import time
 from datetime import UTC, datetime
+from typing import Literal
 
 from aiohttp import web
 
-from warren_gateway.api.problems import Refusal
-from warren_gateway.api.route import Call, Nothing, Route, reply
+from warren_gateway.api.route import Call, Nothing, reply
 from warren_gateway.api.tinker.errors import invalid, no_such
-from warren_gateway.models.problems import NoSuchKept
-from warren_gateway.tinker.paths import InvalidPath, KeptPath
+from warren_gateway.api.tinker.route import tinker_route
+from warren_gateway.tinker.paths import InvalidPath, KeptPath, Kind
 from warren_gateway.tinker.runs import NoSuchTrained, Trained
-from warren_schemas.http.trainable import KeptAsked, KeptList, ModelCheckpoint, ModelSnapshot
+from warren_schemas.http.trainable import ModelCheckpoint, ModelSnapshot
 from warren_schemas.tinker.answers import (
     Cursor,
-    Empty,
     Kept,
     KeptAnswer,
     TrainingRun,
@@ -23,7 +22,7 @@ from warren_schemas.tinker.answers import (
 )
 from warren_schemas.tinker.requests import ListAsked, PathNamed, ScopeAsked, TtlAsked
 from warren_schemas.training import is_full
-from warren_schemas.users.access import KeyScope, ShareRun
+from warren_schemas.users.access import KeyScope
 
 MOST_RUNS = 1000
 
@@ -58,39 +57,6 @@ async def list_checkpoints(call: Call[ListAsked]) -> web.StreamResponse:
     return reply(KeptAnswer(checkpoints=page, cursor=cursor))
 
 
-async def delete_checkpoint(call: Call[Nothing]) -> web.StreamResponse:
-    trained, asked = await _named(call)
-    try:
-        await call.parts.models.delete_kept(call.viewer, trained.id, asked)
-    except NoSuchKept as error:
-        raise _no_checkpoint(call) from error
-    return reply(Empty())
-
-
-async def set_checkpoint_ttl(call: Call[TtlAsked]) -> web.StreamResponse:
-    trained, asked = await _named(call)
-    try:
-        await call.parts.models.set_ttl(call.viewer, trained.id, asked, call.takes.ttl_seconds)
-    except NoSuchKept as error:
-        raise _no_checkpoint(call) from error
-    return reply(Empty())
-
-
-async def publish_checkpoint(call: Call[Nothing]) -> web.StreamResponse:
-    """With the others of its run: what is shared is the run."""
-    trained, asked = await _named(call)
-    if asked.name not in _names(await call.parts.models.kept(call.viewer, trained.id), asked):
-        raise _no_checkpoint(call)
-    await call.parts.sharing.share(call.viewer, trained.run.id, ShareRun())
-    return reply(Empty())
-
-
-async def unpublish_checkpoint(call: Call[Nothing]) -> web.StreamResponse:
-    trained, _ = await _named(call)
-    await call.parts.sharing.unshare(call.viewer, trained.run.id, ShareRun())
-    return reply(Empty())
-
-
 async def weights_info(call: Call[PathNamed]) -> web.StreamResponse:
     try:
         path = KeptPath.parse(call.takes.tinker_path)
@@ -116,29 +82,6 @@ async def _trained(call: _Calls, name: str) -> Trained:
         raise no_such("training run", name) from error
 
 
-async def _named(call: Call[Nothing] | Call[TtlAsked]) -> tuple[Trained, KeptAsked]:
-    """What the path names, of a run of the caller's own."""
-    parts = call.request.match_info
-    trained = await _trained(call, parts["training"])
-    if not call.viewer.owns(trained.run.owner):
-        raise no_such("training run", trained.name)
-    kind = "checkpoint" if parts["kind"] == "weights" else "snapshot"
-    try:
-        return trained, KeptAsked(kind=kind, name=parts["checkpoint"])
-    except ValueError as error:
-        raise _no_checkpoint(call) from error
-
-
-def _no_checkpoint(call: Call[Nothing] | Call[TtlAsked]) -> Refusal:
-    parts = call.request.match_info
-    return no_such("checkpoint", f"{parts['kind']}/{parts['checkpoint']}")
-
-
-def _names(kept: KeptList, asked: KeptAsked) -> set[str]:
-    rows = kept.checkpoints if asked.kind == "checkpoint" else kept.snapshots
-    return {row.name for row in rows}
-
-
 async def _kept(call: _Calls, trained: Trained) -> list[Kept]:
     """What its client has saved, oldest first."""
     kept = await call.parts.models.kept(call.viewer, trained.id)
@@ -146,12 +89,20 @@ async def _kept(call: _Calls, trained: Trained) -> list[Kept]:
     return saved + [_view(trained, row) for row in kept.snapshots]
 
 
+_TYPES: dict[Kind, Literal["training", "sampler", "external"]] = {
+    "weights": "training",
+    "sampler_weights": "sampler",
+    "external_weights": "external",
+}
+
+
 def _view(trained: Trained, row: ModelCheckpoint | ModelSnapshot) -> Kept:
-    is_training = isinstance(row, ModelCheckpoint)
-    path = KeptPath(trained.name, "weights" if is_training else "sampler_weights", row.name)
+    path = KeptPath.of(
+        trained.name, "checkpoint" if isinstance(row, ModelCheckpoint) else "snapshot", row.name
+    )
     return Kept(
         checkpoint_id=path.checkpoint,
-        checkpoint_type="training" if is_training else "sampler",
+        checkpoint_type=_TYPES[path.kind],
         time=_iso(row.created_s),
         tinker_path=f"{path}",
         size_bytes=row.size_bytes,
@@ -182,97 +133,53 @@ def _iso(at_s: float) -> str:
     return datetime.fromtimestamp(at_s, UTC).isoformat()
 
 
-_CHECKPOINT = "/api/v1/training_runs/{training}/checkpoints/{kind}/{checkpoint}"
-
 ROUTES = (
-    Route(
+    tinker_route(
         "GET",
-        "/api/v1/training_runs",
+        "training_runs",
         list_training_runs,
         takes=ListAsked,
         answers=TrainingRuns,
-        summary="List your training runs (Tinker-compatible)",
+        summary="List your training runs",
         scope=KeyScope.READ,
-        errors=(422,),
     ),
-    Route(
+    tinker_route(
         "GET",
-        "/api/v1/training_runs/{training}",
+        "training_runs/{training}",
         show_training_run,
         takes=ScopeAsked,
         answers=TrainingRun,
-        summary="Show a training run (Tinker-compatible)",
+        summary="Show a training run",
         scope=KeyScope.READ,
-        errors=(404, 422),
+        errors=(404,),
     ),
-    Route(
+    tinker_route(
         "GET",
-        "/api/v1/training_runs/{training}/checkpoints",
+        "training_runs/{training}/checkpoints",
         list_run_checkpoints,
         takes=Nothing,
         answers=KeptAnswer,
-        summary="List what is kept of a training run (Tinker-compatible)",
+        summary="List what is kept of a training run",
         scope=KeyScope.READ,
-        errors=(404, 422),
+        errors=(404,),
     ),
-    Route(
+    tinker_route(
         "GET",
-        "/api/v1/checkpoints",
+        "checkpoints",
         list_checkpoints,
         takes=ListAsked,
         answers=KeptAnswer,
-        summary="List what is kept of all of your training runs (Tinker-compatible)",
+        summary="List what is kept of all of your training runs",
         scope=KeyScope.READ,
-        errors=(422,),
     ),
-    Route(
-        "DELETE",
-        _CHECKPOINT,
-        delete_checkpoint,
-        takes=Nothing,
-        answers=Empty,
-        summary="Delete a checkpoint (Tinker-compatible)",
-        scope=KeyScope.SUBMIT,
-        errors=(404, 422),
-    ),
-    Route(
-        "PUT",
-        f"{_CHECKPOINT}/ttl",
-        set_checkpoint_ttl,
-        takes=TtlAsked,
-        answers=Empty,
-        summary="Set how long a checkpoint is kept (Tinker-compatible)",
-        scope=KeyScope.SUBMIT,
-        errors=(400, 404, 413, 422),
-    ),
-    Route(
+    tinker_route(
         "POST",
-        f"{_CHECKPOINT}/publish",
-        publish_checkpoint,
-        takes=Nothing,
-        answers=Empty,
-        summary="Share a checkpoint's training run with all users (Tinker-compatible)",
-        scope=KeyScope.SUBMIT,
-        errors=(400, 404, 413, 422),
-    ),
-    Route(
-        "DELETE",
-        f"{_CHECKPOINT}/publish",
-        unpublish_checkpoint,
-        takes=Nothing,
-        answers=Empty,
-        summary="Share a checkpoint's training run no more (Tinker-compatible)",
-        scope=KeyScope.SUBMIT,
-        errors=(404, 422),
-    ),
-    Route(
-        "POST",
-        "/api/v1/weights_info",
+        "weights_info",
         weights_info,
         takes=PathNamed,
         answers=WeightsInfo,
-        summary="Show what a checkpoint is of (Tinker-compatible)",
+        summary="Show what a checkpoint is of",
         scope=KeyScope.READ,
-        errors=(400, 404, 413, 422),
+        errors=(404,),
     ),
 )

@@ -5,8 +5,9 @@ from functools import partial
 from aiohttp import web
 
 from warren_gateway.api.openai.refusals import no_sampler, no_such_model, stopping
-from warren_gateway.api.route import Call, Nothing, Route, reply
+from warren_gateway.api.route import Call, Nothing, reply
 from warren_gateway.api.tinker.errors import invalid, no_such
+from warren_gateway.api.tinker.route import tinker_route
 from warren_gateway.inference.questions import AnswersLost
 from warren_gateway.inference.served import NoSuchModel
 from warren_gateway.tinker.paths import InvalidPath, KeptPath
@@ -108,45 +109,44 @@ async def cancel_future(call: Call[FutureNamed]) -> web.StreamResponse:
 
 
 ROUTES = (
-    Route(
+    tinker_route(
         "POST",
-        "/api/v1/create_sampling_session",
+        "create_sampling_session",
         create_sampling_session,
         takes=CreateSamplingSession,
         answers=SamplingSessionCreated,
-        summary="Open a sampler (Tinker-compatible)",
+        summary="Open a sampler",
         scope=KeyScope.INFER,
-        errors=(400, 404, 413, 422),
+        errors=(404,),
     ),
-    Route(
+    tinker_route(
         "GET",
-        "/api/v1/samplers/{sampler}",
+        "samplers/{sampler}",
         show_sampler,
         takes=Nothing,
         answers=Sampler,
-        summary="Show a sampler (Tinker-compatible)",
+        summary="Show a sampler",
         scope=KeyScope.INFER,
-        errors=(404, 422),
+        errors=(404,),
     ),
-    Route(
+    tinker_route(
         "POST",
-        "/api/v1/asample",
+        "asample",
         sample,
         takes=Sample,
         answers=SampleFuture,
-        summary="Ask a sampler; the answer is a future (Tinker-compatible)",
+        summary="Ask a sampler; the answer is a future",
         scope=KeyScope.INFER,
-        errors=(400, 404, 413, 422, 429),
         max_body_bytes=MAX_PROMPT_BYTES,
+        errors=(404, 429),
     ),
-    Route(
+    tinker_route(
         "POST",
-        "/api/v1/cancel_future",
+        "cancel_future",
         cancel_future,
         takes=FutureNamed,
         answers=Empty,
-        summary="Want a sample no more (Tinker-compatible)",
+        summary="Want a sample no more",
         scope=KeyScope.INFER,
-        errors=(400, 413, 422),
     ),
 )

@@ -2,9 +2,11 @@
 
 from aiohttp import web
 
-from warren_gateway.api.route import Call, Nothing, Route, reply
+from warren_gateway.api.route import Call, Nothing, reply
 from warren_gateway.api.tinker.errors import no_such
+from warren_gateway.api.tinker.route import tinker_route
 from warren_gateway.tinker.sessions import NoSuchSession
+from warren_schemas.tinker.account import ProjectNamed, SearchSessions, SessionsFound
 from warren_schemas.tinker.answers import (
     Accepted,
     ClientConfig,
@@ -76,12 +78,27 @@ async def session_heartbeat(call: Call[SessionNamed]) -> web.StreamResponse:
 async def finish_session(call: Call[FinishSession]) -> web.StreamResponse:
     session_id = call.request.match_info["session"]
     try:
-        await call.parts.tinker.sessions.finish(call.owner, session_id)
+        reason = call.takes.reason.type
+        await call.parts.tinker.sessions.finish(call.owner, session_id, reason)
     except NoSuchSession as error:
         raise no_such("session", session_id) from error
     for trained in await call.parts.tinker.models.of_session(call.viewer, session_id):
         await call.parts.models.close(call.viewer, trained.id)
     return reply(Empty())
+
+
+async def assign_project(call: Call[ProjectNamed]) -> web.StreamResponse:
+    """A project is a word by which sessions are found, and what they store is counted."""
+    session_id = call.request.match_info["session"]
+    try:
+        await call.parts.tinker.sessions.assign(call.owner, session_id, call.takes.project_id)
+    except NoSuchSession as error:
+        raise no_such("session", session_id) from error
+    return reply(Empty())
+
+
+async def search_sessions(call: Call[SearchSessions]) -> web.StreamResponse:
+    return reply(await call.parts.tinker.sessions.search(call.owner, call.takes))
 
 
 async def list_sessions(call: Call[ListAsked]) -> web.StreamResponse:
@@ -109,104 +126,106 @@ async def show_session(call: Call[ScopeAsked]) -> web.StreamResponse:
 
 
 ROUTES = (
-    Route(
+    tinker_route(
         "GET",
-        "/api/v1/healthz",
+        "healthz",
         tinker_health,
         takes=Nothing,
         answers=TinkerHealth,
-        summary="Show that the gateway answers (Tinker-compatible)",
+        summary="Show that the gateway answers",
         scope="public",
-        errors=(422,),
     ),
-    Route(
+    tinker_route(
         "POST",
-        "/api/v1/client/config",
+        "client/config",
         client_config,
         takes=Anything,
         answers=ClientConfig,
-        summary="Show how a client should behave (Tinker-compatible)",
-        scope="any",
-        errors=(400, 413, 422),
+        summary="Show how a client should behave",
     ),
-    Route(
+    tinker_route(
         "POST",
-        "/api/v1/client/dynamic_config",
+        "client/dynamic_config",
         client_dynamic_config,
         takes=Anything,
         answers=DynamicConfig,
-        summary="Show how a client should behave for now (Tinker-compatible)",
-        scope="any",
-        errors=(400, 413, 422),
+        summary="Show how a client should behave for now",
     ),
-    Route(
+    tinker_route(
         "POST",
-        "/api/v1/telemetry",
+        "telemetry",
         send_telemetry,
         takes=Anything,
         answers=Accepted,
-        summary="Take a client's telemetry, of which nothing is kept (Tinker-compatible)",
-        scope="any",
-        errors=(400, 413, 422),
+        summary="Take a client's telemetry, of which nothing is kept",
     ),
-    Route(
+    tinker_route(
         "GET",
-        "/api/v1/get_server_capabilities",
+        "get_server_capabilities",
         server_capabilities,
         takes=Nothing,
         answers=ServerCapabilities,
-        summary="List the base models online (Tinker-compatible)",
-        scope="any",
-        errors=(422,),
+        summary="List the base models online",
     ),
-    Route(
+    tinker_route(
         "POST",
-        "/api/v1/create_session",
+        "create_session",
         create_session,
         takes=CreateSession,
         answers=SessionCreated,
-        summary="Begin a client's session (Tinker-compatible)",
-        scope="any",
-        errors=(400, 413, 422),
+        summary="Begin a client's session",
     ),
-    Route(
+    tinker_route(
         "POST",
-        "/api/v1/session_heartbeat",
+        "session_heartbeat",
         session_heartbeat,
         takes=SessionNamed,
         answers=SessionHeartbeat,
-        summary="Tell that a session's client is there (Tinker-compatible)",
-        scope="any",
-        errors=(400, 410, 413, 422),
+        summary="Tell that a session's client is there",
+        errors=(410,),
     ),
-    Route(
+    tinker_route(
         "POST",
-        "/api/v1/sessions/{session}/finish",
+        "sessions/{session}/finish",
         finish_session,
         takes=FinishSession,
         answers=Empty,
-        summary="End a session (Tinker-compatible)",
-        scope="any",
-        errors=(400, 404, 413, 422),
+        summary="End a session",
+        errors=(404,),
     ),
-    Route(
+    tinker_route(
+        "PUT",
+        "sessions/{session}/project",
+        assign_project,
+        takes=ProjectNamed,
+        answers=Empty,
+        summary="Put a session into a project",
+        errors=(404,),
+    ),
+    tinker_route(
+        "POST",
+        "sessions/search",
+        search_sessions,
+        takes=SearchSessions,
+        answers=SessionsFound,
+        summary="Find sessions among yours",
+        is_routine=True,
+    ),
+    tinker_route(
         "GET",
-        "/api/v1/sessions",
+        "sessions",
         list_sessions,
         takes=ListAsked,
         answers=SessionList,
-        summary="List your sessions (Tinker-compatible)",
-        scope="any",
-        errors=(422,),
+        summary="List your sessions",
     ),
-    Route(
+    tinker_route(
         "GET",
-        "/api/v1/sessions/{session}",
+        "sessions/{session}",
         show_session,
         takes=ScopeAsked,
         answers=Session,
-        summary="Show a session (Tinker-compatible)",
-        scope="any",
-        errors=(404, 422),
+        summary="Show a session",
+        errors=(404,),
     ),
 )

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from aiohttp import web
 from google.protobuf.message import DecodeError
 
-from warren_gateway.api.route import Call, Route
+from warren_gateway.api.route import Call
 from warren_gateway.api.tinker.asking import MOST_CHARS, submitted
 from warren_gateway.api.tinker.errors import invalid
+from warren_gateway.api.tinker.route import op_route
 from warren_gateway.tinker.paths import KeptPath
 from warren_gateway.tinker.results import Noted
 from warren_gateway.tinker.training import CantTrain, asked
@@ -25,22 +26,19 @@ from warren_schemas.http.trainable import (
     SaveStateAsked,
     SkipAsked,
 )
-from warren_schemas.tinker.answers import Future
 from warren_schemas.tinker.requests import (
     Anything,
-    OpNamed,
     OptimStepAsked,
+    SaveExternal,
     SaveWeights,
     SaveWeightsForSampler,
 )
 from warren_schemas.training import OptimStep
-from warren_schemas.users.access import KeyScope
 
 MAX_OP_BYTES = 64 * 1024 * 1024
 """The clients cut what they send into parts of 5 MB."""
 _LARGE_BYTES = 64 * 1024
 _LEAST_EPS = 1e-12
-_ERRORS = (400, 404, 409, 413, 422, 429)
 
 
 async def forward_backward(call: Call[Anything]) -> web.StreamResponse:
@@ -121,14 +119,21 @@ async def save_weights_for_sampler(call: Call[SaveWeightsForSampler]) -> web.Str
     return await submitted(call, takes.model_id, takes.seq_id, _named(op, takes.path or ""), noted)
 
 
-async def save_weights_external(call: Call[OpNamed]) -> web.StreamResponse:
-    """It has a number among the ops, so it fails in its place."""
+async def save_weights_external(call: Call[SaveExternal]) -> web.StreamResponse:
+    """What samplers load is in the format of Hugging Face already."""
     takes = call.takes
-    skip = SkipAsked(
-        reason="external weights are not offered here: save_weights_for_sampler saves an adapter, and"
-        " `warren checkpoints download RUN --to FOLDER` fetches it"
-    )
-    return await submitted(call, takes.model_id, takes.seq_id, skip, Noted(model=takes.model_id))
+    path = KeptPath(takes.model_id, "external_weights", takes.path)
+
+    def op() -> Asking:
+        return PublishAsked(name=path.stored, ttl_s=takes.ttl_seconds)
+
+    noted = Noted(model=takes.model_id, path=f"{path}", kind="external")
+    asked = _named(op, takes.path)
+    if takes.age_encryption_recipients:
+        asked = SkipAsked(
+            reason="files are not encrypted here; leave age_encryption_recipients out"
+        )
+    return await submitted(call, takes.model_id, takes.seq_id, asked, noted)
 
 
 def _named(op: Callable[[], Asking], name: str) -> Asking:
@@ -143,61 +148,36 @@ def _named(op: Callable[[], Asking], name: str) -> Asking:
 
 
 ROUTES = (
-    Route(
-        "POST",
-        "/api/v1/forward_backward",
+    op_route(
+        "forward_backward",
         forward_backward,
         takes=Anything,
-        answers=Future,
-        summary="Compute a loss and its gradient (Tinker-compatible)",
-        scope=KeyScope.SUBMIT,
-        errors=_ERRORS,
+        summary="Compute a loss and its gradient",
         takes_file=True,
         max_body_bytes=MAX_OP_BYTES,
-        is_routine=True,
     ),
-    Route(
-        "POST",
-        "/api/v1/optim_step",
+    op_route(
+        "optim_step",
         optim_step,
         takes=OptimStepAsked,
-        answers=Future,
-        summary="Take a step with the gradients so far (Tinker-compatible)",
-        scope=KeyScope.SUBMIT,
-        errors=_ERRORS,
-        is_routine=True,
+        summary="Take a step with the gradients so far",
     ),
-    Route(
-        "POST",
-        "/api/v1/save_weights",
+    op_route(
+        "save_weights",
         save_weights,
         takes=SaveWeights,
-        answers=Future,
-        summary="Save weights and optimizer (Tinker-compatible)",
-        scope=KeyScope.SUBMIT,
-        errors=_ERRORS,
-        is_routine=True,
+        summary="Save weights and optimizer",
     ),
-    Route(
-        "POST",
-        "/api/v1/save_weights_external",
+    op_route(
+        "save_weights_external",
         save_weights_external,
-        takes=OpNamed,
-        answers=Future,
-        summary="Refuse to save weights elsewhere, in the order of the ops (Tinker-compatible)",
-        scope=KeyScope.SUBMIT,
-        errors=_ERRORS,
-        is_routine=True,
+        takes=SaveExternal,
+        summary="Save weights to be downloaded",
     ),
-    Route(
-        "POST",
-        "/api/v1/save_weights_for_sampler",
+    op_route(
+        "save_weights_for_sampler",
         save_weights_for_sampler,
         takes=SaveWeightsForSampler,
-        answers=Future,
-        summary="Let samplers have the weights as they are (Tinker-compatible)",
-        scope=KeyScope.SUBMIT,
-        errors=_ERRORS,
-        is_routine=True,
+        summary="Let samplers have the weights as they are",
     ),
 )

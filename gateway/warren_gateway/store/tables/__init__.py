@@ -22,7 +22,7 @@ from warren_gateway.store.tables.models import Checkpoint, Model, OpRow
 from warren_gateway.store.tables.outbox import OutboxRow
 from warren_gateway.store.tables.runs import HistoryRow, MetricsRow, Run, ShareRow
 from warren_gateway.store.tables.serving import ServedRow
-from warren_gateway.store.tables.tinker import TinkerSampler, TinkerSession
+from warren_gateway.store.tables.tinker import TinkerDownload, TinkerSampler, TinkerSession
 from warren_gateway.store.tables.usage import RecentUse, UsageRow
 from warren_gateway.store.tables.users import ApiKey, AuditRow, User
 from warren_gateway.store.tables.workers import DrainedWorker
@@ -52,6 +52,7 @@ __all__ = [
     "ServedRow",
     "ShareRow",
     "SnapshotRow",
+    "TinkerDownload",
     "TinkerSampler",
     "TinkerSession",
     "UsageRow",

@@ -20,6 +20,8 @@ class TinkerSession(SQLModel, table=True):
     seen_s: float
     """When its client was last heard of."""
     finished_s: float | None = None
+    finish_reason: str | None = None
+    """As its client told it."""
     sdk_version: str = ""
     display_name: str | None = None
     project: str | None = None
@@ -40,3 +42,17 @@ class TinkerSampler(SQLModel, table=True):
     policy: dict[str, Any] = Field(sa_column=Column(JSON, nullable=False))
     """A `PolicyRef`."""
     created_s: float
+
+
+class TinkerDownload(SQLModel, table=True):
+    """Something that whoever has its token may download for a while, without a key."""
+
+    __tablename__: ClassVar[Any] = "tinker_download"
+
+    id: str = Field(primary_key=True)
+    """Hash of the token, which is kept nowhere."""
+    owner: str = Field(foreign_key="account.name")
+    folder: str | None = None
+    """URL of a checkpoint's folder; None: the timeline of `session_id`."""
+    session_id: str | None = None
+    expires_s: float = Field(index=True)

@@ -35,9 +35,9 @@ def test_every_answer_has_a_schema_that_is_there() -> None:
     assert named <= set(schemas)
 
 
-def test_only_health_is_open_to_all() -> None:
+def test_only_health_and_what_has_a_token_of_its_own_is_open_to_all() -> None:
     open_paths = [path for path, methods in document()["paths"].items() if _is_open(methods)]
-    assert open_paths == ["/api/v1/healthz", "/healthz"]
+    assert open_paths == ["/api/v1/healthz", "/api/v1/downloads/{token}", "/healthz"]
 
 
 async def test_it_is_served_without_a_key(gateway: Gateway) -> None:

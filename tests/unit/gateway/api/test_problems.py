@@ -46,6 +46,10 @@ NAMES = defaultdict(lambda: "run_0", letter="msg_1", user="ann", key_id="k")
 QUERIES = {
     **{f"/v1/datasets/{what}": {"dataset": "ann/quiz"} for what in ("file", "rows", "show")},
     "/v1/datasets/upload": {"sha256": "a" * 64},
+    "/api/v1/billing/usage/events": {
+        "starting_on": "2026-01-01T00:00:00Z",
+        "ending_before": "2026-01-02T00:00:00Z",
+    },
 }
 SESSION = "12345678-1234-5678-1234-567812345678"
 OF_MODEL: dict[str, Any] = {"model_id": f"{SESSION}:train:0", "seq_id": 1}

@@ -1,0 +1,52 @@
+"""Which checkpoint a path of the protocol names."""
+
+from warren_gateway.api.problems import Refusal
+from warren_gateway.api.route import Call, Nothing
+from warren_gateway.api.tinker.errors import no_such
+from warren_gateway.tinker.paths import InvalidPath, KeptPath
+from warren_gateway.tinker.runs import NoSuchTrained, Trained
+from warren_schemas.http.trainable import KeptAsked, ModelCheckpoint, ModelSnapshot
+from warren_schemas.tinker.requests import TtlAsked
+
+CHECKPOINT = "training_runs/{training}/checkpoints/{kind}/{checkpoint}"
+_Calls = Call[Nothing] | Call[TtlAsked]
+
+
+async def named(call: _Calls) -> tuple[Trained, KeptAsked]:
+    """What the path names, of a run of the caller's own. Raises `Refusal`."""
+    trained, asked = await named_of_any(call)
+    if not call.viewer.owns(trained.run.owner):
+        raise no_such("training run", trained.name)
+    return trained, asked
+
+
+async def named_of_any(call: _Calls) -> tuple[Trained, KeptAsked]:
+    """The same of a run that the caller may read. Raises `Refusal`."""
+    parts = call.request.match_info
+    try:
+        trained = await call.parts.tinker.models.find(call.viewer, parts["training"])
+        text = f"tinker://{trained.name}/{parts['kind']}/{parts['checkpoint']}"
+        path = KeptPath.parse(text)
+        kind = "checkpoint" if path.kind == "weights" else "snapshot"
+        return trained, KeptAsked(kind=kind, name=path.stored)
+    except NoSuchTrained as error:
+        raise no_such("training run", parts["training"]) from error
+    except (InvalidPath, ValueError) as error:
+        raise no_checkpoint(call) from error
+
+
+def no_checkpoint(call: _Calls) -> Refusal:
+    parts = call.request.match_info
+    return no_such("checkpoint", f"{parts['kind']}/{parts['checkpoint']}")
+
+
+async def require_kept(
+    call: _Calls, trained: Trained, asked: KeptAsked
+) -> ModelCheckpoint | ModelSnapshot:
+    """The one that is named. Raises `Refusal`."""
+    kept = await call.parts.models.kept(call.viewer, trained.id)
+    rows = kept.checkpoints if asked.kind == "checkpoint" else kept.snapshots
+    for row in rows:
+        if row.name == asked.name:
+            return row
+    raise no_checkpoint(call)

@@ -1,0 +1,162 @@
+"""What the sessions of a user are, and what they have used and stored, as the protocol's clients ask for it.
+
+Invariant: a user sees their own; an admin sees what all have used and stored, but nobody's sessions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+
+from sqlmodel import Session, col, func, select
+
+from warren_gateway.access.caller import Viewer
+from warren_gateway.store.store import Store
+from warren_gateway.store.tables import (
+    AuditRow,
+    Checkpoint,
+    Model,
+    Run,
+    SnapshotRow,
+    TinkerSession,
+    UsageRow,
+)
+from warren_gateway.tinker.paths import keys_of, name_of, session_of
+from warren_gateway.usage.counting import DAY_S
+from warren_schemas.tinker.account import GIGABYTE, StorageUsed, TokensUsed, UsageEvent
+
+MOST_LISTED = 10_000
+
+
+class Accounts:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def used(self, viewer: Viewer, begin_s: float, end_s: float) -> list[UsageEvent]:
+        """By days, of the runs of the protocol's clients. Raises `StoreUnavailable`, as the others do."""
+        return await self._store.transact(partial(_used, viewer, begin_s, end_s))
+
+    async def stored(self, viewer: Viewer, project: str | None) -> list[StorageUsed]:
+        """By owner and project, or of one project."""
+        return await self._store.transact(partial(_stored, viewer, project))
+
+    async def audited(self, begin_s: float, end_s: float) -> list[AuditRow]:
+        """What all users asked to be changed, by time."""
+        return await self._store.transact(partial(_audited, begin_s, end_s))
+
+
+@dataclass(slots=True)
+class Stored:
+    """What a session's runs keep."""
+
+    owner: str
+    n: int = 0
+    size_bytes: int = 0
+
+
+def stored_by_session(
+    session: Session, viewer: Viewer, only: Sequence[str] | None = None
+) -> dict[str, Stored]:
+    """Of all sessions that keep something, or of `only` these."""
+    found = dict[str, Stored]()
+    for table in (Checkpoint, SnapshotRow):
+        size = func.coalesce(func.sum(col(table.size_bytes)), 0)
+        query = (
+            select(Run.idempotency_key, Run.owner, func.count(), size)
+            .join(Model, col(Model.run_id) == col(Run.id))
+            .join(table, col(table.model_id) == col(Model.id))
+            .where(col(Run.idempotency_key).startswith(keys_of()))
+            .group_by(col(Run.id))
+        )
+        if not viewer.sees_all:
+            query = query.where(col(Run.owner) == viewer.user)
+        for key, owner, n, size_bytes in session.exec(query):
+            name = session_of(name_of(key)) or ""
+            if only is None or name in only:
+                stored = found.setdefault(name, Stored(owner))
+                stored.n, stored.size_bytes = stored.n + n, stored.size_bytes + int(size_bytes)
+    return found
+
+
+def _stored(viewer: Viewer, project: str | None, session: Session) -> list[StorageUsed]:
+    by_session = stored_by_session(session, viewer)
+    projects = _projects(session, by_session)
+    sums = dict[tuple[str, str | None], Stored]()
+    for name, stored in by_session.items():
+        if project in (None, projects.get(name)):
+            key = (stored.owner, projects.get(name))
+            summed = sums.setdefault(key, Stored(stored.owner))
+            summed.n, summed.size_bytes = summed.n + stored.n, summed.size_bytes + stored.size_bytes
+    return [_storage(owner, of_project, one) for (owner, of_project), one in sums.items()]
+
+
+def _storage(owner: str, project: str | None, stored: Stored) -> StorageUsed:
+    return StorageUsed(
+        project_id=project,
+        org_user_urn=urn(owner),
+        user_name=owner,
+        checkpoint_count=stored.n,
+        size_bytes=stored.size_bytes,
+        size_gigabytes=stored.size_bytes / GIGABYTE,
+    )
+
+
+def urn(user: str) -> str:
+    return f"warren:user:{user}"
+
+
+def _projects(
+    session: Session, sessions: Sequence[str] | dict[str, Stored]
+) -> dict[str, str | None]:
+    query = select(TinkerSession.id, TinkerSession.project)
+    return dict(session.exec(query.where(col(TinkerSession.id).in_(list(sessions)))).all())
+
+
+def _used(viewer: Viewer, begin_s: float, end_s: float, session: Session) -> list[UsageEvent]:
+    query = (
+        select(UsageRow, Run, Model.base_model)
+        .join(Run, col(Run.id) == col(UsageRow.run_id))
+        .join(Model, col(Model.run_id) == col(Run.id))
+        .where(col(Run.idempotency_key).startswith(keys_of()))
+        .where(col(UsageRow.day) >= int(begin_s // DAY_S), col(UsageRow.day) < end_s / DAY_S)
+    )
+    if not viewer.sees_all:
+        query = query.where(col(UsageRow.owner) == viewer.user)
+    rows = session.exec(query.order_by(col(UsageRow.day)).limit(MOST_LISTED)).all()
+    names = {session_of(name_of(run.idempotency_key)) or "" for _, run, _ in rows}
+    projects = _projects(session, list(names))
+    return [
+        _event(row, run, base_model, projects, used)
+        for row, run, base_model in rows
+        for used in _tokens(row)
+    ]
+
+
+def _tokens(row: UsageRow) -> list[TokensUsed]:
+    each = (
+        TokensUsed(type="training", token_count=row.n_tokens_trained),
+        TokensUsed(type="sampling_sample", token_count=row.n_tokens_sampled),
+    )
+    return [used for used in each if used.token_count]
+
+
+def _event(
+    row: UsageRow, run: Run, base_model: str, projects: dict[str, str | None], used: TokensUsed
+) -> UsageEvent:
+    name = session_of(name_of(run.idempotency_key))
+    return UsageEvent(
+        bucket_start=datetime.fromtimestamp(row.day * DAY_S, UTC),
+        bucket_end=datetime.fromtimestamp((row.day + 1) * DAY_S, UTC),
+        base_model=base_model,
+        user_id=urn(row.owner),
+        user_name=row.owner,
+        session_id=name,
+        project_id=projects.get(name or ""),
+        event_info=used,
+    )
+
+
+def _audited(begin_s: float, end_s: float, session: Session) -> list[AuditRow]:
+    is_within = (col(AuditRow.at_s) >= begin_s) & (col(AuditRow.at_s) < end_s)
+    query = select(AuditRow).where(is_within).order_by(col(AuditRow.id)).limit(MOST_LISTED)
+    return list(session.exec(query))

@@ -1,0 +1,66 @@
+"""What may be downloaded without a key, by whoever has its token.
+
+Invariants: the token is kept nowhere, its hash alone; it ends by itself, and with the user that it was given to.
+"""
+
+import hashlib
+import secrets
+import time
+from dataclasses import dataclass
+from functools import partial
+
+from sqlmodel import Session, col, delete
+
+from warren_gateway.store.store import Store
+from warren_gateway.store.tables import TinkerDownload, User
+
+LIFETIME_S = 3600.0
+
+
+class NoSuchDownload(LookupError):
+    """No token of this name, or it has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    token: str
+    expires_s: float
+
+
+class Downloads:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def grant(
+        self, owner: str, *, folder: str | None = None, session_id: str | None = None
+    ) -> Grant:
+        """For the folder of a checkpoint, or a session's timeline. Raises `StoreUnavailable`."""
+        token, expires_s = secrets.token_urlsafe(32), time.time() + LIFETIME_S
+        row = TinkerDownload(
+            id=_hash(token), owner=owner, folder=folder, session_id=session_id, expires_s=expires_s
+        )
+        await self._store.transact(partial(_add, row))
+        return Grant(token, expires_s)
+
+    async def find(self, token: str) -> TinkerDownload:
+        """Raises `NoSuchDownload`, `StoreUnavailable`."""
+        return await self._store.transact(partial(_find, _hash(token)))
+
+
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _add(row: TinkerDownload, session: Session) -> None:
+    session.exec(delete(TinkerDownload).where(col(TinkerDownload.expires_s) < time.time()))
+    session.add(row)
+
+
+def _find(hashed: str, session: Session) -> TinkerDownload:
+    row = session.get(TinkerDownload, hashed)
+    user = session.get(User, row.owner) if row is not None else None
+    if row is None or user is None or row.expires_s <= time.time():
+        raise NoSuchDownload
+    if user.removed_s is not None or user.disabled_s is not None:
+        raise NoSuchDownload
+    return row
