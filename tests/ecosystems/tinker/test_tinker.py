@@ -1,5 +1,6 @@
-"""The Tinker SDK, unmodified, against a deployment: every method of it, and a loop whose deployment is killed."""
+"""The Tinker SDK, unmodified, against a deployment: every method, every loss, and a loop whose deployment is killed."""
 
+import json
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ __all__ = ["tiny_models"]
 pytestmark = pytest.mark.ecosystem
 PYTHON = str(ROOT / ".venv-tinker" / "bin" / "python")
 LOOP = Path(__file__).with_name("loop.py")
+EQUALITY = Path(__file__).with_name("equality.py")
 N_STEPS = 4
 
 
@@ -30,6 +32,17 @@ def test_every_method_does_what_the_page_says(up: Up) -> None:
     assert "not tried" not in methods.values()
     told = {name: "works" if what == "works" else "refused" for name, what in methods.items()}
     assert told == cells(version), {n: w for n, w in methods.items() if w != "works"}
+
+
+def test_losses_logprobs_and_weights_are_those_of_plain_float64_torch(up: Up) -> None:
+    command = [PYTHON, str(EQUALITY), up.url, up.key, BASE, up.model]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert told.returncode == 0, told.stderr[-3000:]
+    rows = {row.pop("loss"): row for row in json.loads(told.stdout.splitlines()[-1])}
+    assert len(rows) == 7
+    assert all(row.pop("moved") > 0.01 for row in rows.values())
+    assert rows.pop("custom ppo") == {"weights": 0.0}
+    assert max(value for row in rows.values() for value in row.values()) < 1e-5, rows
 
 
 def looping(up: Up) -> "subprocess.Popen[str]":
