@@ -12,6 +12,7 @@ reach      what an episode may reach: asked by the code that acts
 urls       which URLs a prefix covers
 addresses  no private address, unless the operator allowed it
 service    requests to a service: no redirects, fixed words for failures
+patient_client  requests to a server that may be busy, away or started anew
 files      files below a root, and no way out of it
 policy_check  rules of a policy that would have no effect
 variables  what processes that run environments inherit

@@ -21,25 +21,16 @@ from pydantic import TypeAdapter, ValidationError
 
 from warren.connection.sse import ServerEvent, SseParser
 from warren_env_worker.environments.ors.answers import REPLY, Done, Refused
-from warren_env_worker.reach.asking import AskAgain, patiently
-from warren_env_worker.reach.service import (
-    FAILED,
-    MAX_ANSWER_BYTES,
-    Service,
-    ServiceFailed,
-    asked_pause_s,
-    content_of,
-)
+from warren_env_worker.reach.asking import AskAgain
+from warren_env_worker.reach.patient_client import PatientClient
+from warren_env_worker.reach.service import MAX_ANSWER_BYTES, Service, content_of
 
-CONNECT_S = 10.0
 SILENT_S = 30.0
 """A stream says something every 10 s, if only that it is there."""
 ANSWER_S = 300.0
 """For an answer that is no stream: it may wait for the environment to be set up."""
 
-_BUSY = (429, 503)
 _GONE = (404, 410)
-_NOT_THERE = (502, 504)
 _REFUSED = (400, 422)
 
 ResultT = TypeVar("ResultT")
@@ -73,13 +64,12 @@ class OrsServer:
         self.url = service.url
         self.is_deployed = "/" in environment
         self._environment = environment
-        self._service = service
-        self._patience_s = patience_s
         headers = {"X-API-Key": service.key} if service.key is not None else {}
         if self.is_deployed:
             headers["X-Deployment"] = environment
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=ANSWER_S)
-        self._client = service.client(headers, timeout)
+        self._client = PatientClient(
+            service, headers, answer_s=ANSWER_S, patience_s=patience_s, failure=OrsFailed
+        )
 
     async def close(self) -> None:
         await self._client.close()
@@ -87,9 +77,6 @@ class OrsServer:
     def path(self, what: str) -> str:
         """Of what the environment has."""
         return what if self.is_deployed else f"{self._environment.lower()}/{what}"
-
-    def failed(self) -> OrsFailed:
-        return OrsFailed(f"{self.url}: {FAILED}")
 
     async def ask(self, asked: Asked) -> object:
         """The JSON of an answer that may be asked for again. Raises `OrsFailed`, `SessionLost`."""
@@ -101,19 +88,21 @@ class OrsServer:
         try:
             return adapter.validate_python(answer)
         except ValidationError as error:
-            raise self._unreadable(asked.path, error) from error
+            raise self._client.unreadable(asked.path, error) from error
 
     async def ask_once(self, asked: Asked) -> object:
-        async with self._response(asked, read_s=ANSWER_S) as response:
+        async with self._response(asked) as response:
             try:
                 return orjson.loads(await content_of(response))
             except ValueError as error:
                 log.warning("%s answered with something else than JSON", self.url)
-                raise self.failed() from error
+                raise self._client.failed() from error
 
     async def new_session(self) -> str:
         """Its id. May be asked for again: the server forgets those that nobody uses."""
-        async with self._response(Asked("POST", "create_session", {}), read_s=SILENT_S) as response:
+        async with self._response(
+            Asked("POST", "create_session", {}), answer_s=SILENT_S
+        ) as response:
             async for event in _events(response):
                 if event.name == "task_id":
                     return event.data.strip()
@@ -127,7 +116,7 @@ class OrsServer:
     async def _call(self, call: "_Call") -> Done | Refused:
         was_resumed = call.number is not None
         try:
-            async with self._response(call.asked, read_s=SILENT_S) as response:
+            async with self._response(call.asked, answer_s=SILENT_S) as response:
                 if response.status in _REFUSED:
                     return Refused(ok=False, error="the server refuses these arguments")
                 async for event in _events(response):
@@ -143,58 +132,33 @@ class OrsServer:
         try:
             return REPLY.validate_json(text)
         except ValidationError as error:
-            raise self._unreadable("call", error) from error
-
-    def _unreadable(self, what: str, error: ValidationError) -> OrsFailed:
-        first = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        return OrsFailed(f"{self.url}: the answer to {what} can't be read: {where}: {first['msg']}")
+            raise self._client.unreadable("call", error) from error
 
     async def patiently(self, ask: Callable[[], Awaitable[ResultT]]) -> ResultT:
         """Asks until there is an answer. Raises `OrsFailed` and what `ask` does."""
-        return await patiently(ask, self._patience_s, self.failed)
+        return await self._client.patiently(ask)
 
     @asynccontextmanager
     async def _response(
-        self, asked: Asked, *, read_s: float
+        self, asked: Asked, *, answer_s: float = ANSWER_S
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
         """One with the status 200, or, of a call, one that refuses it. Raises `AskAgain` if it breaks off."""
-        headers = {"Content-Type": "application/json", **(asked.headers or {})}
+        headers = dict(asked.headers or {})
         if asked.session is not None:
             headers["X-Session-ID"] = asked.session
-        is_there = False
-        try:
-            self._service.require_address()
-            async with self._client.request(
-                asked.method,
-                f"{str(self.url).rstrip('/')}/{asked.path}",
-                data=None if asked.body is None else orjson.dumps(asked.body),
-                headers=headers,
-                allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=read_s),
-            ) as response:
-                is_there = True
-                self._require_good(asked, response)
-                yield response
-        except ServiceFailed as error:
-            raise self.failed() from error
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            log.info("%s can't be had: %s", self.url, type(error).__name__)
-            raise AskAgain(is_there=is_there) from error
+        async with self._client.response(
+            asked.method, asked.path, asked.body, headers, answer_s
+        ) as response:
+            self._require_good(asked, response.status)
+            yield response
 
-    def _require_good(self, asked: Asked, response: aiohttp.ClientResponse) -> None:
-        status = response.status
+    def _require_good(self, asked: Asked, status: int) -> None:
         is_call = asked.path.rpartition("/")[2] == "call"
         if status == 200 or (is_call and status in _REFUSED):
             return
-        log.warning("%s answered %s with status %d", self.url, asked.path, status)
-        if status in _BUSY:
-            raise AskAgain(is_busy=True, pause_s=asked_pause_s(response))
-        if status in _NOT_THERE:  # a proxy says it
-            raise AskAgain
         if status in _GONE and asked.session is not None and asked.path != "create":
             raise SessionLost
-        raise self.failed()
+        raise self._client.failed()
 
 
 _NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)

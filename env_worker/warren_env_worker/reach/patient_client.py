@@ -1,0 +1,107 @@
+"""A client of a server that may be busy, away or started anew: its requests, and when they are asked again.
+
+Invariants: what a request that got no good answer is told for is in fixed words (`reach.service`). A server that says
+that it is busy is asked again for as long as the caller may take, one that can't be had for `patience_s`. Which of
+its requests may come twice, the protocol knows: it asks by `patiently`.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import aiohttp
+import orjson
+from pydantic import ValidationError
+
+from warren_env_worker.reach.asking import AskAgain, patiently
+from warren_env_worker.reach.service import FAILED, Service, ServiceFailed, asked_pause_s
+
+CONNECT_S = 10.0
+_BUSY = (429, 503)
+_NOT_THERE = (502, 504)
+"""A proxy says it."""
+
+ResultT = TypeVar("ResultT")
+log = logging.getLogger(__name__)
+
+
+class PatientClient:
+    """A connection of its own to the server, for one event loop."""
+
+    def __init__(
+        self,
+        service: Service,
+        headers: Mapping[str, str],
+        *,
+        answer_s: float,
+        patience_s: float,
+        failure: Callable[[str], Exception],
+    ) -> None:
+        """`failure` makes the protocol's error from what is told of it."""
+        self.url = service.url
+        self._service = service
+        self._patience_s = patience_s
+        self._failure = failure
+        self._answer_s = answer_s
+        self._client = service.client(headers, _timeout(answer_s))
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    def failed(self) -> Exception:
+        return self._failure(f"{self.url}: {FAILED}")
+
+    def unreadable(self, what: str, error: ValidationError) -> Exception:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the whole"
+        return self._failure(
+            f"{self.url}: the answer to {what or '/'} is not of the protocol: {where}: {first['msg']}"
+        )
+
+    async def patiently(self, ask: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        """Asks until there is an answer. Raises the protocol's error, and what `ask` does but `AskAgain`."""
+        return await patiently(ask, self._patience_s, self.failed)
+
+    @asynccontextmanager
+    async def response(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+        answer_s: float | None = None,
+    ) -> AsyncGenerator[aiohttp.ClientResponse]:
+        """One whose status the protocol judges. Raises `AskAgain`, also when it breaks off while it is read."""
+        is_there = False
+        try:
+            self._service.require_address()
+            async with self._client.request(
+                method,
+                f"{str(self.url).rstrip('/')}/{path}",
+                data=None if body is None else orjson.dumps(body),
+                headers={"Content-Type": "application/json", **(headers or {})},
+                allow_redirects=False,
+                timeout=_timeout(answer_s or self._answer_s),
+            ) as response:
+                is_there = True
+                self._require_now(path, response)
+                yield response
+        except ServiceFailed as error:
+            raise self.failed() from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            log.info("%s can't be had: %s", self.url, type(error).__name__)
+            raise AskAgain(is_there=is_there) from error
+
+    def _require_now(self, path: str, response: aiohttp.ClientResponse) -> None:
+        if response.status != 200:
+            log.warning("%s answered %s with status %d", self.url, path, response.status)
+        if response.status in _BUSY:
+            raise AskAgain(is_busy=True, pause_s=asked_pause_s(response))
+        if response.status in _NOT_THERE:
+            raise AskAgain
+
+
+def _timeout(answer_s: float) -> aiohttp.ClientTimeout:
+    """`answer_s` without a byte are too long."""
+    return aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=answer_s)
