@@ -21,6 +21,7 @@ AGENTS     := .venv-agents/installed
 TINKER     := .venv-tinker/installed
 OLD_SDKS   ?= 0.26.2 0.28.1 0.30.4 0.34.0
 OPENREWARD := .venv-openreward/installed
+OPENENV    := .venv-openenv/installed
 GYMNASIUM  := .venv-gymnasium/installed
 TEXTARENA  := .venv-textarena/installed
 BENCHMARKS := codec scheduling transport sampler trainer trainer.sharing trainer.equality episodes host sandbox verifier agents
@@ -84,7 +85,7 @@ $(FUZZING): fuzz.txt
 ecosystems: install $(ORS) $(AGENTS) $(GYMNASIUM) $(TINKER)  ## Play environments of foreign packages, each on its own real server, and Tinker's SDK on ours (3 minutes)
 	$(BIN)/python -m pytest -m ecosystem tests/ecosystems $(ARGS)
 
-ecosystems-all: install $(ORS) $(AGENTS) $(GYMNASIUM) $(TEXTARENA) $(OPENREWARD)  ## And those that are too large for the CI; writes docs/ecosystems.md
+ecosystems-all: install $(ORS) $(AGENTS) $(GYMNASIUM) $(OPENENV) $(TEXTARENA) $(OPENREWARD)  ## And those that are too large for the CI; writes docs/ecosystems.md
 	$(BIN)/python -m pytest -m "ecosystem or ecosystem_all" tests/ecosystems --ecosystem-table docs/ecosystems.md $(ARGS)
 
 $(GYMNASIUM) $(TEXTARENA): .venv-%/installed: env_worker/warren_env_worker/foreign/requirements/%.txt
@@ -93,7 +94,7 @@ $(GYMNASIUM) $(TEXTARENA): .venv-%/installed: env_worker/warren_env_worker/forei
 	touch $@
 
 # Foreign packages never go into .venv: NAME.txt is for .venv-NAME.
-$(ORS) $(OPENREWARD): .venv-%/installed: %.txt
+$(ORS) $(OPENENV) $(OPENREWARD): .venv-%/installed: %.txt
 	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python -m pip install $(PIP_FLAGS) --requirement $<
 	touch $@

@@ -1,7 +1,8 @@
 """Which test shows what of which ecosystem: `@shows("ORS client", "tools")`, and the table that is made of it.
 
 `--ecosystem-table PATH` writes into the page at PATH, between its two marks, what the tests of this session
-showed: a cell counts if every test that shows it has passed.
+showed: a cell counts if every test that shows it has passed. Rows of ecosystems that this session did not try stay: run all
+tests of one.
 """
 
 from collections.abc import Generator

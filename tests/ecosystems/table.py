@@ -5,6 +5,7 @@ from collections.abc import Iterable
 FEATURES = (
     "tasks", "tools", "images", "several turns", "retries", "secrets", "crash and replay", "evaluation",
 )  # fmt: skip
+_HEAD = ("| | " + " | ".join(FEATURES) + " |", "|---" * (len(FEATURES) + 1) + "|")
 BEGIN, END = "<!-- table -->", "<!-- end of the table -->"
 
 
@@ -21,10 +22,10 @@ class Shown:
             cell = ecosystem, feature
             self._passed[cell] = passed and self._passed.get(cell, True)
 
-    def lines(self) -> list[str]:
-        ecosystems = sorted({ecosystem for ecosystem, _ in self._passed})
-        head = ["| | " + " | ".join(FEATURES) + " |", "|---" * (len(FEATURES) + 1) + "|"]
-        return head + [self._row(ecosystem) for ecosystem in ecosystems]
+    @property
+    def rows(self) -> dict[str, str]:
+        """By ecosystem."""
+        return {ecosystem: self._row(ecosystem) for ecosystem, _ in self._passed}
 
     def _row(self, ecosystem: str) -> str:
         cells = ["yes" if self._passed.get((ecosystem, f)) else "" for f in FEATURES]
@@ -32,7 +33,10 @@ class Shown:
 
 
 def written(page: str, shown: Shown) -> str:
-    """The page with this table in place of its own."""
+    """The page with these rows in its table; ecosystems of which nothing was tried keep theirs."""
     before, _, rest = page.partition(BEGIN)
-    _, _, behind = rest.partition(END)
-    return "\n".join([f"{before}{BEGIN}", *shown.lines(), f"{END}{behind}"])
+    table, _, behind = rest.partition(END)
+    old = [line for line in table.splitlines() if line[:2] == "| " and line not in _HEAD]
+    kept = {line.split("|")[1].strip(): line for line in old}
+    rows = sorted((kept | shown.rows).items())
+    return "\n".join([f"{before}{BEGIN}", *_HEAD, *(row for _, row in rows), f"{END}{behind}"])

@@ -74,6 +74,10 @@ def behind(url: str, **config: Any) -> Config:
     return environment(name="http", config={"url": url, **config})
 
 
+def opened(url: str, **config: Any) -> Config:
+    return environment(name="openenv", config={"url": url, **config})
+
+
 def boxed(**sandbox: Any) -> Config:
     return math("math_python", sandbox=sandbox)
 
@@ -172,6 +176,13 @@ ATTACKS: Mapping[str, Attack] = {
     "environments.config.http.key_variable": Attack(
         lambda target: behind(target.own, key_variable=KEY), NO_SECRET
     ),
+    "environments.config.openenv.url": Attack(lambda target: opened(target.listener), NO_SERVICE),
+    "environments.config.openenv.tasks_of": Attack(
+        lambda target: opened(target.own, tasks_of="../admin"), "as the server lists it"
+    ),
+    "environments.config.openenv.key_variable": Attack(
+        lambda target: opened(target.own, key_variable=KEY), NO_SECRET
+    ),
     "environments.config.arithmetic.path": Attack(
         lambda target: environment(name="arithmetic", config={"path": target.outside}), NO_FILE
     ),
@@ -203,6 +214,11 @@ HARMLESS: Mapping[str, str] = {
     "environments.config.textarena.arguments": "of the constructor that is registered",
     "environments.config.textarena.system_prompt": SHOWN,
     "environments.config.http.config": "sent to the owner's server, which the operator lists, as it is",
+    "environments.config.openenv.reset": "sent to the owner's server, which the operator lists, as it is",
+    "environments.config.openenv.shown": "compared with the names of what the server answers",
+    "environments.config.openenv.action_field": "compared with the names of the server's schema",
+    "environments.config.openenv.action_tool": SHOWN,
+    "environments.config.openenv.system_prompt": SHOWN,
     "source.where.environments": "names of environments, compared with those of the recording",
     "source.where.categories": "names of categories, compared with those of the recording",
     "environments.config.echo.letters": SHOWN,

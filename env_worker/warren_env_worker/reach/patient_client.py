@@ -15,9 +15,17 @@ import orjson
 from pydantic import ValidationError
 
 from warren_env_worker.reach.asking import AskAgain, patiently
-from warren_env_worker.reach.service import FAILED, Service, ServiceFailed, asked_pause_s
+from warren_env_worker.reach.service import (
+    FAILED,
+    MAX_ANSWER_BYTES,
+    Service,
+    ServiceFailed,
+    asked_pause_s,
+)
 
 CONNECT_S = 10.0
+HEARTBEAT_S = 60.0
+"""A socket at whose other end nobody answers is found out after one and a half of them."""
 _BUSY = (429, 503)
 _NOT_THERE = (502, 504)
 """A proxy says it."""
@@ -78,14 +86,14 @@ class PatientClient:
             self._service.require_address()
             async with self._client.request(
                 method,
-                f"{str(self.url).rstrip('/')}/{path}",
+                self._below(path),
                 data=None if body is None else orjson.dumps(body),
                 headers={"Content-Type": "application/json", **(headers or {})},
                 allow_redirects=False,
                 timeout=_timeout(answer_s or self._answer_s),
             ) as response:
                 is_there = True
-                self._require_now(path, response)
+                self._require_now(path, response.status, response.headers)
                 yield response
         except ServiceFailed as error:
             raise self.failed() from error
@@ -93,12 +101,31 @@ class PatientClient:
             log.info("%s can't be had: %s", self.url, type(error).__name__)
             raise AskAgain(is_there=is_there) from error
 
-    def _require_now(self, path: str, response: aiohttp.ClientResponse) -> None:
-        if response.status != 200:
-            log.warning("%s answered %s with status %d", self.url, path, response.status)
-        if response.status in _BUSY:
-            raise AskAgain(is_busy=True, pause_s=asked_pause_s(response))
-        if response.status in _NOT_THERE:
+    async def socket(self, path: str) -> aiohttp.ClientWebSocketResponse:
+        """A WebSocket. Raises `AskAgain`, and the protocol's error for a server that won't have one."""
+        try:
+            self._service.require_address()
+            return await self._client.ws_connect(
+                self._below(path), max_msg_size=MAX_ANSWER_BYTES, heartbeat=HEARTBEAT_S
+            )
+        except ServiceFailed as error:
+            raise self.failed() from error
+        except aiohttp.WSServerHandshakeError as error:
+            self._require_now(path, error.status, error.headers or {})
+            raise self.failed() from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            log.info("%s can't be had: %s", self.url, type(error).__name__)
+            raise AskAgain from error
+
+    def _below(self, path: str) -> str:
+        return f"{str(self.url).rstrip('/')}/{path}"
+
+    def _require_now(self, path: str, status: int, headers: Mapping[str, str]) -> None:
+        if status != 200:
+            log.warning("%s answered %s with status %d", self.url, path, status)
+        if status in _BUSY:
+            raise AskAgain(is_busy=True, pause_s=asked_pause_s(headers))
+        if status in _NOT_THERE:
             raise AskAgain
 
 

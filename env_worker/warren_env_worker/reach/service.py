@@ -51,15 +51,18 @@ class Service:
     def client(
         self, headers: Mapping[str, str], timeout: aiohttp.ClientTimeout
     ) -> aiohttp.ClientSession:
-        """For protocols of their own. Whoever asks with it calls `require_address` before each request,
-        follows no redirect, and stays below `url`."""
+        """For protocols of their own. Whoever asks with it calls `require_address` before each request, and
+        stays below `url`. A redirect that would be followed is `ServiceFailed`."""
         if self.key == "":
             raise ConfigError(
                 f"{self.url} was asked with a key while tasks were loaded, where no key is told;"
                 " ask it in reset() or score()"
             )
         resolver = None if self.may_be_private else PublicResolver()
+        redirects = aiohttp.TraceConfig()
+        redirects.on_request_redirect.append(_refuse)
         return aiohttp.ClientSession(
+            trace_configs=[redirects],
             connector=aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=headers,
@@ -80,6 +83,10 @@ class Service:
             raise ServiceFailed(is_passing=False)
 
 
+async def _refuse(*_: object) -> None:
+    raise ServiceFailed(is_passing=False)
+
+
 class ServiceSession:
     def __init__(self, service: Service, session: aiohttp.ClientSession) -> None:
         self._service = service
@@ -93,7 +100,7 @@ class ServiceSession:
             async with self._session.post(url, json=body, allow_redirects=False) as response:
                 if response.status != 200:
                     log.warning("%s answered with status %d", url, response.status)
-                    pause_s = asked_pause_s(response)
+                    pause_s = asked_pause_s(response.headers)
                     raise ServiceFailed(is_passing=response.status in _TRY_AGAIN, pause_s=pause_s)
                 return orjson.loads(await content_of(response))
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -104,9 +111,9 @@ class ServiceSession:
             raise ServiceFailed(is_passing=False) from error
 
 
-def asked_pause_s(response: aiohttp.ClientResponse) -> float:
+def asked_pause_s(headers: Mapping[str, str]) -> float:
     """After how long the service wants to be asked again; 0 if it does not say."""
-    after = response.headers.get("Retry-After", "")
+    after = headers.get("Retry-After", "")
     return float(after) if after.isascii() and after.isdigit() else 0.0
 
 

@@ -2,21 +2,20 @@
 
 import json
 import signal
-import subprocess
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ecosystems.real_server import RealServer, killing, real_server, saying
 from tests.support.interacting import endings, sampling, spec, start, start_all
 from tests.support.patience import PATIENCE_S
 from tests.support.private_rabbit import PrivateRabbit
-from tests.support.processes import free_port, signal_group, spawn
+from tests.support.processes import signal_group, spawn
 from tests.system.test_env_worker import COMMAND, ROOT, heard_from
 
 import warren.testing
-from warren.environment import ChatMessage, NotReplayable
+from warren.environment import NotReplayable
 from warren.testing import Policy
 from warren_broker.connect import open_broker
 from warren_env_worker.environments.ors.environment import Ors
@@ -27,40 +26,13 @@ from warren_schemas.episode import Completed, Generate
 from warren_schemas.ids import new_id, new_run_id
 
 pytestmark = [pytest.mark.ecosystem, pytest.mark.server]
-PYTHON = ROOT / ".venv-ors" / "bin" / "python"
 PROGRAM = Path(__file__).with_name("server.py")
-
-
-@dataclass
-class RealServer:
-    port: int
-    log: Path
-    process: "subprocess.Popen[bytes]"
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/"
-
-    def kill(self) -> None:
-        signal_group(self.process, signal.SIGKILL)
-        self.process.wait()
-
-    def start_again(self) -> None:
-        self.process = run(self.port, self.log)
-
-
-def run(port: int, log: Path) -> "subprocess.Popen[bytes]":
-    return spawn([str(PYTHON), str(PROGRAM), str(port)], log_path=log)
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[RealServer]:
-    log, port = tmp_path_factory.mktemp("ors") / "log", free_port()
-    started = RealServer(port, log, run(port, log))
-    try:
+    with real_server("ors", PROGRAM, tmp_path_factory.mktemp("ors")) as started:
         yield started
-    finally:
-        started.kill()
 
 
 def call(name: str, **arguments: object) -> str:
@@ -69,11 +41,6 @@ def call(name: str, **arguments: object) -> str:
 
 
 LOOK = call("look", place=0)
-
-
-def saying(*actions: str) -> Policy:
-    left = iter(actions)
-    return lambda _: next(left)
 
 
 def play(
@@ -138,20 +105,6 @@ def test_secrets_reach_an_environment_in_the_form_that_it_reads(server: RealServ
 def test_a_tool_that_raises_fails_the_episode(server: RealServer) -> None:
     with pytest.raises(OrsFailed, match="the tool kaput failed: kaput"):
         play(server, saying(call("kaput")), "trouble")
-
-
-def killing(server: RealServer, actions: Sequence[str], *, before: int) -> Policy:
-    """The server is killed, and started again, before the action of this number."""
-    left = iter(enumerate(actions))
-
-    def policy(_: Sequence[ChatMessage]) -> str:
-        number, action = next(left)
-        if number == before:
-            server.kill()
-            server.start_again()
-        return action
-
-    return policy
 
 
 @pytest.mark.shows("ORS client", "crash and replay", "retries")

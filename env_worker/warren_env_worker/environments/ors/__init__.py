@@ -4,5 +4,5 @@ environment  what the policy is shown, and what its words do
 session      one episode's session: called, kept awake, made anew if the server lost it
 server       requests: who may be asked, for how long, and what no answer means
 answers      what a server answers, checked
-tools        its tools as the policy writes them
+tasks        which tasks of a split a config plays
 """

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter
 
 from warren.environment import ChatMessage, Image
+from warren_env_worker.environments.tool_calls import ToolSpec
 from warren_schemas.transcript import MediaType
 
 
@@ -38,12 +39,6 @@ class Split(_Answer):
     name: str
 
 
-class ToolSpec(_Answer):
-    name: str
-    description: str | None = None
-    input_schema: dict[str, Any] | None = None
-
-
 class TerminalTool(_Answer):
     """Takes the policy's last words as its one argument; the policy is not told of it."""
 
@@ -54,6 +49,12 @@ class TerminalTool(_Answer):
 class Tools(_Answer):
     tools: tuple[ToolSpec, ...]
     terminal_tool: TerminalTool | None = None
+
+    @property
+    def told(self) -> tuple[ToolSpec, ...]:
+        """Those that the policy is told of."""
+        hidden = self.terminal_tool.name if self.terminal_tool else None
+        return tuple(tool for tool in self.tools if tool.name != hidden)
 
 
 class NumTasks(_Answer):

@@ -15,20 +15,17 @@ Metrics: `tool_calls`; `tool_errors` (unknown tool, arguments that the server re
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
-
-import orjson
+from typing import Literal
 
 from warren.environment import ChatMessage, ConfigError, Context, Env, Limits, StepResult
 from warren_env_worker.environments.ors.answers import Done, Refused, Tools, message
 from warren_env_worker.environments.ors.server import OrsFailed, OrsServer
 from warren_env_worker.environments.ors.session import OrsSession, Secrets, Task
 from warren_env_worker.environments.ors.tasks import TaskList
-from warren_env_worker.environments.ors.tools import arguments_of, as_told, by_name, unknown
+from warren_env_worker.environments.tool_calls import Misfit, ReadCall, ToolCalls
 from warren_env_worker.reach.reach import current
 from warren_env_worker.reach.secrets import SecretVariable
 from warren_schemas.chat.answer_text import spoken
-from warren_schemas.chat.tool_formats import Call, NotACall, parse_calls, tools_prompt
 from warren_schemas.config import ToolFormat
 from warren_schemas.config.numbers import PositiveFloat
 
@@ -81,11 +78,10 @@ class Ors(Env[int]):
         self.range = (start, stop)
         self.ids = ids
         self.preface = system_prompt
-        self.form = tool_format
+        self.calls = ToolCalls(tool_format)
         self.patience_s = patience_s
         self.tools = Tools(tools=())
         self.session: OrsSession | None = None
-        self.counts = {"tool_calls": 0.0, "tool_errors": 0.0, "parse_errors": 0.0}
 
     async def tasks(self, split: str) -> Sequence[int]:
         start, stop = self.range
@@ -100,23 +96,18 @@ class Ors(Env[int]):
             await server.close()
 
     async def reset(self, task: int, ctx: Context) -> list[ChatMessage]:
-        self.form = ToolFormat(ctx.tool_format or self.form)
         server = OrsServer(self.service, self.environment, patience_s=self.patience_s)
         self.session = OrsSession(server, Task(self.environment, ctx.split, task), self.secrets)
         opening = await self.session.open()
         self.tools = opening.tools
+        self.calls = ToolCalls(ToolFormat(ctx.tool_format or self.calls.form), self.tools.told)
         return [message("user", opening.prompt)] if opening.prompt else []
 
     def system_prompt(self) -> str | None:
-        told = [as_told(spec) for spec in by_name(self.tools).values()]
-        parts = [self.preface, tools_prompt(told, self.form) if told else None]
-        return "\n\n".join(part for part in parts if part) or None
+        return self.calls.system_prompt(self.preface)
 
     async def step(self, action: str) -> StepResult:
-        calls = parse_calls(action, self.form)
-        if isinstance(calls, NotACall):
-            self.counts["parse_errors"] += 1
-            return self._result([_error(calls.reason)])
+        calls = self.calls.read(action)
         if not calls:
             return await self._answered(spoken(action).strip())
         shown, rewards = list[ChatMessage](), list[float]()
@@ -137,29 +128,19 @@ class Ors(Env[int]):
         terminal = self.tools.terminal_tool
         if terminal is None:
             return self._result([], truncated=True)
-        reply = await self._sent(terminal.name, {terminal.arg: words})
+        reply = await self._called(self.calls.sendable(terminal.name, {terminal.arg: words}))
         if isinstance(reply, Refused):
             return self._result([_shown(reply)])
         shown = [_shown(reply)] if reply.output.blocks else []
         reward = reply.output.reward
         return self._result(shown, [] if reward is None else [reward], done=True)
 
-    async def _called(self, call: Call) -> Done | Refused:
-        known = by_name(self.tools)
-        if call.name not in known:
-            self.counts["tool_errors"] += 1
-            return Refused(ok=False, error=unknown(call.name, list(known)))
-        return await self._sent(call.name, arguments_of(call, known[call.name]))
-
-    async def _sent(self, name: str, arguments: dict[str, Any]) -> Done | Refused:
+    async def _called(self, call: ReadCall | Misfit) -> Done | Refused:
+        if isinstance(call, Misfit):
+            return Refused(ok=False, error=call.reason)
         assert self.session is not None  # `reset` comes first
-        try:
-            orjson.dumps(arguments)
-        except (TypeError, RecursionError) as error:  # half a character, a number beyond 64 bits
-            reply: Done | Refused = Refused(ok=False, error=f"{name}: {error}")
-        else:
-            reply = await self.session.call(name, arguments)
-        self.counts["tool_calls" if isinstance(reply, Done) else "tool_errors"] += 1
+        reply = await self.session.call(call.name, call.arguments)
+        self.calls.count(is_refused=isinstance(reply, Refused))
         return reply
 
     def _result(
@@ -171,7 +152,7 @@ class Ors(Env[int]):
         truncated: bool = False,
     ) -> StepResult:
         reward = sum(rewards) if rewards else None
-        return StepResult(shown, reward, done, truncated, dict(self.counts))
+        return StepResult(shown, reward, done, truncated, dict(self.calls.counts))
 
     @property
     def _hint(self) -> str:
@@ -182,10 +163,6 @@ class Ors(Env[int]):
 
 
 def _shown(reply: Done | Refused) -> ChatMessage:
-    return (
-        _error(reply.error) if isinstance(reply, Refused) else message("tool", reply.output.blocks)
-    )
-
-
-def _error(reason: str) -> ChatMessage:
-    return ChatMessage(role="tool", content=f"Error: {reason}")
+    if isinstance(reply, Refused):
+        return ChatMessage(role="tool", content=f"Error: {reply.error}")
+    return message("tool", reply.output.blocks)

@@ -53,7 +53,7 @@ class TaskList:
 def _missing(what: str, name: str, names: Sequence[str]) -> str:
     match = nearest(name, names)
     rest = f"did you mean {match}?" if match else f"it has {', '.join(names) or 'none'}"
-    return f"the ORS server has no {what} {name}; {rest}"
+    return f"the server has no {what} {name}; {rest}"
 
 
 def _id_of(spec: dict[str, Any]) -> str | None:

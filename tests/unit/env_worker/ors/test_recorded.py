@@ -15,7 +15,7 @@ from warren_env_worker.environments.ors.answers import (
     digest,
     message,
 )
-from warren_env_worker.environments.ors.tools import arguments_of, as_told, by_name
+from warren_env_worker.environments.tool_calls import arguments_of, as_told
 from warren_schemas.chat.tool_formats import Call
 
 RECORDED = Path(__file__).with_name("recorded")
@@ -68,7 +68,7 @@ def test_a_new_session_has_its_id_in_its_first_event() -> None:
 
 def test_tools_of_all_and_of_the_task_are_told_with_their_schemas() -> None:
     tools = TOOLS.validate_json((RECORDED / "task_tools.json").read_bytes())
-    known = by_name(tools)
+    known = {tool.name: tool for tool in tools.told}
     assert list(known) == ["kaput", "look", "much", "open", "secret", "slow", "extra"]
     assert as_told(known["look"]).parameters == {
         "properties": {"place": {"title": "Place", "type": "integer"}},
@@ -79,7 +79,8 @@ def test_tools_of_all_and_of_the_task_are_told_with_their_schemas() -> None:
 
 
 def test_arguments_are_read_as_the_tool_expects_them() -> None:
-    tools = by_name(TOOLS.validate_json((RECORDED / "task_tools.json").read_bytes()))
+    told = TOOLS.validate_json((RECORDED / "task_tools.json").read_bytes()).told
+    tools = {tool.name: tool for tool in told}
     plain = Call("look", {"place": "2"}, is_plain=True)
     assert arguments_of(plain, tools["look"]) == {"place": 2}
     assert arguments_of(Call("open", {"code": "1003"}, is_plain=True), tools["open"]) == {
