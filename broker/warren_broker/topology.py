@@ -19,6 +19,7 @@ delete_model   gateway      -> file-cleanup               any trainer
 op             gateway      -> train.<model>.<epoch>        the trainer with the lease
 op_result      trainer      -> results.<model>              the run's coordinator
 run_event      gateway      -> events.<run>                 stream; people and TensorBoard
+run_logged     any          -> logs.<run>                   stream; people
 heartbeat      workers      -> topic workers                gateways
 heartbeats_requested        -> topic heartbeat-requests     workers, from a gateway that starts
 drain_worker   gateway      -> topic heartbeat-requests     the worker that it names
@@ -45,6 +46,8 @@ long before that no worker is there, and start what it held anew when one comes,
 MAX_AGE_S = 7 * 24 * 3600.0
 MAX_SIZE_BYTES = 2_000_000_000
 """What a stream keeps at least of its newest messages, unless it is told otherwise."""
+LOG_SIZE_BYTES = 16_000_000
+"""What is kept of a run's log at least, and about twice that at most."""
 HOME_GRACE_S = 2.0
 """How long the messages of a home wait for its worker before they fall back."""
 FORGET_AFTER_GRACES = 10
@@ -160,6 +163,10 @@ def trajectories(
 
 def run_events(run: str) -> Stream:
     return Stream(f"events.{run}")
+
+
+def run_log(run: str) -> Stream:
+    return Stream(f"logs.{run}", max_size_bytes=LOG_SIZE_BYTES)
 
 
 def jobs(base_model: str, *, is_full: bool, n_gpus: int = 1) -> WorkQueue:

@@ -33,6 +33,7 @@ from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Answer, Refused
 from warren_env_worker.host.request import Request
 from warren_env_worker.interaction import Interaction, episode_of, misfit, run_of, turn_of
+from warren_env_worker.run_notices import RunNotices
 from warren_env_worker.successor import Origin, Successor, Taken, end, follow
 from warren_schemas.control import EpisodeCancelled, RunEnded
 from warren_schemas.envelope import Envelope, Item
@@ -46,7 +47,13 @@ log = logging.getLogger(__name__)
 
 class Interactions:
     def __init__(
-        self, worker: WorkerId, hosts: Mapping[str, Host], publish: Publish, *, capacity: int
+        self,
+        worker: WorkerId,
+        hosts: Mapping[str, Host],
+        publish: Publish,
+        notices: RunNotices,
+        *,
+        capacity: int,
     ) -> None:
         """`publish` settles the claims when the successor is confirmed.
 
@@ -57,6 +64,7 @@ class Interactions:
         self._worker = worker
         self._hosts = hosts
         self._publish = publish
+        self._notices = notices
         self._capacity = capacity
         self._takes_new = True
         self._live: dict[EpisodeId, Interaction] = {}
@@ -174,6 +182,7 @@ class Interactions:
         if isinstance(item, Step):
             log.debug("%s moves in at turn %d", episode_of(item), item.turn)
             item = _moved(item)
+        self._notices.begins(item)
         slot = self._hosts[item.spec.environment].open()
         interaction = self._live[episode_of(item)] = Interaction.begin(item, slot)
         interaction.claims.append(claim)
@@ -229,6 +238,7 @@ class Interactions:
         self._publish_successor(successor, claims)
 
     def _publish_successor(self, successor: Successor, claims: Sequence[Claim[Taken]]) -> None:
+        self._notices.follows(successor.item)
         self._publish(successor.address, successor.item, claims)
 
     def _drop(self, interaction: Interaction) -> None:

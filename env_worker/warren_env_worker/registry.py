@@ -15,6 +15,7 @@ from importlib.metadata import entry_points
 from warren_env_worker.foreign import places
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.startup import EnvironmentUnusable
+from warren_env_worker.output.log import MakeHearing, nobody
 from warren_env_worker.settings import EnvWorkerSettings
 from warren_env_worker.shape import shape_of
 from warren_schemas.config.numbers import RESERVED, is_reserved
@@ -37,11 +38,16 @@ class Hosted:
 
 
 @asynccontextmanager
-async def hosted(settings: EnvWorkerSettings, policy: OperatorPolicy) -> AsyncGenerator["Hosted"]:
-    """What is hosted, running until the context is left. Raises `EnvironmentUnusable`."""
+async def hosted(
+    settings: EnvWorkerSettings,
+    policy: OperatorPolicy,
+    make_hearing: MakeHearing = nobody,
+) -> AsyncGenerator["Hosted"]:
+    """What is hosted, running until the context is left; each process is heard by one that this makes, where its
+    output is kept. Raises `EnvironmentUnusable`."""
     unusable: EnvironmentUnusable | None = None
     async with asyncio.TaskGroup() as group:
-        hosts = _Hosts(group, settings, policy)
+        hosts = _Hosts(group, settings, policy, make_hearing)
         try:
             await _assemble(hosts, settings)
             yield Hosted(hosts.hosts, await asyncio.to_thread(hosts.shapes))
@@ -72,8 +78,13 @@ def _installed() -> dict[str, str]:
 
 class _Hosts:
     def __init__(
-        self, group: asyncio.TaskGroup, settings: EnvWorkerSettings, policy: OperatorPolicy
+        self,
+        group: asyncio.TaskGroup,
+        settings: EnvWorkerSettings,
+        policy: OperatorPolicy,
+        make_hearing: MakeHearing,
     ) -> None:
+        self._make_hearing = make_hearing
         self.hosts: dict[str, Host] = {}
         self._references: dict[str, str] = {}
         self._group = group
@@ -124,6 +135,7 @@ class _Hosts:
             policy=self._policy,
             n_processes=settings.n_processes,
             log_dir=settings.log_dir,
+            make_hearing=self._make_hearing,
         )
         self._running.append(self._group.create_task(host.run(), name=f"host {reference}"))
         return host

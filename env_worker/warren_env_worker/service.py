@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 from warren_broker.inbox import Claim, Inbox, hear, receive
 from warren_broker.port import WorkBroker
+from warren_broker.run_logs.sending import sending_run_logs
 from warren_broker.successors import open_successor_publisher
 from warren_broker.topology import CANCELLATIONS, RUNS, Home, WorkQueue, home, interact
 from warren_broker.worker.draining import Draining
@@ -32,6 +33,7 @@ from warren_env_worker.host.host import NOTHING_LISTED
 from warren_env_worker.interactions import Interactions
 from warren_env_worker.output.log import log_folder
 from warren_env_worker.registry import hosted
+from warren_env_worker.run_notices import RunNotices
 from warren_env_worker.settings import EnvWorkerSettings
 from warren_env_worker.successor import Taken
 from warren_schemas.control import (
@@ -43,6 +45,7 @@ from warren_schemas.control import (
 )
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import StartEpisode, Step
+from warren_schemas.events import LogPart
 from warren_schemas.operator_policy import OperatorPolicy
 
 START_PREFETCH = 1
@@ -71,7 +74,10 @@ async def serve_env_worker(
     Raises `EnvironmentUnusable` if what was asked for can't be hosted, and `NotAllowed` when a
     gateway in between refuses.
     """
-    async with hosted(settings, policy) as found, AsyncExitStack() as stack:
+    logs = sending_run_logs(broker, LogPart.ENV_WORKER, settings.worker)
+    async with logs, AsyncExitStack() as stack:
+        notices = RunNotices()
+        found = await stack.enter_async_context(hosted(settings, policy, notices.hear))
         hosts = found.hosts
         shared = [interact(name, owner) for name in hosts]
         homes = [home(settings.worker, name, owner) for name in hosts]
@@ -85,7 +91,7 @@ async def serve_env_worker(
         ]
         publisher = await stack.enter_async_context(open_successor_publisher(broker))
         interactions = Interactions(
-            settings.worker, hosts, publisher.put, capacity=settings.capacity
+            settings.worker, hosts, publisher.put, notices, capacity=settings.capacity
         )
         draining = Draining(
             settings.worker, lambda: interactions.take_new(not draining.is_draining)

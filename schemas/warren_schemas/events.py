@@ -1,7 +1,8 @@
-"""What happens to a run, as facts in the past tense -> stream events.<run>.
+"""What happens to a run, as facts in the past tense -> stream events.<run>; what the parts that work for it
+say meanwhile -> stream logs.<run>.
 
-People follow them live (SSE, `warren train`), TensorBoard files are written from them, and because
-they lie in a stream they can be read again from any offset.
+People follow them live (SSE, `warren train`, `warren logs`), TensorBoard files are written from events, and because
+they lie in streams they can be read again from any offset.
 """
 
 from enum import StrEnum
@@ -10,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from warren_schemas.base import Frozen
-from warren_schemas.config import AlarmName, NonNegativeInt
+from warren_schemas.config import AlarmName, NonNegativeInt, PositiveInt
 from warren_schemas.envelope import Item
 
 
@@ -135,3 +136,49 @@ class RunEvent(Item):
     at_s: float
     """Unix time."""
     body: RunEventBody
+
+
+class LogLevel(StrEnum):
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogPart(StrEnum):
+    """Which part of the system speaks."""
+
+    COORDINATOR = "coordinator"
+    TRAINER = "trainer"
+    SAMPLER = "sampler"
+    ENV_WORKER = "env_worker"
+
+
+MAX_LOG_CHARS = 2000
+
+
+class LogLine(Frozen):
+    number: PositiveInt
+    """Of its source: 1, 2, 3 and so on. Those that were left out are counted."""
+    at_s: float
+    """Unix time."""
+    level: LogLevel
+    text: Annotated[str, Field(max_length=MAX_LOG_CHARS, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
+    """One line, without control characters: it is shown at terminals."""
+
+
+class RunLogged(Item):
+    """What one part says while it works for a run -> stream logs.<run>.
+
+    A source that says too much leaves lines out. Which, the numbers tell, whatever the reason is that one
+    is missing; so they tell a line that comes twice.
+    """
+
+    kind: ClassVar[str] = "run_logged"
+    schema_version: ClassVar[int] = 1
+    part: LogPart
+    worker: Annotated[str, Field(max_length=128)]
+    source: Annotated[str, Field(max_length=64)]
+    """Whose lines are numbered together: one part of one process, for one run."""
+    n_logged: NonNegativeInt
+    """Lines of this source by now, those that were left out among them."""
+    lines: Annotated[tuple[LogLine, ...], Field(max_length=256)] = ()

@@ -78,6 +78,9 @@ if TYPE_CHECKING:
         ConnectionChanged,
         Event,
     )
+    from warren.streams.logs import (
+        LogEntry,
+    )
     from warren.streams.recording import (
         Beginning,
     )
@@ -145,6 +148,7 @@ if TYPE_CHECKING:
         "GatewayBusy",
         "GatewayError",
         "GatewayUnreachable",
+        "LogEntry",
         "NotAwaited",
         "NotFound",
         "OpFailed",
@@ -196,6 +200,7 @@ _HOMES = {
     "warren.jobs.sweeps.comparing": ("ComparedRun", "RunComparison"),
     "warren.jobs.sweeps.handle": ("Sweep",),
     "warren.streams.events": ("ConnectionChanged", "Event",),
+    "warren.streams.logs": ("LogEntry",),
     "warren.streams.recording": ("Beginning",),
     "warren.run": ("Run",),
     "warren.trainable.future": ("Future",),

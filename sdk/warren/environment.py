@@ -35,7 +35,8 @@ What an environment may rely on, and what it owes:
   a group must start from the same state, and an episode whose worker died is rebuilt elsewhere by
   `reset` and the recorded actions. An environment that can't do this says `replayable = False`.
 - An exception is a failed episode, not a reward; so are NaN, infinity and a missed deadline.
-- What `print` writes goes to a file of the environment's own, `~/.warren/logs/environments`.
+- What `print` writes goes to the log of the run (`warren logs`), and to a file of the environment's own,
+  `~/.warren/logs/environments`.
 """
 
 import hashlib

@@ -19,6 +19,7 @@ from warren.metrics.reading import MetricsReader
 from warren.metrics.table import MetricRows
 from warren.pending import pending
 from warren.streams.events import ConnectionChanged, Event, EventReader
+from warren.streams.logs import LogEntry, LogReader
 from warren.streams.recording import Beginning, TrajectoryReader
 from warren_schemas.events import RunState
 from warren_schemas.files import FolderView
@@ -231,6 +232,20 @@ class Run:
             reconnect_s=reconnect_s,
         )
         return MetricRows(reader.read())
+
+    async def logs(
+        self, *, follow: bool = False, reconnect_s: float = RECONNECT_S
+    ) -> AsyncGenerator[LogEntry]:
+        """What all parts said while they worked for the run, oldest first, each line once.
+
+        Where lines were left out, an entry says how many. Ends with what is there by now, or with `follow` when the
+        run has ended. Raises `NotFound`, and `GatewayUnreachable` or `GatewayBusy` after `reconnect_s` without a
+        connection.
+        """
+        reader = LogReader(self._transport, self.id, follow=follow, reconnect_s=reconnect_s)
+        async with contextlib.aclosing(reader.read()) as entries:
+            async for entry in entries:
+                yield entry
 
     async def trajectories(
         self,

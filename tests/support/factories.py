@@ -38,8 +38,12 @@ from warren_schemas.episode import (
 )
 from warren_schemas.events import (
     EvaluationCompleted,
+    LogLevel,
+    LogLine,
+    LogPart,
     Phase,
     RunEvent,
+    RunLogged,
     RunOutcome,
     RunState,
     StateChanged,
@@ -293,6 +297,23 @@ def make_close_model(**changes: Any) -> CloseModel:
     return _make(CloseModel, changes, envelope=make_envelope(episode=None), model=MODEL, epoch=1)
 
 
+def make_run_logged(**fields: Any) -> RunLogged:
+    lines = (
+        LogLine(number=1, at_s=1.0, level=LogLevel.INFO, text="plays episodes of guess"),
+        LogLine(number=4, at_s=2.0, level=LogLevel.WARNING, text="an episode failed"),
+    )
+    return _make(
+        RunLogged,
+        fields,
+        envelope=Envelope(id=MESSAGE, run=RUN),
+        part=LogPart.ENV_WORKER,
+        worker=WORKER,
+        source="log_019aa3b7a1c04e5d90ab17ce21d3",
+        n_logged=5,
+        lines=lines,
+    )
+
+
 def make_heartbeat(**changes: Any) -> Heartbeat:
     return _make(
         Heartbeat,
@@ -393,6 +414,7 @@ EXAMPLES: dict[type[Item], list[Item]] = {
     KeepForJob: [make_keep_for_job()],
     DeleteModel: [make_delete_model()],
     DrainWorker: [make_drain_worker()],
+    RunLogged: [make_run_logged(), make_run_logged(n_logged=9, lines=())],
     Heartbeat: [
         make_heartbeat(),
         make_heartbeat(role=WorkerRole.TRAINER, models=(HeldModel(model=MODEL, epoch=1),)),

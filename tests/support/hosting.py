@@ -13,6 +13,7 @@ from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Answer, Message, Observed, Refused
 from warren_env_worker.host.request import Request
 from warren_env_worker.host.startup import CHILD_MODULE
+from warren_env_worker.output.log import MakeHearing, nobody
 from warren_schemas.episode import EpisodeSpec
 from warren_schemas.operator_policy import TRUSTING, OperatorPolicy
 from warren_schemas.transcript import ChatMessage, Transcript, Turn
@@ -75,10 +76,17 @@ async def hosting(
     policy: OperatorPolicy = TRUSTING,
     n_processes: int = 1,
     log_dir: Path | None = None,
+    make_hearing: MakeHearing = nobody,
 ) -> AsyncGenerator[Host]:
     """A running host of a class of `tests.support.environments`, or of `module:Class`."""
     reference = class_name if ":" in class_name else f"tests.support.environments:{class_name}"
-    host = Host(reference, policy=policy, n_processes=n_processes, log_dir=log_dir)
+    host = Host(
+        reference,
+        policy=policy,
+        n_processes=n_processes,
+        log_dir=log_dir,
+        make_hearing=make_hearing,
+    )
     running = asyncio.create_task(host.run(), name="host")
     try:
         yield host

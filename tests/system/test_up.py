@@ -110,6 +110,9 @@ async def test_up_serves_a_run_stops_on_ctrl_c_and_goes_on_after_a_restart(tmp_p
             assert result.reward_after is not None
             newest = (await run.checkpoints()).checkpoints[-1]
             assert newest.version == result.version and newest.size_bytes > 0
+            told = await told_by("logs", run.id, home=tmp_path)
+            for part in ("coordinator", "trainer", "sampler", "env_worker"):
+                assert f"  {part} " in told
             told = await told_by("export", f"{run.id}@{newest.name}", "--to", "out", home=tmp_path)
             assert told == f"out: model, from {newest.url}\n"
             assert (tmp_path / "out" / "model.safetensors").exists()

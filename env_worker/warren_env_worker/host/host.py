@@ -6,7 +6,7 @@ from pathlib import Path
 from warren_env_worker.host.process import EnvironmentProcess
 from warren_env_worker.host.protocol import Description
 from warren_env_worker.host.request import Request
-from warren_env_worker.output.log import OutputLog, log_path
+from warren_env_worker.output.log import MakeHearing, OutputLog, log_path, nobody
 from warren_schemas.operator_policy import OperatorPolicy
 
 NOTHING_LISTED = OperatorPolicy()
@@ -22,13 +22,15 @@ class Host:
         policy: OperatorPolicy = NOTHING_LISTED,
         n_processes: int = 1,
         log_dir: Path | None = None,
+        make_hearing: MakeHearing = nobody,
     ) -> None:
         """`reference` is `module:Class`; it is imported in the children only. `policy` says what its
         episodes' configs may reach.
 
-        What it prints goes to its file in `log_dir`, or where our output goes.
+        What it prints goes to its file in `log_dir`, and to one `Hear` for each process, or where our output
+        goes.
         """
-        log = OutputLog(log_path(log_dir, reference)) if log_dir else None
+        log = OutputLog(log_path(log_dir, reference), make_hearing) if log_dir else None
         self._processes = [EnvironmentProcess(reference, policy, log) for _ in range(n_processes)]
         self._n_open = [0] * n_processes
         self._n_slots = 0

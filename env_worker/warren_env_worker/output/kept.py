@@ -19,6 +19,7 @@ class KeptOutput:
     def __init__(self, log: OutputLog) -> None:
         self.log = log
         self._who = f"worker {os.getpid()}"
+        self._hear = log.make_hearing()
         self._begun = b""
         self._cleaner = Cleaner()
         self._recent: bytearray | None = None
@@ -31,6 +32,7 @@ class KeptOutput:
             if self._recent is not None and len(self._recent) < MAX_DUMP_BYTES:
                 self._recent += printed
                 self._printed.notify_all()
+        self._hear(printed)
         self._add(self._cleaner.clean(printed))
 
     def _add(self, printed: bytes) -> None:

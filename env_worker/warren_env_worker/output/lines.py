@@ -7,23 +7,37 @@ are cut at `MAX_LINE_BYTES`.
 MAX_LINE_BYTES = 8192
 
 
-class Lines:
-    """The lines of one source."""
-
-    def __init__(self, tag: str) -> None:
-        self._tag = f"[{tag}] ".encode()
+class WholeLines:
+    def __init__(self) -> None:
         self._begun = bytearray()
 
-    def add(self, printed: bytes) -> bytes:
-        """The lines that are whole by now, each with its tag."""
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is the beginning of a line."""
+        return bool(self._begun)
+
+    def add(self, printed: bytes) -> list[bytearray]:
+        """The lines that are whole by now."""
         self._begun += printed
         *whole, rest = self._begun.split(b"\n")
         while len(rest) > MAX_LINE_BYTES:
             whole.append(rest[:MAX_LINE_BYTES])
             rest = rest[MAX_LINE_BYTES:]
         self._begun = bytearray(rest)
-        return b"".join(self._tag + line + b"\n" for line in whole)
+        return whole
+
+
+class Lines:
+    """The lines of one source."""
+
+    def __init__(self, tag: str) -> None:
+        self._tag = f"[{tag}] ".encode()
+        self._lines = WholeLines()
+
+    def add(self, printed: bytes) -> bytes:
+        """The lines that are whole by now, each with its tag."""
+        return b"".join(self._tag + line + b"\n" for line in self._lines.add(printed))
 
     def end(self) -> bytes:
         """What is left, as a line."""
-        return self.add(b"\n") if self._begun else b""
+        return self.add(b"\n") if self._lines.has_begun else b""

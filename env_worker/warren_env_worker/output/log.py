@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import os
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +19,17 @@ MAX_BYTES = 8 * 1024 * 1024
 _FOLDER = "environments"
 _UNFIT = re.compile(r"[^A-Za-z0-9_.-]+")
 _MAX_NAME_CHARS = 100
+
+Hear = Callable[[bytes], None]
+"""Told what is printed, as it comes, from another thread; must not raise nor block."""
+
+
+MakeHearing = Callable[[], Hear]
+
+
+def nobody() -> Hear:
+    """Nobody else listens."""
+    return lambda _printed: None
 
 
 def log_folder(log_dir: Path) -> Path:
@@ -30,8 +42,10 @@ def log_path(log_dir: Path, reference: str) -> Path:
 
 
 class OutputLog:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, make_hearing: MakeHearing = nobody) -> None:
+        """What each process prints goes to a `Hear` of its own, too."""
         self.path = path
+        self.make_hearing = make_hearing
 
     @property
     def old_path(self) -> Path:

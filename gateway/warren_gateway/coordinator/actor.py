@@ -13,10 +13,11 @@ from collections.abc import Callable
 
 from warren_broker.inbox import follow, receive
 from warren_broker.port import Broker
-from warren_broker.topology import Address, WorkQueue, results, run_events, train
+from warren_broker.topology import WorkQueue, results, train
 from warren_gateway.coordinator import answering, decisions, ending, job, records
 from warren_gateway.coordinator.clients import reading, requests
 from warren_gateway.coordinator.mailbox import Mail, Mailbox, hand_over
+from warren_gateway.coordinator.notices import log_lines
 from warren_gateway.coordinator.replaying.reader import play
 from warren_gateway.coordinator.replaying.source import Recorded
 from warren_gateway.coordinator.retrying import RETRY_S, Retrying
@@ -28,7 +29,7 @@ from warren_gateway.coordinator.state.client_change import Answered
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.trainer_search import TrainerSearch
 from warren_gateway.registry import Registry
-from warren_gateway.runs.streams import recording
+from warren_gateway.runs.streams import recording, streams_of
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store
 from warren_schemas.episode import EpisodeEnded
@@ -140,13 +141,9 @@ class RunActor:
         state = self._state
         has_epoch = state.lease.holder is not None or state.lease.is_job_sent
         epoch = state.lease.epoch + (not has_epoch)
-        addresses: list[Address] = [
-            recording(state.run, state.config),
-            run_events(state.run),
-            results(state.model),
-            train(state.model, epoch),
-        ]
-        await self._retrying.declare(*addresses)  # in one go: new queues take their time to settle
+        queues = results(state.model), train(state.model, epoch)
+        # In one go: new queues take their time to settle.
+        await self._retrying.declare(*streams_of(state.run, state.config), *queues)
         state.now_s = time.time()
         await self._retrying.transact(lambda session: records.send_unanswered(session, state))
         self._relay.notify()
@@ -254,6 +251,7 @@ class RunActor:
         if change.is_empty:
             return
         await self._retrying.transact(lambda session: records.save(session, self._state, change))
+        log_lines.tell(self._state.run, change)
         if change.posts or not change.client.is_empty:
             self._relay.notify()
         if change.job:

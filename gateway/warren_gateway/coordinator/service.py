@@ -17,6 +17,7 @@ from sqlmodel import Session
 from warren_broker.errors import BrokerClosed, BrokerError
 from warren_broker.inbox import hear
 from warren_broker.port import Broker
+from warren_broker.run_logs.sending import sending_run_logs
 from warren_broker.topology import RUN_CHANGES
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
 from warren_gateway.coordinator import records, run_leases
@@ -34,6 +35,7 @@ from warren_gateway.store.store import Store, StoreUnavailable
 from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
 from warren_schemas.config import TrainConfig
 from warren_schemas.control import RunChanged
+from warren_schemas.events import LogPart
 from warren_schemas.ids import RunId, new_id
 from warren_schemas.text.explain import explain
 
@@ -122,8 +124,9 @@ class Coordinators:
     async def run(self) -> None:
         """Take up what nobody drives, now and whenever it comes; never returns."""
         is_alone = self._store.is_private
+        logs = sending_run_logs(self._broker, LogPart.COORDINATOR, self._gateway)
         try:
-            async with asyncio.TaskGroup() as tasks:
+            async with logs, asyncio.TaskGroup() as tasks:
                 while True:
                     due_s = renew_s = self._lease_s / RENEWALS
                     try:

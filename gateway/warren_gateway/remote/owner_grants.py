@@ -2,7 +2,8 @@
 
     consume     his own `interact` queues, this worker's own homes, the ends of his own runs
     publish     what follows from an episode that he was shown (see `issued`), where it belongs: to
-                the samplers (any, or one), to the run's stream, or back to his own queues; this worker's heartbeats
+                the samplers (any, or one), to the run's stream, or back to his own queues; this worker's heartbeats, and what it
+                says in the logs of his own runs
     declare     the same queues, as many as his budget has (`declared_queues`), and those of the base models
                 that his episodes named
 
@@ -29,6 +30,7 @@ from warren_broker.topology import (
     interact,
     is_sampler_home,
     owned,
+    run_log,
     trajectories,
 )
 from warren_gateway.remote.declared_queues import SessionQueues
@@ -47,6 +49,7 @@ from warren_schemas.control import (
 )
 from warren_schemas.envelope import Item
 from warren_schemas.episode import EpisodeEnded, Generate
+from warren_schemas.events import LogPart, RunLogged
 from warren_schemas.ids import RunId
 
 MAX_INTERVAL_S = 60.0
@@ -97,6 +100,8 @@ class OwnerGrants:
         for item in items:
             if isinstance(item, Heartbeat):
                 self._check_heartbeat(address, item)
+            elif isinstance(item, RunLogged):
+                await self._check_log(address, item)
             else:
                 self._check_successor(address, item)
 
@@ -195,6 +200,18 @@ class OwnerGrants:
         for name in names:
             if not self._queues.has(interact(name, self._owner)):
                 raise NotAllowed(f"{self._worker} offers {name} and takes nothing from its queue")
+
+    async def _check_log(self, address: Address, item: RunLogged) -> None:
+        run = item.envelope.run or ""
+        said = address, item.part, item.worker
+        if said != (run_log(run), LogPart.ENV_WORKER, self._worker):
+            raise NotAllowed(f"{self._worker} may not speak for {item.worker}, {item.part}")
+        try:
+            is_mine = run in await self._owned_runs([run])
+        except StoreUnavailable as error:
+            raise NotAllowed("whose run that is can't be found out now") from error
+        if not is_mine:
+            raise NotAllowed(f"{run} is no run of yours")
 
     async def _own_news(self, items: list[Item]) -> Collection[bytes]:
         """Nobody learns of others' runs. A store that is away only means that nobody hears of this."""

@@ -41,7 +41,7 @@ from warren_gateway.runs.owned import (
 )
 from warren_gateway.runs.retrying import retrial
 from warren_gateway.runs.sources import require_source
-from warren_gateway.runs.streams import recording
+from warren_gateway.runs.streams import streams_of
 from warren_gateway.runs.submitting import insert_unless_known, new_row, with_key_of
 from warren_gateway.runs.views import run_view
 from warren_gateway.store.outbox import Relay, is_unsent
@@ -133,7 +133,7 @@ class Runs:
                 raise
         if known is not None:
             return self._known(known, body), False
-        await self._declare(recording(run.id, body.config), run_events(run.id))
+        await self._declare(*streams_of(run.id, body.config))
         self._announce_new(RunId(run.id), body.config)
         return self._view(run), True
 
@@ -225,8 +225,7 @@ class Runs:
         folder = self._runs_dir / folder_name(view.name, view.id)
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         try:
-            streams = (recording(run, view.config), run_events(run))
-            await within(DECLARE_S, self._broker.delete(*streams))
+            await within(DECLARE_S, self._broker.delete(*streams_of(run, view.config)))
         except BrokerError as error:  # their retention ends them as well
             log.warning("the streams of %s were not deleted: %s", run, error)
 

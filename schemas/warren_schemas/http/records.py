@@ -1,4 +1,4 @@
-"""Bodies about what a run recorded: its trajectories and metrics."""
+"""Bodies about what a run recorded: its trajectories, metrics and logs."""
 
 from typing import Annotated, Literal
 
@@ -7,9 +7,9 @@ from pydantic import Field
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt
 from warren_schemas.episode import EpisodeEnded
-from warren_schemas.events import Phase
+from warren_schemas.events import Phase, RunLogged
 
-__all__ = ["MetricsView", "TrajectoryView"]
+__all__ = ["LogView", "MetricsView", "TrajectoryView"]
 
 
 class TrajectoryView(Frozen):
@@ -46,3 +46,11 @@ class MetricsView(Frozen):
     """Episodes of the run that have ended so far; of an evaluation, those it is the mean of."""
     metrics: dict[str, float]
     """Tag to value; docs/metrics.md has a line for each."""
+
+
+class LogView(Frozen):
+    """What one part said while it worked for a run."""
+
+    offset: NonNegativeInt
+    """Its place in the log; the next one's is higher, or the same."""
+    logged: RunLogged

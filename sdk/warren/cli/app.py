@@ -57,6 +57,7 @@ def build() -> App:
     app.command(_serve())
     app.command(_subcommands("data", "warren.cli.commands.runs.data", _RUNS))
     app.command(_subcommands("models", "warren.cli.commands.models.models", _RUNS))
+    _add(app, "logs", "warren.cli.commands.runs.logs:logs", _RUNS)
     _add(app, "metrics", "warren.cli.commands.runs.metrics:metrics", _RUNS)
     _add(app, "tensorboard", "warren.cli.commands.runs.tensorboard:tensorboard", _RUNS)
     _add(app, "trajectories", "warren.cli.commands.runs.replay:trajectories", _RUNS)

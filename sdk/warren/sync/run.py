@@ -9,6 +9,7 @@ from warren.metrics.plotting import PLOTTED, plot_rows
 from warren.run import RECONNECT_S, Limits
 from warren.run import Run as AsyncRun
 from warren.streams.events import ConnectionChanged, Event
+from warren.streams.logs import LogEntry
 from warren.streams.recording import Beginning
 from warren.sync.rows import MetricRows
 from warren_schemas.events import RunState
@@ -147,6 +148,12 @@ class Run:
                 reconnect_s=reconnect_s,
             )
         )
+
+    def logs(
+        self, *, follow: bool = False, reconnect_s: float = RECONNECT_S
+    ) -> Generator[LogEntry]:
+        """What all parts said while they worked for the run, oldest first, each line once."""
+        return self._thread.iterate(self._run.logs(follow=follow, reconnect_s=reconnect_s))
 
     def metrics(
         self,

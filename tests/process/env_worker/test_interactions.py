@@ -17,6 +17,7 @@ from warren_broker.inbox import Claim
 from warren_broker.successors import Destination
 from warren_broker.topology import generate, trajectories
 from warren_env_worker.interactions import Interactions
+from warren_env_worker.run_notices import RunNotices
 from warren_env_worker.successor import Successor, Taken
 from warren_schemas.config import Sampling
 from warren_schemas.envelope import Envelope, Item
@@ -100,7 +101,7 @@ async def working(
 
     async with hosting(class_name) as host:
         worker = WorkerId("env_1")
-        interactions = Interactions(worker, {name: host}, publish, capacity=capacity)
+        interactions = Interactions(worker, {name: host}, publish, RunNotices(), capacity=capacity)
         yield Worker(interactions, published)
 
 

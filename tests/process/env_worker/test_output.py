@@ -4,9 +4,22 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.support.hosting import hosting, observed, playing, refused
+from tests.support.factories import make_run_logged
+from tests.support.gateway_fixtures import broker
+from tests.support.hosting import Player, hosting, observed, playing, refused
+from tests.support.interacting import spec, start
 
+from warren_broker.inbox import follow
+from warren_broker.port import Broker
+from warren_broker.run_logs.sending import sending_run_logs
+from warren_broker.topology import run_log
 from warren_env_worker.output.log import log_path
+from warren_env_worker.run_notices import RunNotices
+from warren_schemas.codec.wire import encode
+from warren_schemas.events import LogPart, RunLogged
+from warren_schemas.ids import GroupId, RunId, new_message_id
+
+__all__ = ["broker"]
 
 
 @pytest.mark.parametrize("class_name", ["Speaker", "SharedSpeaker"])
@@ -36,3 +49,59 @@ async def test_the_last_words_of_a_process_are_kept(tmp_path: Path) -> None:
         await refused((await playing(host)).step("a"))
     kept = log_path(tmp_path, "tests.support.environments:LastWords").read_text()
     assert kept.count("[group_1 member 0, train 0] goodbye\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("class_name", "told"),
+    [
+        ("Speaker", ["printed by Python", "printed from below"]),
+        ("SharedSpeaker", []),  # nobody can tell which episode of a shared process has printed
+    ],
+)
+async def test_what_an_episode_prints_goes_to_the_log_of_its_run_and_no_other(
+    class_name: str, told: list[str], tmp_path: Path, broker: Broker
+) -> None:
+    runs = RunId("run_1"), RunId("run_2")
+    await broker.declare(*map(run_log, runs))
+    async with sending_run_logs(broker, LogPart.ENV_WORKER, "env_1"):
+        notices = RunNotices()
+        for number, run in enumerate(runs, start=1):
+            notices.begins(start(run=run, of=spec(group=GroupId(f"group_{number}"))))
+        async with hosting(class_name, log_dir=tmp_path, make_hearing=notices.hear) as host:
+            await observed((await playing(host)).step("a"))
+    ours, theirs = [await lines_of(broker, run) for run in runs]
+    assert ours == ["plays episodes of letters", *(f"[member 0, train 0] {t}" for t in told)]
+    assert theirs == ["plays episodes of letters"]
+
+
+async def test_a_runs_own_secrets_are_cut_out_of_what_it_is_told(
+    tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WARREN_SECRET_TOKEN", "hush-hush-1234")
+    run = RunId("run_1")
+    await broker.declare(run_log(run))
+    async with sending_run_logs(broker, LogPart.ENV_WORKER, "env_1"):
+        notices = RunNotices()
+        notices.begins(start(run=run))
+        async with hosting("Blabber", log_dir=tmp_path, make_hearing=notices.hear) as host:
+            player = Player(host, spec("Blabber", secrets=("TOKEN",)))
+            await observed(player.reset())
+            await refused(player.step("a"))
+    told = await lines_of(broker, run)
+    assert "[member 0, train 0] printed <TOKEN>" in told
+    assert "hush-hush" not in "".join(told)
+
+
+async def lines_of(broker: Broker, run: RunId) -> list[str]:
+    """All that is in the run's log by now."""
+    mark = make_run_logged(source="mark", lines=())
+    await broker.publish(run_log(run), encode([mark]), message_id=new_message_id())
+    lines: list[str] = []
+    async with follow(broker, run_log(run), RunLogged, start="first") as inbox:
+        async for claims in inbox:
+            for claim in claims:
+                if claim.item.source == "mark":
+                    return lines
+                lines += [line.text for line in claim.item.lines]
+                claim.done()
+    raise AssertionError("the log was deleted")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 
 import pytest
-from tests.support.factories import make_heartbeats_requested
+from tests.support.factories import make_heartbeats_requested, make_run_logged
 from tests.support.interacting import said, spec, start
 
 from warren_broker.errors import NotAllowed
@@ -24,6 +24,7 @@ from warren_broker.topology import (
     owned,
     results,
     run_events,
+    run_log,
     sampler_home,
     train,
     trainer,
@@ -38,6 +39,7 @@ from warren_schemas.codec.wire import decode, encode
 from warren_schemas.control import EpisodeCancelled, Heartbeat, RunEnded, WorkerRole
 from warren_schemas.envelope import Envelope, Item
 from warren_schemas.episode import EpisodeEnded, Failed, FailureKind, Generate, StartEpisode
+from warren_schemas.events import LogPart
 from warren_schemas.ids import EpisodeId, ModelId, RunId, WorkerId
 from warren_schemas.transcript import ChatMessage, Transcript
 
@@ -224,6 +226,26 @@ async def test_a_heartbeat_of_the_worker_itself_is_heard() -> None:
     ann = grants()
     ann.declare(OURS)
     await ann.publish(WORKERS, encode([beat()]))
+
+
+async def test_a_worker_speaks_in_the_logs_of_its_owners_runs_alone() -> None:
+    async def first_is_anns(runs: Collection[str]) -> Collection[str]:
+        return {run for run in runs if run == "run_1"}
+
+    ann = OwnerGrants(queues_of("ann"), "env_1", Issued(), first_is_anns)
+
+    async def say(run: str, log: str, **changes: object) -> None:
+        fields = {"worker": "env_1", "part": LogPart.ENV_WORKER} | changes
+        item = make_run_logged(envelope=Envelope(run=RunId(run)), **fields)
+        await ann.publish(run_log(log), encode([item]))
+
+    await say("run_1", "run_1")
+    for run, log in (("run_2", "run_2"), ("run_1", "run_2"), ("run_2", "run_1")):
+        with pytest.raises(NotAllowed):
+            await say(run, log)
+    for change in ({"worker": "env_2"}, {"part": LogPart.COORDINATOR}):
+        with pytest.raises(NotAllowed):
+            await say("run_1", "run_1", **change)
 
 
 async def test_nobody_offers_an_environment_whose_queue_it_has_not_declared() -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from warren_broker.inbox import hear
 from warren_broker.port import Broker
+from warren_broker.run_logs.sending import sending_run_logs
 from warren_broker.successors import open_successor_publisher
 from warren_broker.topology import CANCELLATIONS, POLICIES, RUNS
 from warren_broker.worker.draining import Draining
@@ -31,6 +32,7 @@ from warren_schemas.control import (
     WorkerRole,
 )
 from warren_schemas.envelope import Envelope
+from warren_schemas.events import LogPart
 from warren_schemas.ids import WorkerId, new_worker_id
 
 
@@ -50,7 +52,11 @@ async def serve_sampler(
     loaded = asyncio.Event()
     draining = Draining(worker)
     try:
-        async with open_successor_publisher(broker) as publisher, asyncio.TaskGroup() as tasks:
+        async with (
+            sending_run_logs(broker, LogPart.SAMPLER, worker),
+            open_successor_publisher(broker) as publisher,
+            asyncio.TaskGroup() as tasks,
+        ):
             for base_model in settings.base_models:
                 dispatcher = TurnDispatcher(
                     base_model,

@@ -25,6 +25,7 @@ from warren_gpu_worker.sampler.supervisor.child_process import (
     SamplerProcess,
 )
 from warren_gpu_worker.sampler.supervisor.open_turns import OpenTurn, OpenTurns, TurnSource
+from warren_gpu_worker.sampler.supervisor.run_notices import RunNotices
 from warren_gpu_worker.sampler.supervisor.turn_items import (
     PAST_DEADLINE,
     home_of,
@@ -70,6 +71,7 @@ class TurnDispatcher:
         self.worker = worker
         self.publisher = publisher
         self._unwanted = Unwanted()
+        self._notices = RunNotices()
 
     def take(self, claims: Sequence[Claim[Generate]], source: TurnSource) -> None:
         """Begin these turns; their claims are settled when they end."""
@@ -108,6 +110,7 @@ class TurnDispatcher:
         if failure := objection(item, self.process.base_model, now_s):
             self._publish(turn, failure)
             return None
+        self._notices.begins(item)
         request = request_of(turn.id, item)
         self.turns.owe(turn, request)
         if (deadline_s := item.envelope.deadline_s) is not None:
@@ -130,6 +133,7 @@ class TurnDispatcher:
 
     def _publish(self, turn: OpenTurn, outcome: FinishedTurn | Rendered | Outcome) -> None:
         address, successor = self._successor(turn, outcome)
+        self._notices.follows(successor)
         self.publisher.put(address, successor, [turn])
 
     def _successor(

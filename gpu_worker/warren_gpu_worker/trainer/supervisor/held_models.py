@@ -8,15 +8,15 @@ Invariants:
 """
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from warren_broker.run_logs.telling import RunLogger
 from warren_gpu_worker.trainer.supervisor.model_lease import Lease
 from warren_schemas.control import HeldModel
 from warren_schemas.ids import ModelId
 
-log = logging.getLogger(__name__)
+run_log = RunLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,11 @@ class HeldModels:
             return
         holding.task.cancel()
         await asyncio.wait([holding.task])
-        log.info("let go of %s, epoch %d", model, holding.lease.held.epoch)
+        run_log.info(holding.lease.of_run, f"let go of {model}, epoch {holding.lease.held.epoch}")
 
     def release_all(self) -> None:
         """The process that has their weights is gone: their leases end at once."""
-        for holding in self._holdings.values():
+        for model, holding in self._holdings.items():
             holding.task.cancel()
+            run_log.error(holding.lease.of_run, f"the process that trained {model} has ended")
         self._holdings.clear()

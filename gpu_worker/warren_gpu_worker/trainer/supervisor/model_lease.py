@@ -17,13 +17,14 @@ from warren_broker.batch_publisher import BatchPublisher
 from warren_broker.errors import BrokerUnavailable, Unroutable
 from warren_broker.inbox import Claim, Inbox, receive
 from warren_broker.port import Broker
+from warren_broker.run_logs.telling import RunLogger
 from warren_broker.topology import POLICIES, results, train
 from warren_gpu_worker.trainer.messages import Answer, Apply, Close, Open
 from warren_gpu_worker.trainer.supervisor.child_process import TrainerProcess
 from warren_gpu_worker.trainer.supervisor.op_order import MAX_EARLY, OpSequence
 from warren_schemas.control import HeldModel, PolicyPublished
 from warren_schemas.envelope import Envelope
-from warren_schemas.ids import ModelId
+from warren_schemas.ids import ModelId, RunId
 from warren_schemas.training import (
     CloseModel,
     KeepForJob,
@@ -31,6 +32,7 @@ from warren_schemas.training import (
     OpDone,
     OpenModel,
     OpFailed,
+    OpOutcome,
     OpResult,
     is_full,
 )
@@ -42,6 +44,7 @@ OP_GAP_S = 120.0
 """An op that is missing for so long while later ones are here has been lost on its way."""
 
 log = logging.getLogger(__name__)
+run_log = RunLogger(__name__)
 
 AnyClaim = Claim[Op] | Claim[OpenModel | CloseModel | KeepForJob]
 _Reply = tuple[OpResult, list[AnyClaim]]
@@ -89,6 +92,11 @@ class Lease:
     @property
     def held(self) -> HeldModel:
         return HeldModel(model=self._order.model, epoch=self._order.epoch)
+
+    @property
+    def of_run(self) -> RunId | None:
+        """Whose model it is."""
+        return self._order.envelope.run
 
     @property
     def is_full(self) -> bool:
@@ -141,6 +149,7 @@ class Lease:
             )
         )
         answer = await self._answers.get()
+        _tell_opened(order, answer.outcome)
         self._opened = self._result(answer, order.envelope)
         await self._reply([(self._opened, self._openings)])
         self._openings = []
@@ -181,6 +190,7 @@ class Lease:
             await self._reply([self._note(answer) for answer in answers])
 
     def _note(self, answer: Answer) -> _Reply:
+        _tell_applied(self._order, answer.number, answer.outcome)
         op = self._sequence.id_of(answer.number)
         result = self._result(answer, self._order.envelope).model_copy(update={"op": op})
         return result, [*self._sequence.answered(result)]
@@ -235,3 +245,23 @@ class Lease:
                 return
             else:
                 return
+
+
+def _tell_opened(order: OpenModel, outcome: OpOutcome) -> None:
+    run = order.envelope.run
+    if isinstance(outcome, OpFailed):
+        return run_log.error(run, f"{order.model} can't be opened: {outcome.reason}")
+    begun = "goes on from a checkpoint" if order.checkpoint_url else "is new"
+    run_log.info(run, f"{order.model} is open and {begun}: policy version {outcome.version}")
+
+
+def _tell_applied(order: OpenModel, number: int, outcome: OpOutcome) -> None:
+    run = order.envelope.run
+    if isinstance(outcome, OpFailed):
+        return run_log.warning(run, f"op {number} failed: {outcome.reason}")
+    if outcome.policy is not None:
+        run_log.info(run, f"op {number}: policy version {outcome.version} is published")
+    elif outcome.checkpoint_url is not None:
+        run_log.info(
+            run, f"op {number}: a checkpoint of {outcome.checkpoint_bytes:,} bytes is saved"
+        )

@@ -22,6 +22,8 @@ from warren_broker.batch_publisher import BatchPublisher
 from warren_broker.errors import BrokerError, BrokerUnavailable
 from warren_broker.inbox import Claim, receive
 from warren_broker.port import Broker
+from warren_broker.run_logs.sending import sending_run_logs
+from warren_broker.run_logs.telling import RunLogger
 from warren_broker.topology import trainer
 from warren_broker.worker.draining import Draining
 from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
@@ -37,6 +39,7 @@ from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses, S
 from warren_gpu_worker.trainer.supervisor.refusal import refuse
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.envelope import Envelope
+from warren_schemas.events import LogPart
 from warren_schemas.ids import ModelId, WorkerId, new_worker_id
 from warren_schemas.training import CloseModel, KeepForJob, OpenModel, is_full
 
@@ -46,6 +49,7 @@ _LEAVING_S = 2.0
 _REFUSE_AGAIN_S = 1.0
 
 log = logging.getLogger(__name__)
+run_log = RunLogger(__name__)
 
 
 async def serve_trainer(
@@ -74,7 +78,8 @@ async def serve_trainer(
     )
     service = _Trainer(broker, settings, worker, process_for, op_gap_s)
     try:
-        await service.run()
+        async with sending_run_logs(broker, LogPart.TRAINER, worker):
+            await service.run()
     finally:
         await service.announce_leaving()
 
@@ -267,12 +272,13 @@ class _Trainer:
         self._jobs.release(order.model, order.epoch)
         task.add_done_callback(lambda _: self._ended(lease))
         self._note_change()
-        log.info("holding %s, epoch %d", order.model, order.epoch)
+        run_log.info(order.envelope.run, f"holding {order.model}, epoch {order.epoch}")
 
     async def _refuse(
         self, claim: Claim[OpenModel | CloseModel | KeepForJob], order: OpenModel, reason: str
     ) -> None:
-        log.info("%s: refusing epoch %d of %s", reason, order.epoch, order.model)
+        refused = f"epoch {order.epoch} of {order.model} is refused: {reason}"
+        run_log.info(order.envelope.run, refused)
         try:
             await refuse(self._broker, self._batch_publisher, order, reason)
         except BrokerUnavailable:

@@ -47,6 +47,7 @@ ANOTHER_TENANTS: dict[str, int] = {
     "run_files": OF_ONE_OWNER,
     "run_file": OF_ONE_OWNER,
     "run_events_live": OF_ONE_OWNER,
+    "run_logs": OF_ONE_OWNER,
     "run_metrics": OF_ONE_OWNER,
     "run_trajectories": OF_ONE_OWNER,
     "list_models": OWN_LIST,

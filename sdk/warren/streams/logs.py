@@ -1,0 +1,109 @@
+"""Reading what all parts said while they worked for a run: each line once, in order, across lost connections.
+
+Invariant: lines of one source have numbers without gaps, so one that comes twice is known, and so is how many
+are missing, whether their source left them out or they are no longer kept.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Iterator
+from urllib.parse import quote, urlencode
+
+from pydantic import ValidationError
+
+from warren.connection.transport import Transport
+from warren.errors import GatewayBusy, GatewayError, GatewayUnreachable
+from warren_schemas.base import Frozen
+from warren_schemas.events import LogLevel, LogPart, RunLogged
+from warren_schemas.http import LogView
+from warren_schemas.ids import RunId
+
+
+class LogEntry(Frozen):
+    """One line of a run's log."""
+
+    at_s: float
+    """Unix time."""
+    part: LogPart
+    worker: str
+    level: LogLevel
+    text: str
+    n_left_out: int = 0
+    """More than 0 where this is no line, but says how many of this worker are missing here."""
+
+
+class LogReader:
+    def __init__(
+        self, transport: Transport, run: RunId, *, follow: bool, reconnect_s: float
+    ) -> None:
+        self._transport = transport
+        self._path = f"/v1/runs/{quote(run, safe='')}/logs"
+        self._offset = 0
+        self._follow = follow
+        self._read: dict[str, int] = {}
+        """Lines of each source that were handed out, or known to be missing."""
+        self._reconnect_s = reconnect_s
+        self._waits = self._transport.backoff.delays()
+        self._alive_s = time.monotonic()
+
+    async def read(self) -> AsyncGenerator[LogEntry]:
+        """Raises the error of the connection after `reconnect_s` without one."""
+        while True:
+            try:
+                async with contextlib.aclosing(self._connection()) as views:
+                    async for view in views:
+                        for entry in self._entries(view.logged):
+                            yield entry
+                return
+            except (GatewayUnreachable, GatewayBusy):
+                if time.monotonic() - self._alive_s >= self._reconnect_s:
+                    raise
+            await asyncio.sleep(next(self._waits))
+
+    async def _connection(self) -> AsyncGenerator[LogView]:
+        query = urlencode({"offset": self._offset, "follow": str(self._follow).lower()})
+        async with self._transport.lines(f"{self._path}?{query}") as lines:
+            async for line in lines:
+                self._alive_s = time.monotonic()
+                if line.strip():
+                    yield self._accept(line)
+
+    def _accept(self, line: bytes) -> LogView:
+        try:
+            view = LogView.model_validate_json(line)
+        except ValidationError as error:
+            raise GatewayError(
+                "The gateway sent a log that this version of warren can't read",
+                hint="Install the gateway's version of warren-rl; `warren doctor` compares the two.",
+            ) from error
+        self._offset = view.offset
+        self._waits = self._transport.backoff.delays()
+        return view
+
+    def _entries(self, logged: RunLogged) -> Iterator[LogEntry]:
+        for line in logged.lines:
+            yield from self._gap(logged, line.number - 1, line.at_s)
+            if line.number > self._read.get(logged.source, 0):
+                self._read[logged.source] = line.number
+                yield LogEntry(
+                    at_s=line.at_s,
+                    part=logged.part,
+                    worker=logged.worker,
+                    level=line.level,
+                    text=line.text,
+                )
+        yield from self._gap(logged, logged.n_logged, logged.lines[-1].at_s if logged.lines else 0)
+
+    def _gap(self, logged: RunLogged, until: int, at_s: float) -> Iterator[LogEntry]:
+        """What is missing up to the line with this number."""
+        if (n_missing := until - self._read.get(logged.source, 0)) > 0:
+            self._read[logged.source] = until
+            yield LogEntry(
+                at_s=at_s or time.time(),
+                part=logged.part,
+                worker=logged.worker,
+                level=LogLevel.WARNING,
+                text=f"{n_missing} lines were left out",
+                n_left_out=n_missing,
+            )

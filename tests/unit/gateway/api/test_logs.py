@@ -1,0 +1,120 @@
+"""Logs over HTTP, as the SDK and the command read them: each line once, in order, to the run's end."""
+
+import asyncio
+from contextlib import aclosing
+from functools import partial
+
+import pytest
+from sqlalchemy import update
+from sqlmodel import Session, col
+from tests.support.factories import make_run_logged
+from tests.support.gateway import Gateway, ended
+from tests.support.patience import PATIENCE_S
+
+import warren
+from warren.cli.commands.runs.logs import logs
+from warren.cli.options import Gateway as GatewayOption
+from warren_broker.topology import run_log
+from warren_gateway.store.tables import Run
+from warren_schemas.codec.wire import encode
+from warren_schemas.envelope import Envelope
+from warren_schemas.events import LogLevel, LogLine, LogPart, RunLogged
+from warren_schemas.ids import RunId, new_message_id
+
+
+def said(run: RunId, *numbers: int, source: str = "log_1", n_logged: int = 0) -> RunLogged:
+    lines = tuple(
+        LogLine(number=n, at_s=float(n), level=LogLevel.INFO, text=f"{source} {n}") for n in numbers
+    )
+    return make_run_logged(
+        envelope=Envelope(run=run),
+        part=LogPart.TRAINER,
+        worker="trainer_00abcdef",
+        source=source,
+        n_logged=n_logged or numbers[-1],
+        lines=lines,
+    )
+
+
+async def tell(gateway: Gateway, *items: RunLogged) -> None:
+    for item in items:
+        stream = run_log(item.envelope.run or "")
+        await gateway.broker.publish(stream, encode([item]), message_id=new_message_id())
+
+
+async def end(gateway: Gateway, run: RunId) -> None:
+    def change(session: Session) -> None:
+        session.exec(update(Run).where(col(Run.id) == run).values(state="completed"))
+
+    await gateway.store.transact(change)
+    await gateway.tell(run, ended())
+
+
+async def test_lines_come_once_and_what_is_missing_is_told(
+    gateway: Gateway, client: warren.Client
+) -> None:
+    run = await gateway.submit()
+    twice = said(run, 1, 2)
+    await tell(gateway, twice, twice, said(run, 7, source="log_2"), said(run, 3, 6, n_logged=9))
+    entries = [entry async for entry in (await client.run(run)).logs()]
+    assert [entry.text for entry in entries] == [
+        "log_1 1",
+        "log_1 2",
+        "6 lines were left out",
+        "log_2 7",
+        "log_1 3",
+        "2 lines were left out",
+        "log_1 6",
+        "3 lines were left out",
+    ]
+    assert [entry.n_left_out for entry in entries if entry.n_left_out] == [6, 2, 3]
+    assert {(entry.part, entry.worker) for entry in entries} == {("trainer", "trainer_00abcdef")}
+    again = [entry.text async for entry in (await client.run(run)).logs()]
+    assert again == [entry.text for entry in entries]  # the mark of the first reader is no line
+
+
+async def test_following_ends_with_the_run(gateway: Gateway, client: warren.Client) -> None:
+    run = await gateway.submit()
+    await tell(gateway, said(run, 1))
+    handle = await client.run(run)
+    async with asyncio.timeout(PATIENCE_S), aclosing(handle.logs(follow=True)) as entries:
+        assert (await anext(entries)).text == "log_1 1"
+        await tell(gateway, said(run, 2))
+        assert (await anext(entries)).text == "log_1 2"
+        await tell(gateway, said(run, 3))
+        await end(gateway, run)
+        assert [entry.text async for entry in entries] == ["log_1 3"]
+    async with asyncio.timeout(PATIENCE_S):
+        assert len([entry async for entry in handle.logs(follow=True)]) == 3
+
+
+async def test_a_gateway_that_stops_does_not_look_like_the_end(
+    gateway: Gateway, client: warren.Client
+) -> None:
+    run = await gateway.submit()
+    await tell(gateway, said(run, 1))
+    handle = await client.run(run)
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        aclosing(handle.logs(follow=True, reconnect_s=0.0)) as entries,
+    ):
+        await anext(entries)
+        gateway.parts.closing.set()
+        with pytest.raises(warren.GatewayUnreachable):
+            await anext(entries)
+
+
+async def test_the_command_shows_who_said_what(
+    gateway: Gateway, client: warren.Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = await gateway.submit()
+    await tell(gateway, said(run, 1, n_logged=3))
+    options = GatewayOption(gateway.url, gateway.ann.headers["Authorization"][7:])
+    assert await asyncio.to_thread(partial(logs, run, gateway=options)) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.endswith("  trainer abcdef  log_1 1")
+    assert second.endswith("  trainer abcdef  2 lines were left out")
+    shown = partial(logs, run, level="warning", json=True, gateway=options)
+    assert await asyncio.to_thread(shown) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert '"n_left_out":2' in line
