@@ -15,8 +15,8 @@ from warren.connection.transport import Transport
 from warren.ending import outcome
 from warren.errors import GatewayError
 from warren.pending import pending
+from warren.records import RECONNECT_S, RunRecords
 from warren.streams.events import ConnectionChanged, Event, EventReader
-from warren.streams.of_a_run import RECONNECT_S, RunRecords
 from warren_schemas.events import RunState
 from warren_schemas.files import FolderView
 from warren_schemas.http import (

@@ -15,8 +15,8 @@ from warren.datasets.sources import sources
 from warren.datasets.uploading import upload
 from warren.errors import ConfigurationError
 from warren.pending import pending
+from warren.records import RECONNECT_S
 from warren.run import Run
-from warren.streams.of_a_run import RECONNECT_S
 from warren_schemas.files import FolderView
 from warren_schemas.http import (
     ChooseDataset,

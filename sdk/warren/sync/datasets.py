@@ -6,7 +6,7 @@ from pydantic import JsonValue
 
 from warren.connection.loop_thread import LoopThread
 from warren.datasets import handle as asynchronous
-from warren.streams.of_a_run import RECONNECT_S
+from warren.records import RECONNECT_S
 from warren.sync.run import Run
 from warren_schemas.files import FolderView
 from warren_schemas.http import DatasetKind, DatasetView

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Literal
 
 from warren.connection.loop_thread import LoopThread
 from warren.metrics.plotting import PLOTTED, plot_rows
+from warren.records import RECONNECT_S
 from warren.run import Limits
 from warren.run import Run as AsyncRun
 from warren.streams.events import ConnectionChanged, Event
 from warren.streams.logs import LogEntry
-from warren.streams.of_a_run import RECONNECT_S
 from warren.streams.recording import Beginning
 from warren.sync.rows import MetricRows
 from warren_schemas.events import RunState

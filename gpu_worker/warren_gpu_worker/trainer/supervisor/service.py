@@ -277,8 +277,6 @@ class _Trainer:
     async def _refuse(
         self, claim: Claim[OpenModel | CloseModel | KeepForJob], order: OpenModel, reason: str
     ) -> None:
-        refused = f"epoch {order.epoch} of {order.model} is refused: {reason}"
-        run_log.info(order.envelope.run, refused)
         try:
             await refuse(self._broker, self._batch_publisher, order, reason)
         except BrokerUnavailable:
