@@ -120,7 +120,7 @@ async def _serve(
         store, broker, registry, recordings, limits, settings, advice, datasets
     )
     questions, budgets = Questions(broker), Budgets(settings)
-    tinker = tinker_of(store, questions, budgets.answers, registry)
+    waiters, posted = progress.waiters, progress.posted
     parts = Parts(
         broker=broker,
         registry=registry,
@@ -143,7 +143,7 @@ async def _serve(
         served=served,
         names=ServedNames(store, lambda: served.offered, progress.posted),
         questions=questions,
-        tinker=tinker,
+        tinker=tinker_of(store, questions, budgets.answers, registry, waiters, posted),
         budgets=budgets,
         followers=Followers(broker),
         store_probe=Probe(partial(answers_store, store)),
@@ -154,7 +154,7 @@ async def _serve(
         "registry": registry.run,
         **progress.background,
         "questions": questions.run,
-        "sample futures": tinker.futures.run,
+        "sample futures": parts.tinker.futures.run,
         "draining of workers": draining.run,
         "dead letters": DeadLetters(broker, store, budgets.dead_letters).run,
         "tidy the broker": broker.tidy,
@@ -169,6 +169,7 @@ class _RunProgress:
     runs: Runs
     client_leases: ClientLeases
     models: Models
+    waiters: Waiters
     background: Background
     posted: Callable[[], None]
     """Told of every new message in the outbox."""
@@ -232,7 +233,7 @@ def _run_progress(
         "archive": archive.run,
         "client leases": client_leases.run,
     }
-    return _RunProgress(runs, client_leases, models, background, relay.notify)
+    return _RunProgress(runs, client_leases, models, waiters, background, relay.notify)
 
 
 async def _run(

@@ -116,7 +116,8 @@ async def open_gateway(
         followers=[follower],
         limits=OwnerLimits(options),
     )
-    models = Models(store, broker, relay, Waiters(), queue, follower, limits=OwnerLimits(options))
+    waiters = Waiters()
+    models = Models(store, broker, relay, waiters, queue, follower, limits=OwnerLimits(options))
     served = Served(store, registry)
     pool, questions = Budgets(options), Questions(broker)
     parts = Parts(
@@ -143,7 +144,7 @@ async def open_gateway(
         served=served,
         names=ServedNames(store, lambda: served.offered, relay.notify),
         questions=questions,
-        tinker=tinker_of(store, questions, pool.answers, registry),
+        tinker=tinker_of(store, questions, pool.answers, registry, waiters, relay.notify),
         budgets=pool,
         followers=Followers(broker),
         store_probe=Probe(partial(answers_store, store)),

@@ -1,5 +1,7 @@
 """The Tinker protocol's sampling end to end: the wire, the queue, a real sampler."""
 
+import json
+import time
 from collections.abc import AsyncGenerator
 
 import numpy as np
@@ -12,6 +14,7 @@ from tests.support.patience import several_waits
 from tests.support.sampling_gateway import BASE, sampling_gateway
 from tests.support.tinker import Json, Wire, ids_of
 
+from warren_gateway.store.tables import TinkerSample
 from warren_gateway.tinker.wire import messages
 from warren_gpu_worker.base_models import load_base
 
@@ -149,6 +152,29 @@ async def test_a_future_that_is_cancelled_or_lost_is_gone_and_can_be_asked_again
     await ann.outcome(future, status=410)
     await ann.outcome(f"{sampler}:77", status=410)
     assert len((await ann.sample(sampler, 0, PROMPT)).sequences) == 1
+
+
+async def test_a_sample_whose_gateway_is_gone_is_asked_again_and_its_result_stays(
+    gateway: Gateway, ann: Wire
+) -> None:
+    sampler = await ann.sampler(await ann.session(), base_model=BASE)
+    accepted = {
+        "sampling_session_id": sampler,
+        "seq_id": 5,
+        "prompt": {"chunks": [{"type": "encoded_text", "tokens": PROMPT}]},
+        "sampling_params": {"max_tokens": 3},
+    }
+    row = TinkerSample(
+        id=f"{sampler}:5",
+        owner="ann",
+        asked=json.dumps(accepted).encode(),
+        holder="gateway_gone",
+        held_until_s=time.time() + 60,
+    )
+    await gateway.store.transact(lambda session: session.add(row))
+    told = await ann.outcome(f"{sampler}:5")
+    assert isinstance(told, bytes)
+    assert await ann.outcome(f"{sampler}:5") == told
 
 
 async def test_another_tenant_reaches_no_session_sampler_or_future(ann: Wire, bob: Wire) -> None:

@@ -2,17 +2,22 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from warren_gateway.budgets.budget import Budget
 from warren_gateway.inference.questions import Questions
+from warren_gateway.models.outcomes import Waiters
 from warren_gateway.registry import Registry
 from warren_gateway.store.store import Store
 from warren_gateway.tinker.accounts import Accounts
 from warren_gateway.tinker.downloads import Downloads
 from warren_gateway.tinker.runs import TrainedModels
-from warren_gateway.tinker.sample_futures import SampleFutures
-from warren_gateway.tinker.sessions import TinkerSessions
+from warren_gateway.tinker.sample_futures import Ask, CantSample, SampleFutures
+from warren_gateway.tinker.sample_rows import SampleRows
+from warren_gateway.tinker.sampling import question_of, told
+from warren_gateway.tinker.sessions import NoSuchSampler, TinkerSessions
 from warren_schemas.control import WorkerRole
+from warren_schemas.tinker.requests import Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +31,32 @@ class Tinker:
     """Base models that some live trainer offers."""
 
 
-def tinker_of(store: Store, questions: Questions, budget: Budget, registry: Registry) -> Tinker:
-    """`budget` is of the answers that owners wait for."""
+def tinker_of(
+    store: Store,
+    questions: Questions,
+    budget: Budget,
+    registry: Registry,
+    waiters: Waiters,
+    posted: Callable[[], None],
+) -> Tinker:
+    """`budget` is of the answers that owners wait for; `posted` is told of messages in the outbox."""
+    sessions = TinkerSessions(store)
 
     def trainable() -> list[str]:
         trainers = registry.alive(WorkerRole.TRAINER)
         return sorted({base for trainer in trainers for base in trainer.offers})
 
-    futures = SampleFutures(questions, budget)
+    async def reading(owner: str, body: bytes) -> Ask:
+        takes = Sample.model_validate_json(body)
+        try:
+            opened = await sessions.sampler(owner, takes.sampling_session_id)
+        except NoSuchSampler as error:
+            raise CantSample(f"there is no sampler {takes.sampling_session_id}") from error
+        return Ask(question_of(takes, opened.policy), partial(told, takes))
+
+    futures = SampleFutures(questions, budget, SampleRows(store, posted), waiters, reading)
     return Tinker(
-        TinkerSessions(store),
+        sessions,
         TrainedModels(store),
         futures,
         Downloads(store),

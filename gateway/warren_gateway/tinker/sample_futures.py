@@ -1,43 +1,54 @@
 """Answers of samplers that a client comes for later: asked at once, kept until they are fetched.
 
-They live in this gateway's memory. Nothing is lost by that which its client can't have again: who comes for a
-future that is not here (the gateway was restarted, another one has it, it is too old) is told that it is gone, and
-the clients then ask once more; the questions themselves wait in the samplers' queue.
+A sample is in the store before its question is asked, and so is what came of it: a client gets it from any gateway,
+also when that which has asked the samplers is gone; the one that is asked then asks them again.
 
 Invariants
 - One question for one name, however often it is asked; to other owners there is no future of this name.
-- A future that is finished stays for `KEPT_S` after it, unless newer ones of all owners take `MOST_BYTES`.
+- What is told from memory is in the store as well, or on its way; memory holds it for the poll that waits.
 - A future that is cancelled, or whose gateway stops, tells the samplers to stop.
 """
 
 import asyncio
 import logging
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from warren_broker.errors import BrokerError
-from warren_gateway.budgets.budget import Budget
+from warren_gateway.budgets.budget import Budget, OverBudget
 from warren_gateway.inference.questions import Answer, AnswersLost, Question, Questions
-
-KEPT_S = 900.0
-MOST_BYTES = 512 * 1024 * 1024
+from warren_gateway.models.outcomes import Waiters
+from warren_gateway.store.store import StoreUnavailable
+from warren_gateway.tinker.sample_rows import (
+    HELD_S,
+    Elsewhere,
+    FailedSample,
+    Sampled,
+    SampleRows,
+    Taken,
+)
 
 log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, slots=True)
-class FailedSample:
-    """Why there is no answer, and whether the same question would fail again."""
-
-    reason: str
-    is_users: bool
-
-
-Sampled = bytes | FailedSample
 Told = Callable[[Sequence[Answer]], Sampled]
 """Answers -> what the client gets."""
+
+
+class CantSample(ValueError):
+    """This can't be asked; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question, and what becomes of its answers."""
+
+    question: Question
+    told: Told
+
+
+Reading = Callable[[str, bytes], Awaitable[Ask]]
+"""What an owner has asked, from the body of the request. Raises `CantSample`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,84 +56,150 @@ class _Future:
     owner: str
     outcome: Sampled | None = None
     is_done: asyncio.Event = field(default_factory=asyncio.Event)
-    task: asyncio.Task[Sampled | None] | None = None
-
-    @property
-    def size_bytes(self) -> int:
-        return len(self.outcome) if isinstance(self.outcome, bytes) else 0
+    task: asyncio.Task[None] | None = None
+    is_unwanted: bool = False
 
 
 class NoSuchFuture(LookupError):
-    """It isn't here (any more)."""
+    """There is none of this name, or its answer was lost: its client may ask once more."""
 
 
 class SampleFutures:
     """`budget` is what owners may wait for. `run` must go on meanwhile."""
 
-    def __init__(self, questions: Questions, budget: Budget) -> None:
+    def __init__(
+        self,
+        questions: Questions,
+        budget: Budget,
+        rows: SampleRows,
+        waiters: Waiters,
+        reading: Reading,
+    ) -> None:
         self._questions = questions
         self._budget = budget
-        self._futures: OrderedDict[str, _Future] = OrderedDict()
-        self._n_bytes = 0
+        self._rows = rows
+        self._waiters = waiters
+        self._reading = reading
+        self._futures: dict[str, _Future] = {}
         self._tasks: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
-        """Keep futures until cancelled; those that are open end with it."""
+        """Answer futures until cancelled; those that are open are left to other gateways, or to the next start."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
-                await asyncio.Event().wait()
+                while True:
+                    await asyncio.sleep(HELD_S / 3)
+                    await self._hold()
         finally:
             self._tasks = None
+            try:
+                await self._rows.release()
+            except StoreUnavailable as error:
+                log.info("samples are left to others in %g s: %s", HELD_S, error)
 
-    def ask(self, owner: str, name: str, question: Question, told: Told) -> None:
-        """Raises `OverBudget`, and `AnswersLost` when the gateway stops."""
-        known = self._futures.get(name)
-        if known is not None and known.owner == owner:
+    async def _hold(self) -> None:
+        try:
+            await self._rows.hold()
+        except StoreUnavailable as error:
+            log.warning("samples may be asked twice: %s", error)
+
+    async def ask(self, owner: str, name: str, body: bytes) -> None:
+        """Once it returns, the future is in the store.
+
+        Raises `OverBudget`, `StoreUnavailable`, and `AnswersLost` when the gateway stops.
+        """
+        if name in self._futures:
             return
-        if self._tasks is None:
-            raise AnswersLost("the gateway stops")
-        self._budget.take(owner, question.n)
-        future = self._futures[name] = _Future(owner)
-        asking = self._answer(question, told)
-        future.task = self._tasks.create_task(asking, name="an answer that is fetched later")
-        future.task.add_done_callback(partial(self._answered, name, future, question.n))
+        try:
+            ask = await self._reading(owner, body)
+        except CantSample as error:
+            await self._rows.add(owner, name, body, FailedSample(f"{error}", is_users=True))
+            return
+        self._require_place(owner, ask)
+        if await self._rows.add(owner, name, body):
+            await self._begin(owner, name, ask)
 
-    def fail(self, owner: str, name: str, failed: FailedSample) -> None:
-        """A future for a question that can't be asked."""
-        if name not in self._futures:
-            self._futures[name] = future = _Future(owner)
-            self._finish(name, future, failed)
+    def _require_place(self, owner: str, ask: Ask) -> None:
+        """Whoever may wait for no more is refused before anything is written."""
+        with self._budget.hold(owner, ask.question.n):
+            pass
+
+    async def _begin(self, owner: str, name: str, ask: Ask) -> None:
+        """Raises `OverBudget`, `AnswersLost`: the sample is free for other gateways then."""
+        try:
+            if self._tasks is None:
+                raise AnswersLost("the gateway stops")
+            self._budget.take(owner, ask.question.n)
+        except (OverBudget, AnswersLost):
+            await self._rows.release(name)
+            raise
+        future = self._futures[name] = _Future(owner)
+        answering = self._answer(name, future, ask)
+        future.task = self._tasks.create_task(answering, name="an answer that is fetched later")
+        future.task.add_done_callback(partial(self._ended, name, future, ask.question.n))
 
     async def outcome(self, owner: str, name: str, *, within_s: float) -> Sampled | None:
-        """None when it isn't there by then. Raises `NoSuchFuture`."""
-        future = self._own(owner, name)
-        try:
-            async with asyncio.timeout(within_s):
-                await future.is_done.wait()
-        except TimeoutError:
-            return None
-        if future.outcome is None:
-            raise NoSuchFuture(name)
-        return future.outcome
+        """None when it isn't there by then. Raises `NoSuchFuture`, `OverBudget`, `StoreUnavailable`, `AnswersLost`."""
+        ends_s = asyncio.get_running_loop().time() + within_s
+        with self._waiters.watch([name]) as event:
+            while True:
+                event.clear()
+                future = self._futures.get(name)
+                if future is not None and future.owner == owner:
+                    return await _awaited(name, future, ends_s)
+                found = await self._rows.find(owner, name)
+                if found is None:
+                    raise NoSuchFuture(name)
+                if isinstance(found, Taken):
+                    await self._take_over(owner, name, found)
+                elif isinstance(found, Elsewhere):
+                    if not await _is_set(event, ends_s, found.for_s):
+                        return None
+                else:
+                    return found
 
-    def cancel(self, owner: str, name: str) -> None:
+    async def _take_over(self, owner: str, name: str, taken: Taken) -> None:
+        """Whoever had it is gone."""
+        if name in self._futures:
+            return
+        log.info("the sample %s is asked again", name)
+        try:
+            ask = await self._reading(owner, taken.asked)
+        except CantSample as error:
+            await self._rows.finish(name, FailedSample(f"{error}", is_users=True))
+            return
+        if name not in self._futures:
+            await self._begin(owner, name, ask)
+
+    async def cancel(self, owner: str, name: str) -> None:
         """Its client wants it no more; one that is not here is no error."""
         future = self._futures.get(name)
         if future is not None and future.owner == owner and future.task is not None:
+            future.is_unwanted = True
             future.task.cancel()
 
-    def _own(self, owner: str, name: str) -> _Future:
-        future = self._futures.get(name)
-        if future is None or future.owner != owner:
-            raise NoSuchFuture(name)
-        return future
-
-    async def _answer(self, question: Question, told: Told) -> Sampled | None:
-        """None where the question is lost: its client asks once more."""
+    async def _answer(self, name: str, future: _Future, ask: Ask) -> None:
+        """Where the question is lost the future is gone, and its client asks once more."""
         try:
-            async with self._questions.ask(question) as answers:
+            future.outcome = await self._asked(ask)
+        except asyncio.CancelledError:
+            if future.is_unwanted:
+                await self._forget(name)
+            raise
+        if future.outcome is None:
+            await self._forget(name)
+            return
+        future.is_done.set()
+        try:
+            await self._rows.finish(name, future.outcome)
+        except StoreUnavailable as error:
+            log.warning("the sample %s is asked again, should it be fetched: %s", name, error)
+
+    async def _asked(self, ask: Ask) -> Sampled | None:
+        try:
+            async with self._questions.ask(ask.question) as answers:
                 async with asyncio.timeout(self._questions.limits.answer_s):
-                    return told([await answer for answer in answers])
+                    return ask.told([await answer for answer in answers])
         except TimeoutError:
             return FailedSample("No sampler answered in time", is_users=False)
         except BrokerError as error:
@@ -132,32 +209,39 @@ class SampleFutures:
             log.exception("a sample can't be told")
             return FailedSample("Internal error of the gateway; see its log", is_users=False)
 
-    def _answered(
-        self, name: str, future: _Future, n: int, task: asyncio.Task[Sampled | None]
-    ) -> None:
+    async def _forget(self, name: str) -> None:
+        try:
+            await self._rows.forget(name)
+        except StoreUnavailable as error:
+            log.info("the sample %s stays for a while: %s", name, error)
+
+    def _ended(self, name: str, future: _Future, n: int, task: asyncio.Task[None]) -> None:
         self._budget.give_back(future.owner, n)
-        self._finish(name, future, None if task.cancelled() else task.result())
-
-    def _finish(self, name: str, future: _Future, outcome: Sampled | None) -> None:
-        """None: the future is gone, whoever waits for it."""
-        future.outcome, future.task = outcome, None
+        future.task = None
         future.is_done.set()
-        if outcome is None:
-            self._drop(name, future)
-            return
-        self._n_bytes += future.size_bytes
-        asyncio.get_running_loop().call_later(KEPT_S, self._drop, name, future)
-        self._make_room()
-
-    def _drop(self, name: str, future: _Future) -> None:
         if self._futures.get(name) is future:
             del self._futures[name]
-            self._n_bytes -= future.size_bytes
 
-    def _make_room(self) -> None:
-        """The oldest finished ones go first."""
-        for name, future in list(self._futures.items()) if self._n_bytes > MOST_BYTES else ():
-            if future.is_done.is_set():
-                self._drop(name, future)
-            if self._n_bytes <= MOST_BYTES:
-                return
+
+async def _awaited(name: str, future: _Future, ends_s: float) -> Sampled | None:
+    """None when it isn't there by then. Raises `NoSuchFuture`."""
+    try:
+        async with asyncio.timeout_at(ends_s):
+            await future.is_done.wait()
+    except TimeoutError:
+        return None
+    if future.outcome is None:
+        raise NoSuchFuture(name)
+    return future.outcome
+
+
+async def _is_set(event: asyncio.Event, ends_s: float, for_s: float) -> bool:
+    """False when the time is over first; true also where whoever has it may have left by then."""
+    loop = asyncio.get_running_loop()
+    look_s = loop.time() + for_s
+    try:
+        async with asyncio.timeout_at(min(ends_s, look_s)):
+            await event.wait()
+    except TimeoutError:
+        return look_s < ends_s
+    return True

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from warren_gateway.inference.questions import Answer, Question
-from warren_gateway.tinker.sample_futures import FailedSample, Sampled
+from warren_gateway.tinker.sample_futures import CantSample
+from warren_gateway.tinker.sample_rows import FailedSample, Sampled
 from warren_gateway.tinker.wire import messages
 from warren_schemas.config import Sampling
 from warren_schemas.episode import (
@@ -30,10 +31,6 @@ _USERS = (
     FailureKind.INVALID_REQUEST,
     FailureKind.IMAGES_UNSUPPORTED,
 )
-
-
-class CantSample(ValueError):
-    """This can't be asked; says why."""
 
 
 def question_of(asked: Sample, policy: PolicyRef) -> Question:

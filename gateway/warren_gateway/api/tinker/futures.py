@@ -3,22 +3,25 @@
 Invariants
 - A poll is answered within `HOLD_S`, with 408 where there is nothing yet: the clients come again at once.
 - What failed for good is told with 200, for a status of 5xx is asked again without end.
-- The outcome of an op is in the store: any gateway tells it, also after a restart.
-- A sample that is not here is answered with 410, at which the clients ask it once more.
+- The outcomes of ops and samples are in the store: any gateway tells them, also after a restart.
+- A sample that was lost with a broker is answered with 410, at which the clients ask it once more.
 """
 
 from aiohttp import web
 from pydantic import BaseModel
 
+from warren_gateway.api.openai.refusals import stopping
 from warren_gateway.api.route import Call, reply
 from warren_gateway.api.tinker.errors import no_such
 from warren_gateway.api.tinker.route import tinker_route
+from warren_gateway.inference.questions import AnswersLost
 from warren_gateway.models.outcomes import Done, Failed, Pending
 from warren_gateway.models.problems import NoSuchFuture as NoSuchOp
 from warren_gateway.models.submitting import FUTURE
 from warren_gateway.tinker.paths import session_of
 from warren_gateway.tinker.results import Noted, result_of
-from warren_gateway.tinker.sample_futures import FailedSample, NoSuchFuture
+from warren_gateway.tinker.sample_futures import NoSuchFuture
+from warren_gateway.tinker.sample_rows import FailedSample
 from warren_schemas.episode import PolicyRef
 from warren_schemas.events import RunState
 from warren_schemas.tinker.answers import (
@@ -44,6 +47,8 @@ async def retrieve_future(call: Call[FutureNamed]) -> web.StreamResponse:
         outcome = await call.parts.tinker.futures.outcome(call.owner, name, within_s=HOLD_S)
     except NoSuchFuture as error:
         raise no_such("future", name, _GONE) from error
+    except AnswersLost as error:
+        raise stopping() from error
     if outcome is None:
         return reply(ResultPending(request_id=name), 408)
     if isinstance(outcome, FailedSample):
@@ -122,6 +127,6 @@ ROUTES = (
         summary="Wait for a future up to 30 s",
         also_answers=PROTOBUF,
         ends_with_client=True,
-        errors=(408, 410),
+        errors=(408, 410, 429),
     ),
 )

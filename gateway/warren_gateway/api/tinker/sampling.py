@@ -1,7 +1,5 @@
 """Sampling by Tinker's clients: they open samplers, ask, and come for the answers later."""
 
-from functools import partial
-
 from aiohttp import web
 
 from warren_gateway.api.openai.refusals import no_sampler, no_such_model, stopping
@@ -12,8 +10,6 @@ from warren_gateway.inference.questions import AnswersLost
 from warren_gateway.inference.served import NoSuchModel
 from warren_gateway.tinker.paths import InvalidPath, KeptPath
 from warren_gateway.tinker.runs import NoSuchTrained
-from warren_gateway.tinker.sample_futures import FailedSample
-from warren_gateway.tinker.sampling import CantSample, question_of, told
 from warren_gateway.tinker.sessions import NoSuchSampler, NoSuchSession, OpenedSampler
 from warren_schemas.episode import PolicyRef
 from warren_schemas.tinker.answers import (
@@ -80,9 +76,7 @@ async def sample(call: Call[Sample]) -> web.StreamResponse:
     opened = await _opened(call, takes.sampling_session_id)
     _require_sampler(call, opened.policy)
     try:
-        futures.ask(call.owner, name, question_of(takes, opened.policy), partial(told, takes))
-    except CantSample as error:
-        futures.fail(call.owner, name, FailedSample(f"{error}", is_users=True))
+        await futures.ask(call.owner, name, await call.request.read())
     except AnswersLost as error:
         raise stopping() from error
     ids = tuple(f"{name}:{number}" for number in range(takes.num_samples))
@@ -104,7 +98,7 @@ async def _opened(call: Call[Nothing] | Call[Sample], name: str) -> OpenedSample
 
 
 async def cancel_future(call: Call[FutureNamed]) -> web.StreamResponse:
-    call.parts.tinker.futures.cancel(call.owner, call.takes.request_id)
+    await call.parts.tinker.futures.cancel(call.owner, call.takes.request_id)
     return reply(Empty())
 
 

@@ -22,7 +22,12 @@ from warren_gateway.store.tables.models import Checkpoint, Model, OpRow
 from warren_gateway.store.tables.outbox import OutboxRow
 from warren_gateway.store.tables.runs import HistoryRow, MetricsRow, Run, ShareRow
 from warren_gateway.store.tables.serving import ServedRow
-from warren_gateway.store.tables.tinker import TinkerDownload, TinkerSampler, TinkerSession
+from warren_gateway.store.tables.tinker import (
+    TinkerDownload,
+    TinkerSample,
+    TinkerSampler,
+    TinkerSession,
+)
 from warren_gateway.store.tables.usage import RecentUse, UsageRow
 from warren_gateway.store.tables.users import ApiKey, AuditRow, User
 from warren_gateway.store.tables.workers import DrainedWorker
@@ -53,6 +58,7 @@ __all__ = [
     "ShareRow",
     "SnapshotRow",
     "TinkerDownload",
+    "TinkerSample",
     "TinkerSampler",
     "TinkerSession",
     "UsageRow",

@@ -1,4 +1,4 @@
-"""Sessions of Tinker's clients, and the samplers that they opened in them.
+"""Sessions of Tinker's clients, the samplers that they opened in them, and the samples that they asked for.
 
 Invariants
 - A sampler's id is made of its session's and of its number there, so that who asks twice has one.
@@ -7,7 +7,7 @@ Invariants
 
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, Column
+from sqlalchemy import JSON, Column, LargeBinary
 from sqlmodel import Field, SQLModel
 
 
@@ -56,3 +56,24 @@ class TinkerDownload(SQLModel, table=True):
     """URL of a checkpoint's folder; None: the timeline of `session_id`."""
     session_id: str | None = None
     expires_s: float = Field(index=True)
+
+
+class TinkerSample(SQLModel, table=True):
+    """A sample that was asked for, until a while after it has an outcome."""
+
+    __tablename__: ClassVar[Any] = "tinker_sample"
+
+    id: str = Field(primary_key=True)
+    """The future that its client holds: the sampler's id and the number of the sample."""
+    owner: str = Field(foreign_key="account.name")
+    asked: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
+    """The request's body, while it has no outcome: any gateway can ask the samplers again."""
+    holder: str = Field(index=True)
+    """The gateway that has asked the samplers."""
+    held_until_s: float
+    """Unless it says more until then, another gateway may take it."""
+    outcome: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
+    failure: str | None = None
+    is_users: bool = False
+    """The same question would fail again."""
+    done_s: float | None = Field(default=None, index=True)

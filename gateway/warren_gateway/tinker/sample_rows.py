@@ -1,0 +1,167 @@
+"""Samples that were asked for, in the store: what outlives the gateway that has asked the samplers.
+
+Invariants
+- A row is written before its question is asked, so that a sample that was accepted is never unknown.
+- A sample without an outcome is held by one gateway at a time. Who holds it says so every few seconds; where it no
+  longer does, whichever gateway is asked for the sample takes it over.
+- An outcome stays for `KEPT_S`.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlmodel import Session, col, delete, update
+
+from warren_broker.topology import MODEL_ANSWERS
+from warren_gateway.store.grouped import Grouped
+from warren_gateway.store.outbox import post
+from warren_gateway.store.store import Store
+from warren_gateway.store.tables import TinkerSample
+from warren_schemas.control import RequestsAnswered
+from warren_schemas.envelope import Envelope
+from warren_schemas.ids import ModelId
+
+KEPT_S = 900.0
+HELD_S = 15.0
+"""So long after its holder's last word is a sample left to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedSample:
+    """Why there is no answer, and whether the same question would fail again."""
+
+    reason: str
+    is_users: bool
+
+
+Sampled = bytes | FailedSample
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """It is this gateway's now; what was asked."""
+
+    asked: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Another gateway has it."""
+
+    for_s: float
+    """So long, unless it says more."""
+
+
+class SampleRows:
+    """`posted` is told of each message in the outbox."""
+
+    def __init__(self, store: Store, posted: Callable[[], None]) -> None:
+        self._store = store
+        self._grouped = Grouped(store)
+        self._posted = posted
+
+    async def add(
+        self, owner: str, name: str, asked: bytes, failed: FailedSample | None = None
+    ) -> bool:
+        """Whether it is new; `failed` where it can't be asked at all. Raises `StoreUnavailable`, as all do."""
+        row = TinkerSample(
+            id=name,
+            owner=owner,
+            asked=asked,
+            holder=self._store.gateway,
+            held_until_s=time.time() + HELD_S,
+        )
+        if failed is not None:
+            _fill(row, failed)
+        return await self._grouped.transact(partial(_add, row))
+
+    async def finish(self, name: str, outcome: Sampled) -> None:
+        """The first outcome stays. Gateways where a client waits for it are told."""
+        is_shared = not self._store.is_private
+        await self._grouped.transact(partial(_finish, name, outcome, is_shared))
+        if is_shared:
+            self._posted()
+
+    async def find(self, owner: str, name: str) -> Sampled | Taken | Elsewhere | None:
+        """The outcome, or who has it: this gateway takes what nobody holds. None: there is none of this owner's."""
+        finding = partial(_find, owner, name, self._store.gateway, self._store.is_private)
+        return await self._store.transact(finding)
+
+    async def forget(self, name: str) -> None:
+        """Nobody wants it."""
+        await self._grouped.transact(partial(_forget, name))
+
+    async def hold(self) -> None:
+        """All that is this gateway's, for `HELD_S` more; what was kept for long enough is deleted."""
+        await self._store.transact(partial(_hold, self._store.gateway))
+
+    async def release(self, name: str | None = None) -> None:
+        """This one, or all that is this gateway's: any gateway may take them at once."""
+        await self._store.transact(partial(_release, self._store.gateway, name))
+
+
+def _add(row: TinkerSample, session: Session) -> bool:
+    """The insert waits for another gateway's of the same name."""
+    insert = sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert
+    adding = insert(TinkerSample).values(**row.model_dump()).on_conflict_do_nothing()
+    return session.exec(adding.returning(col(TinkerSample.id))).first() is not None
+
+
+def _fill(row: TinkerSample, outcome: Sampled) -> None:
+    row.asked, row.done_s = None, time.time()
+    if isinstance(outcome, FailedSample):
+        row.failure, row.is_users = outcome.reason, outcome.is_users
+    else:
+        row.outcome = outcome
+
+
+def _finish(name: str, outcome: Sampled, is_shared: bool, session: Session) -> None:
+    row = session.get(TinkerSample, name, with_for_update=True)
+    if row is None or row.done_s is not None:
+        return
+    _fill(row, outcome)
+    if is_shared:
+        sampler = ModelId(name.rpartition(":")[0])
+        told = RequestsAnswered(envelope=Envelope(), answered_model=sampler, requests=(name,))
+        post(session, MODEL_ANSWERS, told)
+
+
+def _find(
+    owner: str, name: str, gateway: str, is_private: bool, session: Session
+) -> Sampled | Taken | Elsewhere | None:
+    row = session.get(TinkerSample, name, with_for_update=True)
+    if row is None or row.owner != owner:
+        return None
+    if row.failure is not None:
+        return FailedSample(row.failure, row.is_users)
+    if row.outcome is not None:
+        return row.outcome
+    left_s = row.held_until_s - time.time()
+    if left_s > 0 and not is_private and row.holder != gateway:
+        return Elsewhere(left_s)
+    row.holder, row.held_until_s = gateway, time.time() + HELD_S
+    return Taken(row.asked or b"")
+
+
+def _forget(name: str, session: Session) -> None:
+    session.exec(delete(TinkerSample).where(col(TinkerSample.id) == name))
+
+
+def _hold(gateway: str, session: Session) -> None:
+    now_s = time.time()
+    is_ours = (col(TinkerSample.holder) == gateway) & col(TinkerSample.done_s).is_(None)
+    session.exec(update(TinkerSample).where(is_ours).values(held_until_s=now_s + HELD_S))
+    is_old = (col(TinkerSample.done_s) < now_s - KEPT_S) | (
+        col(TinkerSample.held_until_s) < now_s - KEPT_S
+    )
+    session.exec(delete(TinkerSample).where(is_old))
+
+
+def _release(gateway: str, name: str | None, session: Session) -> None:
+    is_it = col(TinkerSample.holder) == gateway
+    if name is not None:
+        is_it &= col(TinkerSample.id) == name
+    session.exec(update(TinkerSample).where(is_it).values(held_until_s=time.time()))

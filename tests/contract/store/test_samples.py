@@ -1,0 +1,92 @@
+"""Samples that were asked for, in the store that gateways share: one holder, one outcome, told by any of them."""
+
+import time
+from collections.abc import AsyncGenerator
+
+import pytest
+from sqlalchemy import update
+from sqlmodel import Session, col, select
+
+from warren_broker.topology import MODEL_ANSWERS
+from warren_gateway.store.store import Store
+from warren_gateway.store.tables import OutboxRow, TinkerSample, User
+from warren_gateway.tinker.sample_rows import (
+    KEPT_S,
+    Elsewhere,
+    FailedSample,
+    SampleRows,
+    Taken,
+)
+
+NAME = "session_1:sample:0:7"
+
+
+@pytest.fixture
+async def stores(any_store_url: str) -> AsyncGenerator[tuple[Store, Store]]:
+    """Of two gateways."""
+    one, two = await Store.open(any_store_url), await Store.open(any_store_url)
+    await one.transact(lambda session: session.add(User(name="ann", created_s=1.0)))
+    yield one, two
+    await one.close()
+    await two.close()
+
+
+def rows_of(store: Store) -> tuple[SampleRows, list[None]]:
+    told = list[None]()
+    return SampleRows(store, lambda: told.append(None)), told
+
+
+async def test_a_sample_is_held_by_one_gateway_and_its_outcome_told_by_all(
+    stores: tuple[Store, Store],
+) -> None:
+    (one, told), (two, _) = map(rows_of, stores)
+    assert await one.add("ann", NAME, b"asked")
+    assert not await two.add("ann", NAME, b"asked"), "the same name is one sample"
+    if not stores[0].is_private:
+        held = await two.find("ann", NAME)
+        assert isinstance(held, Elsewhere) and held.for_s > 0
+    assert await two.find("bob", NAME) is None
+    await one.finish(NAME, b"first")
+    await two.finish(NAME, b"second")
+    assert await one.find("ann", NAME) == await two.find("ann", NAME) == b"first"
+    posted = await stores[0].transact(_posted)
+    assert (posted, len(told)) == (([], 0) if stores[0].is_private else ([MODEL_ANSWERS.name], 1))
+
+
+async def test_what_a_gateway_leaves_or_no_longer_holds_is_taken_over(
+    stores: tuple[Store, Store],
+) -> None:
+    (one, _), (two, _) = map(rows_of, stores)
+    await one.add("ann", NAME, b"asked")
+    await one.release()
+    assert await two.find("ann", NAME) == Taken(b"asked")
+    await two.hold()
+    await stores[0].transact(lambda session: _lapse(session, held_until_s=time.time()))
+    assert await one.find("ann", NAME) == Taken(b"asked")
+
+
+async def test_what_cant_be_asked_has_its_failure_at_once_and_goes_with_time(
+    stores: tuple[Store, Store],
+) -> None:
+    (one, _), (two, _) = map(rows_of, stores)
+    failed = FailedSample("no tokens", is_users=True)
+    assert await one.add("ann", NAME, b"", failed)
+    assert await two.find("ann", NAME) == failed
+    await stores[0].transact(lambda session: _lapse(session, done_s=time.time() - KEPT_S - 1))
+    await one.hold()
+    assert await two.find("ann", NAME) is None
+
+
+async def test_what_nobody_wants_is_gone(stores: tuple[Store, Store]) -> None:
+    rows, _ = rows_of(stores[0])
+    await rows.add("ann", NAME, b"asked")
+    await rows.forget(NAME)
+    assert await rows.find("ann", NAME) is None
+
+
+def _lapse(session: Session, **values: float) -> None:
+    session.exec(update(TinkerSample).where(col(TinkerSample.id) == NAME).values(**values))
+
+
+def _posted(session: Session) -> list[str]:
+    return list(session.exec(select(OutboxRow.address)))
