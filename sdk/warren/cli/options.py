@@ -5,6 +5,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from warren.errors import ConfigurationError
+
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
@@ -19,5 +21,15 @@ class Gateway:
 HERE = Gateway()
 GatewayOptions = Annotated[Gateway, Parameter(name="*")]
 AsJson = Annotated[bool, Parameter(name="--json", help="Print JSON, for programs.")]
-RETRY_S = 2.0
-"""A person at a terminal would rather hear at once that nobody answers."""
+
+WithWhom = Annotated[str | None, Parameter(name="USER", help="With whom.")]
+Everybody = Annotated[bool, Parameter(help="With everybody who has a key.")]
+
+
+def require_whom(user: str | None, *, everybody: bool) -> None:
+    """Raises `ConfigurationError` unless it is either a user or everybody."""
+    if (user is None) is not everybody:
+        raise ConfigurationError(
+            "Say with whom: either the name of a user or --everybody",
+            hint="`warren users ls` shows admins the names.",
+        )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.crowd import descendants
-from tests.support.patience import STOP_S
+from tests.support.patience import PATIENCE_S, STOP_S
 from tests.support.processes import end, free_port, spawn
 
 import warren
@@ -38,7 +38,7 @@ class Deployment:
 
     async def complete(self, name: str) -> warren.Run:
         """Raises where the run does not complete in time."""
-        async with asyncio.timeout(RUN_S):
+        async with asyncio.timeout(PATIENCE_S):
             run = await self.client.train({**CONFIG, "name": name})
             await run.result()
             return run

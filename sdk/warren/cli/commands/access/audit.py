@@ -7,8 +7,8 @@ from cyclopts import Parameter
 
 from warren.cli import codes
 from warren.cli.commands.access.keys import print_keys
-from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
-from warren.client import connect
+from warren.cli.connecting import connected
+from warren.cli.options import HERE, AsJson, Gateway, GatewayOptions
 from warren.display.output import make_output, print_json
 from warren.display.words import ago
 from warren_schemas.users.access import AuditEntry, AuditList
@@ -39,7 +39,7 @@ def audit(
 
 
 async def _whoami(gateway: Gateway, *, as_json: bool) -> int:
-    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+    async with connected(gateway) as client:
         identity = await client.access.whoami()
     if as_json:
         print_json(identity)
@@ -51,7 +51,7 @@ async def _whoami(gateway: Gateway, *, as_json: bool) -> int:
 
 
 async def _audit(user: str | None, limit: int, gateway: Gateway, *, as_json: bool) -> int:
-    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+    async with connected(gateway) as client:
         entries = await client.access.audit(user=user, limit=limit)
     if as_json:
         print_json(AuditList(entries=entries))

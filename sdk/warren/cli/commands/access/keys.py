@@ -12,8 +12,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from warren.cli import codes
-from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
-from warren.client import Client, connect
+from warren.cli.connecting import connected
+from warren.cli.options import HERE, AsJson, Gateway, GatewayOptions
 from warren.display.output import Output, make_output, print_json
 from warren.display.words import ago, duration
 from warren_schemas.users.access import USER_SCOPES, KeyList, KeyScope, KeyView, NewKey
@@ -99,7 +99,7 @@ async def _create(
     tinker: bool,
     as_json: bool,
 ) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         made = await client.access.create_key(name, scopes=scopes, lifetime_s=lifetime_s, user=user)
     if tinker:
         made = made.model_copy(update={"key": f"tml-{made.key}"})
@@ -108,7 +108,7 @@ async def _create(
 
 
 async def _ls(user: str | None, gateway: Gateway, *, as_json: bool) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         keys = await client.access.keys(user=user)
     if as_json:
         print_json(KeyList(keys=keys))
@@ -118,14 +118,14 @@ async def _ls(user: str | None, gateway: Gateway, *, as_json: bool) -> int:
 
 
 async def _rotate(key: str, overlap_s: float, gateway: Gateway, *, as_json: bool) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         made = await client.access.rotate_key(key, overlap_s=overlap_s)
     _print_new(made, as_json=as_json)
     return codes.OK
 
 
 async def _revoke(key: str, gateway: Gateway, *, as_json: bool) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         view = await client.access.revoke_key(key)
     if as_json:
         print_json(view)
@@ -164,7 +164,3 @@ def _print_new(made: NewKey, *, as_json: bool) -> None:
     )
     output.line("")
     output.line(f"    {made.key}", "bold")
-
-
-def _client(gateway: Gateway) -> Client:
-    return connect(gateway.url, gateway.api_key, retry_s=RETRY_S)

@@ -6,21 +6,26 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from warren.cli import codes
-from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
-from warren.client import Client, connect
+from warren.cli.connecting import connected
+from warren.cli.options import (
+    HERE,
+    AsJson,
+    Everybody,
+    Gateway,
+    GatewayOptions,
+    WithWhom,
+    require_whom,
+)
 from warren.display.output import make_output, print_json
 from warren.display.words import ago
-from warren.errors import ConfigurationError
 from warren_schemas.users.access import ShareList, ShareView
 
 Run = Annotated[str, Parameter(name="RUN", help="Id, as shown by `warren runs ls`.")]
-User = Annotated[str | None, Parameter(name="USER", help="With whom.")]
-Everybody = Annotated[bool, Parameter(help="With everybody who has a key.")]
 
 
 def share(
     run: Run,
-    user: User = None,
+    user: WithWhom = None,
     /,
     *,
     everybody: Everybody = False,
@@ -33,13 +38,13 @@ def share(
         warren share run_01k2 bob
         warren share run_01k2 --everybody
     """
-    _require_one(user, is_everybody=everybody)
+    require_whom(user, everybody=everybody)
     return asyncio.run(_share(run, user, gateway, as_json=json))
 
 
 def unshare(
     run: Run,
-    user: User = None,
+    user: WithWhom = None,
     /,
     *,
     everybody: Everybody = False,
@@ -51,7 +56,7 @@ def unshare(
     For example:
         warren unshare run_01k2 bob
     """
-    _require_one(user, is_everybody=everybody)
+    require_whom(user, everybody=everybody)
     return asyncio.run(_unshare(run, user, gateway, as_json=json))
 
 
@@ -64,16 +69,8 @@ def shares(*, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
     return asyncio.run(_shares(gateway, as_json=json))
 
 
-def _require_one(user: str | None, *, is_everybody: bool) -> None:
-    if (user is None) is not is_everybody:
-        raise ConfigurationError(
-            "Say with whom: either the name of a user or --everybody",
-            hint="`warren shares` lists what is shared.",
-        )
-
-
 async def _share(run: str, user: str | None, gateway: Gateway, *, as_json: bool) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         view = await client.access.share(run, user)
     if as_json:
         print_json(view)
@@ -83,7 +80,7 @@ async def _share(run: str, user: str | None, gateway: Gateway, *, as_json: bool)
 
 
 async def _unshare(run: str, user: str | None, gateway: Gateway, *, as_json: bool) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         left = await client.access.unshare(run, user)
     if as_json:
         print_json(ShareList(shares=left))
@@ -94,7 +91,7 @@ async def _unshare(run: str, user: str | None, gateway: Gateway, *, as_json: boo
 
 
 async def _shares(gateway: Gateway, *, as_json: bool) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         shares = await client.access.shares()
     if as_json:
         print_json(ShareList(shares=shares))
@@ -106,7 +103,3 @@ async def _shares(gateway: Gateway, *, as_json: bool) -> int:
 
 def _whom(view: ShareView) -> str:
     return "everybody" if view.user is None else view.user
-
-
-def _client(gateway: Gateway) -> Client:
-    return connect(gateway.url, gateway.api_key, retry_s=RETRY_S)

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from warren.cli import codes
-from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
-from warren.client import connect
+from warren.cli.connecting import connected
+from warren.cli.options import HERE, AsJson, Gateway, GatewayOptions
 from warren.display.output import make_output, print_json
 from warren.display.words import count
 from warren.errors import ConfigurationError
@@ -57,7 +57,7 @@ def _since_s(day: str | None) -> float:
 async def _usage(
     by: UsageBy, user: str | None, since_s: float, gateway: Gateway, *, as_json: bool
 ) -> int:
-    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+    async with connected(gateway) as client:
         rows = await client.access.usage(by=by, user=user, since_s=since_s)
     if as_json:
         print_json(UsageList(usage=rows))

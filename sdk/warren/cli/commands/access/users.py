@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from warren.cli import codes
-from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
-from warren.client import Client, connect
+from warren.cli.connecting import connected
+from warren.cli.options import HERE, AsJson, Gateway, GatewayOptions
 from warren.display.output import make_output, print_json
 from warren.display.words import ago, count
 from warren.errors import ConfigurationError
@@ -130,7 +130,7 @@ def _limit(value: float | str) -> float | None:
 
 
 async def _add(user: str, gateway: Gateway, *, is_admin: bool, as_json: bool) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         added = await client.access.add_user(user, is_admin=is_admin)
     if as_json:
         print_json(added)
@@ -149,7 +149,7 @@ def _print_added(added: UserAdded) -> None:
 
 
 async def _ls(gateway: Gateway, *, as_json: bool) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         users = await client.access.users()
     if as_json:
         print_json(UserList(users=users))
@@ -160,7 +160,7 @@ async def _ls(gateway: Gateway, *, as_json: bool) -> int:
 
 
 async def _change(action: str, user: str, gateway: Gateway, *, as_json: bool) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         access = client.access
         change = {
             "disable": access.disable_user,
@@ -176,7 +176,7 @@ async def _change(action: str, user: str, gateway: Gateway, *, as_json: bool) ->
 
 
 async def _show(user: str, gateway: Gateway, *, as_json: bool) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         details = await client.access.user(user)
     _print_details(details, as_json=as_json)
     return codes.OK
@@ -189,7 +189,7 @@ async def _set(
         raise ConfigurationError(
             "Say which limit to set", hint="`warren users set --help` lists them."
         )
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         details = await client.access.set_limits(user, **limits)
     _print_details(details, as_json=as_json)
     return codes.OK
@@ -215,7 +215,3 @@ def _print_details(details: UserDetails, *, as_json: bool) -> None:
 def _row(user: UserView) -> tuple[str, ...]:
     state = "disabled" if user.disabled_s else "admin" if user.is_admin else "user"
     return (user.name, state, count(user.n_keys), count(user.n_active_runs), ago(user.created_s))
-
-
-def _client(gateway: Gateway) -> Client:
-    return connect(gateway.url, gateway.api_key, retry_s=RETRY_S)

@@ -6,8 +6,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from warren.cli import codes
-from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
-from warren.client import Client, connect
+from warren.cli.connecting import connected
+from warren.cli.options import HERE, AsJson, Gateway, GatewayOptions
 from warren.display.output import make_output, print_json
 from warren.display.words import ago, queued
 from warren_schemas.http import TrainableView
@@ -47,7 +47,7 @@ def close(model: Model, /, *, json: AsJson = False, gateway: GatewayOptions = HE
 
 
 async def _ls(limit: int, gateway: Gateway, *, as_json: bool) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         models = await client.models(limit=limit)
     output = make_output()
     if as_json:
@@ -61,7 +61,7 @@ async def _ls(limit: int, gateway: Gateway, *, as_json: bool) -> int:
 
 
 async def _show(model: str, gateway: Gateway, *, as_json: bool) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         view = await client.model(model)
     if as_json:
         print_json(view)
@@ -87,7 +87,7 @@ async def _show(model: str, gateway: Gateway, *, as_json: bool) -> int:
 
 
 async def _close(model: str, gateway: Gateway, *, as_json: bool) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         view = await client.close_model(model)
     if as_json:
         print_json(view)
@@ -104,7 +104,3 @@ def _row(view: TrainableView) -> tuple[str, ...]:
 
 def _published(view: TrainableView) -> str:
     return "nothing" if view.published_version is None else str(view.published_version)
-
-
-def _client(gateway: Gateway) -> Client:
-    return connect(gateway.url, gateway.api_key, retry_s=RETRY_S)

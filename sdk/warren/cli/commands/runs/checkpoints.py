@@ -16,8 +16,8 @@ from cyclopts import Parameter
 
 from warren.cli import codes
 from warren.cli.commands.runs.runs import RunName
-from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
-from warren.client import connect
+from warren.cli.connecting import RETRY_S, connected
+from warren.cli.options import HERE, AsJson, Gateway, GatewayOptions
 from warren.display.newest_metrics import figure
 from warren.display.output import Output, make_output, print_json
 from warren.display.words import ago, count, decimal
@@ -92,7 +92,7 @@ def metrics(
 
 
 async def _metrics(name: str, tags: tuple[str, ...], gateway: Gateway, *, as_json: bool) -> int:
-    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+    async with connected(gateway) as client:
         run = await client.run(name)
         found = await run.checkpoint_metrics()
     if as_json:
@@ -139,7 +139,7 @@ def _metrics_row(view: CheckpointMetricsView, tags: Sequence[str]) -> list[str]:
 
 async def _download(target: str, to: Path, gateway: Gateway) -> int:
     name, _, version = target.partition("@")
-    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+    async with connected(gateway) as client:
         run = await client.run(name)
         folder = await run.download(to, version, reconnect_s=RETRY_S)
     size = count(sum(file.size_bytes for file in folder.files))
@@ -148,7 +148,7 @@ async def _download(target: str, to: Path, gateway: Gateway) -> int:
 
 
 async def _ls(name: str, gateway: Gateway, *, as_json: bool) -> int:
-    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+    async with connected(gateway) as client:
         run = await client.run(name)
         found = await run.checkpoints()
     if as_json:

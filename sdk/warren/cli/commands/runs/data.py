@@ -18,19 +18,24 @@ from cyclopts import Parameter
 
 from warren.cli import codes
 from warren.cli.commands.runs.runs import RunName
-from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
-from warren.client import Client, connect
+from warren.cli.connecting import RETRY_S, connected
+from warren.cli.options import (
+    HERE,
+    AsJson,
+    Everybody,
+    Gateway,
+    GatewayOptions,
+    WithWhom,
+    require_whom,
+)
 from warren.datasets.handle import Dataset
 from warren.display.output import make_output, print_json
 from warren.display.words import ago, count
-from warren.errors import ConfigurationError
 from warren_schemas.http import DatasetDeleted, DatasetKind, DatasetList
 
 __all__ = ["collect", "download", "ls", "rm", "share", "show", "unshare", "upload"]
 
 Named = Annotated[str, Parameter(name="NAME", help="NAME, OWNER/NAME or either with @DIGEST.")]
-User = Annotated[str | None, Parameter(name="USER", help="With whom.")]
-Everybody = Annotated[bool, Parameter(help="With everybody who has a key.")]
 _SHOWN_CHARS = 400
 
 
@@ -135,7 +140,7 @@ def rm(name: Named, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) 
 
 def share(
     name: Named,
-    user: User = None,
+    user: WithWhom = None,
     /,
     *,
     everybody: Everybody = False,
@@ -152,7 +157,7 @@ def share(
 
 def unshare(
     name: Named,
-    user: User = None,
+    user: WithWhom = None,
     /,
     *,
     everybody: Everybody = False,
@@ -170,7 +175,7 @@ def unshare(
 async def _upload(
     source: Path, name: str, kind: DatasetKind | None, gateway: Gateway, *, as_json: bool
 ) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         dataset = await client.datasets.upload(source, name, kind=kind)
     _print_made(dataset, as_json=as_json)
     return codes.OK
@@ -185,7 +190,7 @@ async def _collect(
     *,
     as_json: bool,
 ) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         dataset = await client.datasets.collect(
             await client.run(run), name, min_reward=min_reward, best_of=best_of
         )
@@ -204,7 +209,7 @@ def _print_made(dataset: Dataset, *, as_json: bool) -> None:
 
 
 async def _ls(gateway: Gateway, *, as_json: bool) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         found = await client.datasets.all()
     if as_json:
         print_json(DatasetList(datasets=tuple(each.view for each in found)))
@@ -232,7 +237,7 @@ def print_datasets(found: Sequence[Dataset]) -> None:
 async def _show(
     name: str, split: str | None, n_rows: int, gateway: Gateway, *, as_json: bool
 ) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         dataset = await client.datasets.get(name)
         rows = await dataset.rows(split, limit=n_rows) if n_rows > 0 else ()
     if as_json:
@@ -256,7 +261,7 @@ def _columns(columns: dict[str, str]) -> str:
 
 
 async def _download(name: str, to: Path, gateway: Gateway) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         dataset = await client.datasets.get(name)
         folder = await dataset.download(to, reconnect_s=RETRY_S)
     make_output().line(f"{to}: {len(folder.files)} files, {count(dataset.view.n_rows)} rows")
@@ -264,7 +269,7 @@ async def _download(name: str, to: Path, gateway: Gateway) -> int:
 
 
 async def _rm(name: str, gateway: Gateway, *, as_json: bool) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         gone = await client.datasets.delete(name)
     if as_json:
         print_json(DatasetDeleted(deleted=gone))
@@ -277,9 +282,8 @@ async def _rm(name: str, gateway: Gateway, *, as_json: bool) -> int:
 async def _share(
     name: str, user: str | None, gateway: Gateway, *, everybody: bool, ends: bool, as_json: bool
 ) -> int:
-    if (user is None) is not everybody:
-        raise ConfigurationError("Say with whom: either the name of a user or --everybody")
-    async with _client(gateway) as client:
+    require_whom(user, everybody=everybody)
+    async with connected(gateway) as client:
         dataset = await client.datasets.get(name)
         view = await (dataset.unshare(user) if ends else dataset.share(user))
     if as_json:
@@ -289,7 +293,3 @@ async def _share(
         named = f"{view.owner}/{view.name}"
         make_output().line(f"{named} is shared with {', '.join(whom) or 'nobody'} now")
     return codes.OK
-
-
-def _client(gateway: Gateway) -> Client:
-    return connect(gateway.url, gateway.api_key, retry_s=RETRY_S)

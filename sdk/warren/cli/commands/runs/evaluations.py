@@ -16,9 +16,10 @@ from cyclopts import Parameter
 
 from warren.cli import codes
 from warren.cli.commands.runs.runs import RunName
+from warren.cli.connecting import connected
 from warren.cli.follow import follow
-from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
-from warren.client import Client, connect
+from warren.cli.options import HERE, AsJson, Gateway, GatewayOptions
+from warren.client import Client
 from warren.comparing import Comparison
 from warren.comparing import compare as compared
 from warren.configs import read_config
@@ -144,7 +145,7 @@ async def _run(
     as_json: bool,
 ) -> int:
     output = make_output()
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         evaluation = await submit(client)
         if detach:
             if as_json:
@@ -159,7 +160,7 @@ async def _run(
 
 
 async def _show(name: str, solved_at: float, gateway: Gateway, *, as_json: bool) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         _print(await _report(client, name, solved_at), as_json=as_json)
     return codes.OK
 
@@ -167,7 +168,7 @@ async def _show(name: str, solved_at: float, gateway: Gateway, *, as_json: bool)
 async def _compare(
     baseline: str, others: tuple[str, ...], gateway: Gateway, *, as_json: bool
 ) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         first = await _report(client, baseline)
         found = [compared(first, await _report(client, other)) for other in others]
     if as_json:
@@ -190,7 +191,3 @@ def _print(report: EvaluationReport, *, as_json: bool) -> None:
         print_json(report)
     else:
         print_report(report, make_output())
-
-
-def _client(gateway: Gateway) -> Client:
-    return connect(gateway.url, gateway.api_key, retry_s=RETRY_S)

@@ -6,9 +6,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from warren.cli.connecting import connected
 from warren.cli.follow import follow
-from warren.cli.options import HERE, RETRY_S, Gateway, GatewayOptions
-from warren.client import Client, connect
+from warren.cli.options import HERE, Gateway, GatewayOptions
+from warren.client import Client
 from warren.datasets.handle import Dataset
 from warren.datasets.sources import SUFFIXES
 from warren.display.output import make_output
@@ -87,7 +88,7 @@ async def _infer(
     prompts: str | None, name: str | None, asked: _Asked, to: Path, gateway: Gateway
 ) -> int:
     output = make_output()
-    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+    async with connected(gateway) as client:
         if name is not None:
             run = await client.run(name)
         else:

@@ -12,8 +12,8 @@ from cyclopts import Parameter
 
 from warren.cli import codes
 from warren.cli.commands.runs.runs import RunName
-from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
-from warren.client import connect
+from warren.cli.connecting import connected
+from warren.cli.options import HERE, AsJson, Gateway, GatewayOptions
 from warren.display.newest_metrics import Newest, figure
 from warren.display.output import Output, make_output, print_json
 from warren.errors import ConfigurationError
@@ -54,7 +54,7 @@ def metrics(
 async def _print(
     name: str, tags: tuple[str, ...] | None, shown: "_Shown", gateway: Gateway, *, follow: bool
 ) -> int:
-    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+    async with connected(gateway) as client:
         run = await client.run(name)
         async with aclosing(run.metrics(tags, follow=follow)) as rows:
             async for row in rows:

@@ -12,9 +12,9 @@ from cyclopts import Parameter
 
 from warren.cli import codes
 from warren.cli.commands.runs.runs import RunName
+from warren.cli.connecting import connected
 from warren.cli.follow import follow as follow_run
-from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
-from warren.client import Client, connect
+from warren.cli.options import HERE, AsJson, Gateway, GatewayOptions
 from warren.configs import read_config, read_filter
 from warren.display.output import is_terminal, make_output, print_json
 from warren.display.trajectory import look as lines_of
@@ -197,7 +197,7 @@ async def _replay(
     as_json: bool,
 ) -> int:
     output = make_output()
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         run = await client.replay(
             await client.run(source.run),
             config,
@@ -226,7 +226,7 @@ async def _export(
     *,
     as_json: bool,
 ) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         run = await client.run(name)
         async with aclosing(wanted.of(run)) as found:
             n_written = await export(found, path)
@@ -242,7 +242,7 @@ async def _look(
     *,
     as_json: bool,
 ) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         run = await client.run(name)
         n_shown = await _show(run, wanted, as_json=as_json)
     if not n_shown and not as_json:
@@ -282,7 +282,3 @@ async def _answer() -> str:
     finally:
         loop.remove_reader(sys.stdin)
     return line.strip().lower() if line else "q"
-
-
-def _client(gateway: Gateway) -> Client:
-    return connect(gateway.url, gateway.api_key, retry_s=RETRY_S)

@@ -14,9 +14,9 @@ from cyclopts import Parameter
 
 from warren.cli import codes
 from warren.cli.commands.runs import sweeps
+from warren.cli.connecting import connected
 from warren.cli.follow import follow as follow_run
-from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
-from warren.client import connect
+from warren.cli.options import HERE, AsJson, Gateway, GatewayOptions
 from warren.configs import read_changes
 from warren.display.output import make_output, print_json
 from warren.display.tables import print_run, print_runs
@@ -222,7 +222,7 @@ def delete(run: RunName, /, *, gateway: GatewayOptions = HERE) -> int:
 
 
 async def _ls(gateway: Gateway, limit: int, sweep: str | None, *, as_json: bool) -> int:
-    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+    async with connected(gateway) as client:
         views = [run.view for run in await client.runs(limit=limit, sweep=sweep)]
     if as_json:
         print_json(RunList(runs=tuple(views)))
@@ -233,7 +233,7 @@ async def _ls(gateway: Gateway, limit: int, sweep: str | None, *, as_json: bool)
 
 async def _show(name: str, gateway: Gateway, *, is_followed: bool, as_json: bool) -> int:
     output = make_output()
-    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+    async with connected(gateway) as client:
         run = await client.run(name)
         if is_followed:
             return await follow_run(client, run, output, as_json=as_json)
@@ -245,7 +245,7 @@ async def _show(name: str, gateway: Gateway, *, is_followed: bool, as_json: bool
 
 
 async def _cancel(name: str, gateway: Gateway, *, save: bool, as_json: bool) -> int:
-    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+    async with connected(gateway) as client:
         run = await client.run(name)
         was_over = run.state.is_final
         await run.cancel(save=save)
@@ -266,7 +266,7 @@ async def _steer(
     *,
     as_json: bool,
 ) -> int:
-    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+    async with connected(gateway) as client:
         run = await client.run(name)
         await ask(run)
     if as_json:
@@ -277,7 +277,7 @@ async def _steer(
 
 
 async def _retry(name: str, gateway: Gateway, *, as_json: bool) -> int:
-    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+    async with connected(gateway) as client:
         run = await client.run(name)
         successor = await run.retry()
     if as_json:
@@ -288,7 +288,7 @@ async def _retry(name: str, gateway: Gateway, *, as_json: bool) -> int:
 
 
 async def _delete(name: str, gateway: Gateway) -> int:
-    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+    async with connected(gateway) as client:
         run = await client.run(name, only_one=True)
         await run.delete()
     make_output().line(f"{run.id} is deleted")

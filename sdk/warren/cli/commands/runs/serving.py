@@ -14,8 +14,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from warren.cli import codes
-from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
-from warren.client import Client, connect
+from warren.cli.connecting import connected
+from warren.cli.options import HERE, AsJson, Gateway, GatewayOptions
 from warren.display.output import make_output, print_json
 from warren.display.words import ago
 from warren_schemas.http import ServedList, ServedView
@@ -54,7 +54,7 @@ async def point(
     name: str, run: str | None, model: str | None, gateway: Gateway, *, as_json: bool
 ) -> int:
     """Serve a model under a name, and say so."""
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         view = await client.serve(name, run, model=model)
     if as_json:
         print_json(view)
@@ -64,7 +64,7 @@ async def point(
 
 
 async def _ls(gateway: Gateway, *, as_json: bool) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         served = await client.served()
     if as_json:
         print_json(ServedList(served=served))
@@ -75,7 +75,7 @@ async def _ls(gateway: Gateway, *, as_json: bool) -> int:
 
 
 async def _rm(name: str, owner: str | None, gateway: Gateway, *, as_json: bool) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         view = await client.stop_serving(name, owner=owner)
     if as_json:
         print_json(view)
@@ -90,7 +90,3 @@ def _target(view: ServedView) -> str:
     if view.follows:
         return f"the newest policy of {view.run}"
     return f"{view.run}@{view.step} (version {view.version})"
-
-
-def _client(gateway: Gateway) -> Client:
-    return connect(gateway.url, gateway.api_key, retry_s=RETRY_S)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warren.cli import codes
-from warren.cli.options import RETRY_S, Gateway
-from warren.client import Client, connect
+from warren.cli.connecting import connected
+from warren.cli.options import Gateway
+from warren.client import Client
 from warren.configs import read_config
 from warren.display.output import Output, make_output, print_json
 from warren.display.words import decimal
@@ -54,7 +55,7 @@ def submit_sweep(wanted: SweepWanted, gateway: Gateway, *, is_dry: bool, as_json
 async def _submit(
     config: TrainConfig, grid: Grid, wanted: SweepWanted, gateway: Gateway, *, as_json: bool
 ) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         sweep = await client.sweep(config, grid, name=wanted.name, priority=wanted.priority)
     if as_json:
         print_json(RunList(runs=tuple(run.view for run in sweep.runs)))
@@ -71,7 +72,7 @@ async def compare(
     """Raises `ConfigurationError`, `NotFound`."""
     if bool(names) == (sweep is not None):
         raise ConfigurationError("Say what to compare: either runs or --sweep NAME")
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         if sweep is not None:
             runs: Sequence[Run] = (await find_sweep(client, sweep)).runs
         else:
@@ -88,7 +89,7 @@ async def find_sweep(client: Client, name: str) -> Sweep:
 
 
 async def cancel_sweep(name: str, gateway: Gateway, *, save: bool) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         sweep = await find_sweep(client, name)
         await sweep.cancel(save=save)
     make_output().line(f"All {len(sweep.runs)} runs of {name} are over or being cancelled")
@@ -115,7 +116,3 @@ def _print_configs(
     names = ids or [str(number) for number in range(1, len(configs) + 1)]
     rows = [(name, *(one[key] for key in keys)) for name, one in zip(names, found, strict=True)]
     output.table(["run", *keys], rows)
-
-
-def _client(gateway: Gateway) -> Client:
-    return connect(gateway.url, gateway.api_key, retry_s=RETRY_S)

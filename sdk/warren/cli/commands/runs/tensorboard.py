@@ -18,9 +18,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from warren.cli import bound, codes
-from warren.cli.options import HERE, RETRY_S, Gateway, GatewayOptions
+from warren.cli.connecting import connected
+from warren.cli.options import HERE, Gateway, GatewayOptions
 from warren.cli.plugins import install_command
-from warren.client import connect
 from warren.display.output import make_output
 from warren.errors import ConfigurationError, WarrenError
 from warren_schemas.tensorboard.layout import page_url
@@ -75,7 +75,7 @@ async def _show(names: Sequence[str], folder: Path, host: str, port: int, gatewa
     from warren.cli.commands.runs.tensorboard_mirror import Mirror
 
     output = make_output()
-    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+    async with connected(gateway) as client:
         runs = {run.id: run for run in [await client.run(name) for name in names]}
         mirrors = [Mirror(run, folder) for run in runs.values()]
         for mirror in mirrors:

@@ -13,9 +13,10 @@ from cyclopts import Parameter
 from warren.cli import codes
 from warren.cli.commands.runs.dry_run import check, in_yaml
 from warren.cli.commands.runs.sweeps import SweepWanted, refuse_beside_sweep, submit_sweep
+from warren.cli.connecting import connected
 from warren.cli.follow import follow
-from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
-from warren.client import Client, connect
+from warren.cli.options import HERE, AsJson, Gateway, GatewayOptions
+from warren.client import Client
 from warren.configs import read_config, read_openreward
 from warren.display.output import Output, is_terminal, make_output, print_json
 from warren.errors import ConfigurationError
@@ -145,7 +146,7 @@ async def submit(
     as_json: bool,
 ) -> int:
     """Submit the run and follow it, or print its id."""
-    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+    async with connected(gateway) as client:
         run = await ask(client)
         if not detach:
             if not as_json:

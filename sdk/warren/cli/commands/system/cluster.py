@@ -3,8 +3,8 @@
 import asyncio
 
 from warren.cli import codes
-from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
-from warren.client import connect
+from warren.cli.connecting import connected
+from warren.cli.options import HERE, AsJson, Gateway, GatewayOptions
 from warren.display.output import make_output, print_json
 from warren.display.tables import print_queues
 from warren_schemas.http import QueueList
@@ -20,7 +20,7 @@ def queues(*, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
 
 
 async def _queues(gateway: Gateway, *, as_json: bool) -> int:
-    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+    async with connected(gateway) as client:
         found = await client.queues()
     if as_json:
         print_json(QueueList(queues=found))

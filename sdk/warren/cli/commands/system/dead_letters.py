@@ -12,8 +12,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from warren.cli import codes
-from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
-from warren.client import Client, connect
+from warren.cli.connecting import connected
+from warren.cli.options import HERE, AsJson, Gateway, GatewayOptions
 from warren.display.output import Output, make_output, print_json
 from warren.display.words import ago, count
 from warren_schemas.http import DeadLetterDetails, DeadLetterList, DeadLetterView
@@ -65,7 +65,7 @@ def drop(letter: Letter, /, *, json: AsJson = False, gateway: GatewayOptions = H
 
 
 async def _ls(gateway: Gateway, limit: int, *, as_json: bool) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         letters = await client.dead_letters(limit=limit)
     if as_json:
         print_json(DeadLetterList(letters=letters))
@@ -75,7 +75,7 @@ async def _ls(gateway: Gateway, limit: int, *, as_json: bool) -> int:
 
 
 async def _show(letter: str, gateway: Gateway, *, as_json: bool) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         details = await client.dead_letter(letter)
     if as_json:
         print_json(details)
@@ -85,7 +85,7 @@ async def _show(letter: str, gateway: Gateway, *, as_json: bool) -> int:
 
 
 async def _republish(letter: str, gateway: Gateway, *, as_json: bool) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         view = await client.republish_dead_letter(letter)
     if as_json:
         print_json(view)
@@ -95,7 +95,7 @@ async def _republish(letter: str, gateway: Gateway, *, as_json: bool) -> int:
 
 
 async def _drop(letter: str, gateway: Gateway, *, as_json: bool) -> int:
-    async with _client(gateway) as client:
+    async with connected(gateway) as client:
         view = await client.drop_dead_letter(letter)
     if as_json:
         print_json(view)
@@ -139,7 +139,3 @@ def _holds(letter: DeadLetterView) -> str:
 
 def _times(number: int) -> str:
     return "once" if number == 1 else f"{number} times"
-
-
-def _client(gateway: Gateway) -> Client:
-    return connect(gateway.url, gateway.api_key, retry_s=RETRY_S)

@@ -13,8 +13,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from warren.cli import codes
-from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
-from warren.client import connect
+from warren.cli.connecting import connected
+from warren.cli.options import HERE, AsJson, Gateway, GatewayOptions
 from warren.display.output import make_output, print_json
 from warren.display.tables import print_workers
 from warren_schemas.http import WorkerList
@@ -58,7 +58,7 @@ def undrain(worker: WorkerName, /, *, json: AsJson = False, gateway: GatewayOpti
 
 
 async def _ls(gateway: Gateway, *, as_json: bool) -> int:
-    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+    async with connected(gateway) as client:
         found = await client.workers()
     if as_json:
         print_json(WorkerList(workers=found))
@@ -68,7 +68,7 @@ async def _ls(gateway: Gateway, *, as_json: bool) -> int:
 
 
 async def _drain(worker: str, gateway: Gateway, told: str, *, undo: bool, as_json: bool) -> int:
-    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+    async with connected(gateway) as client:
         view = await client.access.drain_worker(worker, undo=undo)
     if as_json:
         print_json(view)
