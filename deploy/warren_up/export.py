@@ -12,7 +12,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from warren.cli.options import HERE, RETRY_S, Gateway, GatewayOptions
+from warren.cli.connecting import RETRY_S, connected
+from warren.cli.options import HERE, Gateway, GatewayOptions
 
 
 def export(
@@ -100,11 +101,10 @@ def _merge(run: str, policy: Path, to: Path, base: str) -> str:
 
 async def _fetch(target: str, gateway: Gateway, to: Path) -> tuple[str, str]:
     """Where the weights lay, and the name of the base model."""
-    from warren.client import connect
     from warren.errors import ConfigurationError
 
     name, _, wanted = target.partition("@")
-    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+    async with connected(gateway) as client:
         run = await client.run(name)
         if run.view.config is None:
             raise ConfigurationError(
