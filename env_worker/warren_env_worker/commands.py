@@ -98,16 +98,8 @@ async def _serve(broker_url: str, settings: "EnvWorkerSettings", policy: "Operat
 async def _serve_remotely(
     where: "Settings", settings: "EnvWorkerSettings", policy: "OperatorPolicy"
 ) -> None:
-    from warren.errors import AuthenticationError
-    from warren_broker.remote import open_remote
     from warren_broker.worker.lifecycle import calm_garbage_collector
-    from warren_env_worker.service import serve_env_worker
+    from warren_env_worker.own import serve_own
 
-    if where.api_key is None:
-        raise AuthenticationError(
-            f"No API key for {where.url} ({where.key_source})",
-            hint="Set WARREN_API_KEY to a key of that gateway.",
-        )
     calm_garbage_collector()
-    async with open_remote(where.url, api_key=where.api_key, worker=settings.worker) as broker:
-        await serve_env_worker(broker, settings, policy=policy, owner=broker.owner)
+    await serve_own(where, settings, policy)

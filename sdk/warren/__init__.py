@@ -47,6 +47,12 @@ if TYPE_CHECKING:
         Env,
         StepResult,
     )
+    from warren.episodes.episode import (
+        Episode,
+    )
+    from warren.episodes.taking import (
+        Episodes,
+    )
     from warren.errors import (
         AuthenticationError,
         ConfigurationError,
@@ -139,6 +145,8 @@ if TYPE_CHECKING:
         "ConnectionChanged",
         "Dataset",
         "Env",
+        "Episode",
+        "Episodes",
         "Evaluation",
         "EvaluationCompleted",
         "Event",
@@ -190,6 +198,8 @@ _HOMES = {
     "warren.configs": ("ConfigLike",),
     "warren.datasets.handle": ("Dataset",),
     "warren.environment": ("Env", "StepResult",),
+    "warren.episodes.episode": ("Episode",),
+    "warren.episodes.taking": ("Episodes",),
     "warren.errors": (
         "AuthenticationError", "ConfigurationError", "GatewayBusy", "GatewayError",
         "GatewayUnreachable", "NotAwaited", "NotFound", "OpFailed", "RunCancelled", "RunEndedBadly",

@@ -16,6 +16,7 @@ from warren.configs import ConfigLike, submission, to_config
 from warren.connection.renewals import Renewals
 from warren.connection.transport import Transport
 from warren.datasets.handle import Datasets
+from warren.episodes.taking import Episodes, TaskT
 from warren.errors import NotFound
 from warren.evaluations.configs import config_of_evaluation, evaluated
 from warren.evaluations.handle import Evaluation
@@ -30,23 +31,14 @@ from warren.trainable.creating import Client as ModelClient
 from warren_schemas.check import RunCheck
 from warren_schemas.config import RecordingFilter
 from warren_schemas.http import (
-    DeadLetterDetails,
-    DeadLetterList,
-    DeadLetterView,
-    Health,
-    QueueList,
-    QueueView,
     RunList,
     RunView,
     ServedList,
     ServedView,
     SubmitRun,
-    WorkerList,
-    WorkerView,
 )
 from warren_schemas.http.runs import OnDisconnect
 from warren_schemas.ids import RunId
-from warren_schemas.users.budgets import BudgetList, BudgetView
 
 
 class Client(ModelClient):
@@ -181,6 +173,27 @@ class Client(ModelClient):
         source = recorded_source(ids[0], from_, also=ids[1:], where=where)
         return await self.train(to_config(into).for_replay(source), idempotency_key=idempotency_key)
 
+    def episodes(
+        self,
+        run: Run | str,
+        *,
+        environment: str | None = None,
+        tasks: Sequence[TaskT] = (),
+        max_live: int = 64,
+    ) -> Episodes[TaskT]:
+        """Play a run's episodes in a loop of your own: `async with client.episodes(run) as episodes`.
+
+        Its config says `workers: own` of the environment, of which no class is needed: each episode is handed to
+        you with the address and the key of its model, and you say what it earned. `tasks` are dealt out by the
+        number of the task in the run, the same to all members of a group. At most `max_live` are with you at a
+        time. `environment` names one of several. Opened, it raises `ConfigurationError` or `NotFound`.
+        """
+
+        async def find() -> Run:
+            return run if isinstance(run, Run) else await self.run(run)
+
+        return Episodes(self._transport.settings, find, environment, tasks, max_live)
+
     @pending
     async def serve(
         self, name: str, run: Run | str | None = None, *, model: str | None = None
@@ -226,47 +239,6 @@ class Client(ModelClient):
         answer = await self._transport.get(f"/v1/runs?{query}", RunList)
         return [Run(self._transport, view) for view in answer.runs]
 
-    @pending
-    async def workers(self) -> tuple[WorkerView, ...]:
-        """Samplers, trainers and env workers that are alive."""
-        return (await self._transport.get("/v1/workers", WorkerList)).workers
-
-    @pending
-    async def queues(self) -> tuple[QueueView, ...]:
-        return (await self._transport.get("/v1/queues", QueueList)).queues
-
-    @pending
-    async def budgets(self) -> tuple[BudgetView, ...]:
-        """How much of what users share you have in use, and your limits."""
-        return (await self._transport.get("/v1/budgets", BudgetList)).budgets
-
-    @pending
-    async def dead_letters(self, *, limit: int = 100) -> tuple[DeadLetterView, ...]:
-        """Messages that were given up, oldest first: those of your runs."""
-        path = f"/v1/dead-letters?limit={limit}"
-        return (await self._transport.get(path, DeadLetterList)).letters
-
-    @pending
-    async def dead_letter(self, letter: str) -> DeadLetterDetails:
-        """One of them, with its items. Raises `NotFound`."""
-        return await self._transport.get(_letter(letter), DeadLetterDetails)
-
-    @pending
-    async def republish_dead_letter(self, letter: str) -> DeadLetterView:
-        """Send it to the queue that it came from. Raises `NotFound`, or `GatewayError` (409) when
-        that queue is gone."""
-        return await self._transport.post(f"{_letter(letter)}/republish", DeadLetterView)
-
-    @pending
-    async def drop_dead_letter(self, letter: str) -> DeadLetterView:
-        """Forget it. Raises `NotFound`."""
-        return await self._transport.post(f"{_letter(letter)}/drop", DeadLetterView)
-
-    @pending
-    async def health(self) -> Health:
-        """Who answers at the gateway's address; needs no API key."""
-        return await self._transport.get("/healthz", Health, needs_key=False)
-
     async def _show(self, run_id: str) -> RunView:
         try:
             return await self._transport.get(f"/v1/runs/{quote(run_id, safe='')}", RunView)
@@ -277,10 +249,6 @@ class Client(ModelClient):
         if isinstance(name, Run):
             return name.id
         return RunId(name) if is_run_id(name) else (await self.run(name)).id
-
-
-def _letter(letter: str) -> str:
-    return f"/v1/dead-letters/{quote(letter, safe='')}"
 
 
 def connect(

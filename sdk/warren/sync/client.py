@@ -7,12 +7,14 @@ from typing import Any, Self, TypeVar
 from warren import client as asynchronous
 from warren.configs import ConfigLike
 from warren.connection.loop_thread import LoopThread
+from warren.episodes.taking import TaskT
 from warren.jobs.sweeps.grid import Grid
 from warren.run import Run as AsyncRun
 from warren.settings import Settings
 from warren.streams.recording import Beginning
 from warren.sync.access import Access
 from warren.sync.datasets import Datasets
+from warren.sync.episodes import Episodes
 from warren.sync.evaluation import Evaluation
 from warren.sync.run import Run
 from warren.sync.sweep import Sweep
@@ -181,6 +183,21 @@ class Client:
             recorder, into, from_=from_, also=others, where=where, idempotency_key=key
         )
         return self._run(asked)
+
+    def episodes(
+        self,
+        run: Run | str,
+        *,
+        environment: str | None = None,
+        tasks: Sequence[TaskT] = (),
+        max_live: int = 64,
+    ) -> Episodes[TaskT]:
+        """Play a run's episodes in a loop of your own: `with client.episodes(run) as episodes`."""
+        chosen = run if isinstance(run, str) else str(run.id)
+        made = self._client.episodes(
+            chosen, environment=environment, tasks=tasks, max_live=max_live
+        )
+        return Episodes(self._thread, made)
 
     def serve(
         self, name: str, run: Run | str | None = None, *, model: str | None = None

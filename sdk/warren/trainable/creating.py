@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from warren.connection.transport import Transport
+from warren.deployment import Client as DeploymentClient
 from warren.pending import pending
 from warren.trainable.model import TrainableModel
 from warren_schemas.config import Update
@@ -13,11 +14,11 @@ from warren_schemas.http import TrainableView
 from warren_schemas.http.trainable import BeginFrom, CreateModel, TrainableList
 
 
-class Client:
+class Client(DeploymentClient):
     """`warren.Client` is one."""
 
     def __init__(self, transport: Transport) -> None:
-        self._transport = transport
+        super().__init__(transport)
         self._kept_alive: set[asyncio.Task[None]] = set()
 
     @pending

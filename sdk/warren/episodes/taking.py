@@ -1,0 +1,233 @@
+"""Take a run's episodes, and play them in a loop of one's own.
+
+    async with client.episodes(run) as episodes:
+        async for episode in episodes:
+            ...                     # call the model at episode.base_url with episode.api_key
+            episode.finish(reward)
+
+This process is an env worker of the user's own, which hosts one environment: one that offers its episodes here.
+So an episode is leased for as long as this process lives, moves nowhere, and is tried again when it is lost.
+
+Invariants: at most `max_live` episodes are taken and not ended; one whose connection breaks has ended.
+"""
+
+import asyncio
+import logging
+import secrets
+import shutil
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from importlib.metadata import entry_points
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar, cast
+
+from warren.environment import Score
+from warren.episodes.episode import Episode
+from warren.episodes.messages import Offer
+from warren.episodes.places import PREFIX, folder_of, socket_path
+from warren.errors import ConfigurationError, RunCancelled, RunFailed
+from warren.run import Run
+from warren.settings import Settings
+
+TaskT = TypeVar("TaskT")
+
+GROUP = "warren.workers"
+"""Entry points by which the SDK finds workers, of which it imports none."""
+_HOSTED = f"warren.episodes.hosted:{PREFIX}"
+
+log = logging.getLogger(__name__)
+
+Host = Callable[[Settings, str, int], Coroutine[Any, Any, None]]
+"""(gateway and key, `name=module:Class`, capacity): hosts that environment as a worker of one's own until cancelled."""
+
+
+class Episodes(Generic[TaskT]):
+    """The episodes of a run, as they come, until it has ended."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        find: Callable[[], Awaitable[Run]],
+        environment: str | None,
+        tasks: Sequence[TaskT],
+        max_live: int,
+        host: Host | None = None,
+    ) -> None:
+        """`host` is what hosts the environment; None: the env worker that is installed here."""
+        self._host = host
+        self._settings = settings
+        self._find = find
+        self._environment = environment
+        self._tasks = tasks
+        self.max_live = max_live
+        self._taken: asyncio.Queue[Episode[TaskT] | None] = asyncio.Queue()
+        self._error: BaseException | None = None
+        self._is_over = False
+        self._live: set[Episode[TaskT]] = set()
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        """Raises `ConfigurationError` where the run has no such environment, or several."""
+        run = await self._find()
+        environment = _own_environment(run, self._environment)
+        host, token = self._host or _installed_host(), secrets.token_hex(8)
+        hosting = host(self._settings, f"{environment}={_HOSTED}{token}", self.max_live)
+        await self._stack.enter_async_context(_listening(token, self._offered))
+        self._stack.callback(self._let_go)
+        await self._stack.enter_async_context(self._beside(hosting, "env worker"))
+        await self._stack.enter_async_context(self._beside(_end_of(run), "end of the run"))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Episode[TaskT]:
+        """Raises what ended the worker that hosts them, such as `AuthenticationError`."""
+        while not self._is_over:
+            episode = await self._taken.get()
+            if episode is not None and not episode.is_over:
+                return episode
+        if self._error is not None:
+            raise self._error
+        raise StopAsyncIteration
+
+    async def play(self, agent: Callable[[Episode[TaskT]], Awaitable[Score]]) -> None:
+        """Play all of them with a coroutine function, many at once, until the run has ended.
+
+        What it returns is the reward; what it raises fails that episode alone, and is logged. It is cancelled
+        where Warren ends the episode first.
+        """
+        async with asyncio.TaskGroup() as group:
+            async for episode in self:
+                group.create_task(_played(agent, episode), name=f"play {episode}")
+
+    @asynccontextmanager
+    async def _beside(self, work: Coroutine[Any, Any, None], name: str) -> AsyncGenerator[None]:
+        """No more episodes come once it has ended; its error is raised to whoever waits for one."""
+        task = asyncio.create_task(self._until(work), name=name)
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+
+    async def _until(self, work: Coroutine[Any, Any, None]) -> None:
+        error: Exception | None = None
+        try:
+            await work
+        except Exception as raised:  # noqa: BLE001  whoever takes episodes is told
+            error = raised
+        if not self._is_over:
+            self._is_over, self._error = True, error
+            self._taken.put_nowait(None)
+
+    async def _offered(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """A connection of the environment, for one episode."""
+        try:
+            offer = Offer.model_validate_json(await reader.readline())
+            task = self._tasks[offer.index % len(self._tasks)] if self._tasks else None
+            episode = Episode(offer, cast("TaskT", task))
+            self._live.add(episode)
+            self._taken.put_nowait(episode)
+            try:
+                await _answered(episode, reader, writer)
+            finally:
+                self._live.discard(episode)
+        finally:
+            writer.close()
+
+    def _let_go(self) -> None:
+        """Of what was taken and has not ended: it is tried again."""
+        for episode in self._live:
+            episode.lapse()
+
+
+@asynccontextmanager
+async def _listening(
+    token: str, offered: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+) -> AsyncGenerator[None]:
+    folder_of(token).mkdir(mode=0o700)
+    try:
+        server = await asyncio.start_unix_server(offered, socket_path(token))
+        try:
+            yield
+        finally:
+            server.close()
+    finally:
+        shutil.rmtree(folder_of(token), ignore_errors=True)
+
+
+async def _answered(
+    episode: Episode[Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    telling = asyncio.create_task(episode.outcome(), name="outcome")
+    leaving = asyncio.create_task(reader.read(), name="end of the episode")  # it says nothing more
+    try:
+        await asyncio.wait({telling, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not telling.done():
+            return
+        outcome = telling.result()
+        if outcome is not None:
+            writer.write(outcome.model_dump_json().encode() + b"\n")
+            with suppress(ConnectionError):
+                await writer.drain()
+    finally:
+        episode.lapse()
+        telling.cancel()
+        leaving.cancel()
+
+
+async def _played(
+    agent: Callable[[Episode[TaskT]], Awaitable[Score]], episode: Episode[TaskT]
+) -> None:
+    playing = asyncio.ensure_future(agent(episode))
+    ending = asyncio.create_task(episode.outcome(), name="outcome")
+    try:
+        await asyncio.wait({playing, ending}, return_when=asyncio.FIRST_COMPLETED)
+        if playing.done():
+            episode.finish(playing.result())
+    except Exception as error:
+        log.warning("%r failed", episode, exc_info=True)
+        episode.fail(f"{type(error).__name__}: {error}")
+    finally:
+        playing.cancel()
+        ending.cancel()
+        await asyncio.wait({playing})
+
+
+async def _end_of(run: Run) -> None:
+    with suppress(RunCancelled, RunFailed):
+        await run.result()
+
+
+def _installed_host() -> Host:
+    found = [point for point in entry_points(group=GROUP) if point.name == "env"]
+    if not found:
+        raise ConfigurationError(
+            "Episodes are played by an env worker, which is not installed here",
+            hint="pip install 'warren-rl[env]'",
+        )
+    return cast("Host", found[0].load())
+
+
+def _own_environment(run: Run, wanted: str | None) -> str:
+    config = run.view.config
+    own = [] if config is None else [e.name for e in config.environments if e.workers == "own"]
+    chosen = [name for name in own if wanted in (None, name)]
+    if len(chosen) == 1:
+        return chosen[0]
+    has = f"it has {', '.join(own)}" if own else "it has none"
+    raise ConfigurationError(
+        f"{run.id}: expected one environment with `workers: own`"
+        + (f" called {wanted}" if wanted else "")
+        + f"; {has}",
+        hint="Name one with environment=…, or write `workers: own` beside its name in the run's config.",
+    )
