@@ -105,7 +105,7 @@ async def _fetch(target: str, gateway: Gateway, to: Path) -> tuple[str, str]:
 
     name, _, wanted = target.partition("@")
     async with connected(gateway) as client:
-        run = await client.run(name)
+        run = await client.run(name, trained=True)
         if run.view.config is None:
             raise ConfigurationError(
                 f"the gateway is older than {run.id} and can't read its config",

@@ -1,7 +1,8 @@
 """Which run a person means by a name, by the end of an id, or by `last`.
 
 Rule: of several that fit, the newest that still goes on, else the newest; which one it was is logged
-where the name fits more than one. The end of an id, which is a way to be exact, must fit one alone.
+where the name fits more than one. The end of an id, which is a way to be exact, must fit one alone. Where a
+policy is meant, `last` passes over runs that train nothing: evaluations, for example.
 """
 
 import logging
@@ -27,10 +28,10 @@ def is_run_id(name: str) -> bool:
     return _ID.fullmatch(name) is not None
 
 
-def choose_run(runs: Sequence[RunView], name: str) -> RunView:
+def choose_run(runs: Sequence[RunView], name: str, *, trained: bool = False) -> RunView:
     """The run of these, newest first, that is meant. Raises `NotFound`, `ConfigurationError`."""
     if name == LAST:
-        fitting = runs
+        fitting = [run for run in runs if not trained or _is_training(run)]
     elif not (fitting := [run for run in runs if run.name == name]):
         fitting = _ending_with(runs, name)
     if not fitting:
@@ -43,6 +44,10 @@ def choose_run(runs: Sequence[RunView], name: str) -> RunView:
             name, len(fitting), chosen.id, chosen.state, which,
         )  # fmt: skip
     return chosen
+
+
+def _is_training(run: RunView) -> bool:
+    return run.config is None or not run.config.is_evaluation
 
 
 def require_one(runs: Sequence[RunView], name: str) -> None:

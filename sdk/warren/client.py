@@ -137,7 +137,7 @@ class Client(ModelClient):
         names that stand in for the config's; `episodes`, `samples` and `temperature` go before its section `evaluation`.
         Raises `ConfigurationError`.
         """
-        chosen = await evaluated(config, policy, model, self.run)
+        chosen = await evaluated(config, policy, model, self._trained)
         asked = {"episodes": episodes, "samples": samples, "temperature": temperature}
         made = config_of_evaluation(
             chosen, model=model, environments=environments, evaluation=asked
@@ -204,7 +204,7 @@ class Client(ModelClient):
         a `Run`, the name follows what the run publishes. `model` is a base model. Raises `ConfigurationError`,
         `NotFound`, and `GatewayError` (409) for a policy that is not kept.
         """
-        body = await target(name, run, model, self.run)
+        body = await target(name, run, model, self._trained)
         return await self._transport.post("/v1/served", ServedView, body)
 
     @pending
@@ -219,8 +219,8 @@ class Client(ModelClient):
         return await self._transport.post("/v1/served/remove", ServedView, body)
 
     @pending
-    async def run(self, name: str, *, only_one: bool = False) -> Run:
-        """The run with this id, name or end of an id; `last` is the newest.
+    async def run(self, name: str, *, only_one: bool = False, trained: bool = False) -> Run:
+        """The run with this id, name or end of an id; `last` is the newest, with `trained` of those that train.
 
         Of several runs of a name it is the newest that still goes on, else the newest, and the log
         says which; `only_one` refuses such a name. Raises `NotFound`, `ConfigurationError`.
@@ -230,7 +230,7 @@ class Client(ModelClient):
         views = [run.view for run in await self.runs(limit=MOST_LOOKED_AT)]
         if only_one:
             require_one(views, name)
-        return Run(self._transport, choose_run(views, name))
+        return Run(self._transport, choose_run(views, name, trained=trained))
 
     @pending
     async def runs(self, *, limit: int = 50, sweep: str | None = None) -> list[Run]:
@@ -238,6 +238,9 @@ class Client(ModelClient):
         query = urlencode({"limit": limit} | ({} if sweep is None else {"sweep": sweep}))
         answer = await self._transport.get(f"/v1/runs?{query}", RunList)
         return [Run(self._transport, view) for view in answer.runs]
+
+    async def _trained(self, name: str) -> Run:
+        return await self.run(name, trained=True)
 
     async def _show(self, run_id: str) -> RunView:
         try:

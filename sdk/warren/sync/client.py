@@ -214,9 +214,9 @@ class Client:
         """Serve nothing under a name any more; `owner` is for admins."""
         return self._call(self._client.stop_serving(name, owner=owner))
 
-    def run(self, name: str, *, only_one: bool = False) -> Run:
-        """The run with this id, name or end of an id; `last` is the newest."""
-        return self._run(self._client.run(name, only_one=only_one))
+    def run(self, name: str, *, only_one: bool = False, trained: bool = False) -> Run:
+        """The run with this id, name or end of an id; `last` is the newest, with `trained` of those that train."""
+        return self._run(self._client.run(name, only_one=only_one, trained=trained))
 
     def runs(self, *, limit: int = 50, sweep: str | None = None) -> list[Run]:
         """Your newest runs, the newest first, or those of a sweep; at most `limit`, which is at most 500."""

@@ -29,7 +29,10 @@ def page() -> str:
     lines = [rows[key] for key in all_keys() if key in rows]
     left_out = [f"- `{key}`: {reason}." for key, reason in EXCEPTIONS.items()]
     obeyed = [f"- `{key}`: `{test}`" for key, test in ACTED_ON.items()]
-    parts = [*lines, "", "Not in the table:", "", *(left_out or ["None."]), "", ORDERS, "", *obeyed]
+    rest = (
+        ["Not in the table:", "", *left_out] if left_out else ["No key is missing from the table."]
+    )
+    parts = [*lines, "", *rest, "", ORDERS, "", *obeyed]
     return HEAD + "\n".join([*parts, ""])
 
 

@@ -93,7 +93,7 @@ def metrics(
 
 async def _metrics(name: str, tags: tuple[str, ...], gateway: Gateway, *, as_json: bool) -> int:
     async with connected(gateway) as client:
-        run = await client.run(name)
+        run = await client.run(name, trained=True)
         found = await run.checkpoint_metrics()
     if as_json:
         print_json(found)
@@ -140,7 +140,7 @@ def _metrics_row(view: CheckpointMetricsView, tags: Sequence[str]) -> list[str]:
 async def _download(target: str, to: Path, gateway: Gateway) -> int:
     name, _, version = target.partition("@")
     async with connected(gateway) as client:
-        run = await client.run(name)
+        run = await client.run(name, trained=True)
         folder = await run.download(to, version, reconnect_s=RETRY_S)
     size = count(sum(file.size_bytes for file in folder.files))
     make_output().line(f"{to}: {len(folder.files)} files, {size} bytes, from {folder.url}")
@@ -149,7 +149,7 @@ async def _download(target: str, to: Path, gateway: Gateway) -> int:
 
 async def _ls(name: str, gateway: Gateway, *, as_json: bool) -> int:
     async with connected(gateway) as client:
-        run = await client.run(name)
+        run = await client.run(name, trained=True)
         found = await run.checkpoints()
     if as_json:
         print_json(found)

@@ -112,7 +112,7 @@ async def _submitted(client: Client, prompts: str, asked: _Asked) -> Run:
         raise ConfigurationError(f"{dataset.reference} has no split {asked.split}; it has: {has}")
     base, policy = asked.model or "", asked.policy or ""
     named, _, which = policy.rpartition("@") if "@" in policy else (policy, "", "last")
-    trained = await client.run(named) if policy else None
+    trained = await client.run(named, trained=True) if policy else None
     if trained is not None and trained.view.config is not None:
         base = trained.view.config.model.base
     config = config_of_inference(

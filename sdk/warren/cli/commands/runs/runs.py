@@ -38,7 +38,8 @@ __all__ = [
 ]
 
 RunNameOption = Parameter(
-    name="RUN", help="Id, end of the id, name, or `last` (the newest that is running)."
+    name="RUN",
+    help="Id, end of the id, name, or `last` (the newest that goes on, else the newest).",
 )
 RunName = Annotated[str, RunNameOption]
 OfSweep = Annotated[str | None, Parameter(help="Name of a sweep: its runs.")]
