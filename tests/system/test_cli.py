@@ -292,6 +292,8 @@ async def test_a_reader_that_leaves_early_is_no_error(cli: Cli, gateway: FakeGat
     os.close(writing)
     await asyncio.to_thread(os.read, reading, 1)
     os.close(reading)
+    (run,) = gateway.runs
+    await gateway.emit(run, step(1))  # it may have written all others before
     assert process.stderr is not None
     err = await asyncio.wait_for(process.stderr.read(), PATIENCE_S)
     assert (await process.wait(), err) == (0, b"")

@@ -55,7 +55,7 @@ async def test_a_checkpoint_is_evaluated_as_it_was_trained(tmp_path: Path) -> No
     """The tasks, the seed and the weights are those of the run's own last evaluation, and so is its mean."""
     site = tiny_site(tmp_path, lambda: in_process(tmp_path / "streams"))
     changed = guess_config(steps=3).model_dump()
-    changed["sft"] |= {"steps": 90}
+    changed["sft"] |= {"steps": 250}
     changed["evaluation"] |= {"episodes": 32}
     trained = warren.TrainConfig.model_validate(changed)
     async with site.running(site.gpu_worker, site.env_worker) as client:

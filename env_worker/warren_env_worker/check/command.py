@@ -1,7 +1,8 @@
-"""Check your own environments.
+"""Check your own environments, and install packages of others'.
 
 For example:
     warren env check my_module:MyEnv
+    warren env install gymnasium
 """
 # `warren env --help` prints this docstring. Importing this module loads nothing heavy.
 
