@@ -8,6 +8,7 @@ Invariants
 from functools import partial
 
 from sqlmodel import Session, col, select
+from sqlmodel.sql.expression import SelectOfScalar
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
@@ -18,7 +19,7 @@ from warren_gateway.registry import Registry
 from warren_gateway.runs.checkpoints import policies_of
 from warren_gateway.runs.owned import read_by, readable_run
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import Model, Run, ServedRow, SnapshotRow
+from warren_gateway.store.tables import Model, Run, SnapshotRow
 from warren_schemas.control import WorkerRole
 from warren_schemas.episode import PolicyRef
 from warren_schemas.ids import ModelId, can_be_id
@@ -57,6 +58,13 @@ class Served:
             return _bare(name)
         return await self._store.transact(partial(_policy, viewer, name))
 
+    async def snapshot(self, viewer: Viewer, model: str, name: str) -> PolicyRef:
+        """Of the snapshot of this very name, never of a version of this number.
+
+        Raises `NoSuchModel`, `StoreUnavailable`.
+        """
+        return await self._store.transact(partial(_kept_snapshot, viewer, model, name))
+
     async def listed(self, viewer: Viewer) -> list[ServedModel]:
         """Base models, the names that are served, then for each run its policy as it moves on, and the newest
         one pinned.
@@ -93,17 +101,7 @@ def _named(viewer: Viewer, name: str, session: Session) -> PolicyRef | None:
     if row is None or row.run_id is None:
         return None if row is None else _bare(row.base_model)
     model = session.exec(select(Model).where(col(Model.run_id) == row.run_id)).one()
-    return _newest(model) if row.version is None else _kept(row, row.version, model)
-
-
-def _kept(row: ServedRow, version: int, model: Model) -> PolicyRef:
-    return PolicyRef(
-        model=ModelId(model.id),
-        base_model=model.base_model,
-        min_version=version,
-        url=row.url,
-        pinned=True,
-    )
+    return _newest(model) if row.version is None else _exactly(model, row.version, row.url)
 
 
 def _policy(viewer: Viewer, name: str, session: Session) -> PolicyRef:
@@ -124,19 +122,41 @@ def _snapshot(session: Session, model: Model, which: str | None, name: str) -> P
         if model.policy_url is None:
             raise NoSuchModel(name)
         return _newest(model)
-    exact = PolicyRef(
-        model=ModelId(model.id), base_model=model.base_model, min_version=0, pinned=True
-    )
-    kept = select(SnapshotRow).where(col(SnapshotRow.model_id) == model.id, is_kept(SnapshotRow))
-    named = session.exec(kept.where(col(SnapshotRow.name) == which)).first()
-    if named is not None:
-        return exact.model_copy(update={"min_version": named.version, "url": named.url})
+    kept = session.exec(_kept_snapshots(model)).all()
+    for row in kept:
+        if row.name == which:
+            return _exactly(model, row.version, row.url)
     urls = {policy.version: policy.url for policy in policies_of(model)}
-    urls |= {row.version: row.url for row in session.exec(kept)}
+    urls |= {row.version: row.url for row in kept}
     is_number = which.isascii() and which.isdecimal() and len(which) <= _MOST_DIGITS
     if not is_number or (url := urls.get(int(which))) is None:
         raise NoSuchModel(name)
-    return exact.model_copy(update={"min_version": int(which), "url": url})
+    return _exactly(model, int(which), url)
+
+
+def _kept_snapshot(viewer: Viewer, model: str, name: str, session: Session) -> PolicyRef:
+    """Raises `NoSuchModel`."""
+    if (found := _model(viewer, model, session)) is None:
+        raise NoSuchModel(model)
+    _, of = found
+    named = session.exec(_kept_snapshots(of).where(col(SnapshotRow.name) == name)).first()
+    if named is None:
+        raise NoSuchModel(f"{model}@{name}")
+    return _exactly(of, named.version, named.url)
+
+
+def _kept_snapshots(model: Model) -> SelectOfScalar[SnapshotRow]:
+    return select(SnapshotRow).where(col(SnapshotRow.model_id) == model.id, is_kept(SnapshotRow))
+
+
+def _exactly(model: Model, version: int, url: str | None) -> PolicyRef:
+    return PolicyRef(
+        model=ModelId(model.id),
+        base_model=model.base_model,
+        min_version=version,
+        url=url,
+        pinned=True,
+    )
 
 
 def _newest(model: Model) -> PolicyRef:
@@ -161,13 +181,8 @@ def _pinned(run: Run, model: Model, wanted: str, name: str) -> PolicyRef:
     older = [policy for policy in policies_of(model) if policy.step <= int(wanted)]
     if not older and not has_base(run, model, int(wanted)):
         raise NoSuchModel(name)
-    return PolicyRef(
-        model=ModelId(model.id),
-        base_model=model.base_model,
-        min_version=older[-1].version if older else 0,
-        url=older[-1].url if older else None,
-        pinned=True,
-    )
+    newest = older[-1] if older else None
+    return _exactly(model, newest.version if newest else 0, newest.url if newest else None)
 
 
 def _model(viewer: Viewer, name: str, session: Session) -> tuple[Run, Model] | None:

@@ -39,29 +39,30 @@ async def create_sampling_session(call: Call[CreateSamplingSession]) -> web.Stre
 async def _policy(call: Call[CreateSamplingSession]) -> PolicyRef:
     """Of a base model that samplers offer now, or of a named snapshot. Raises `Refusal`."""
     takes = call.takes
-    name = takes.base_model
     if takes.model_path is not None:
-        name = await _snapshot(call, takes.model_path)
-    if name is None:
+        return await _snapshot(call, takes.model_path)
+    if takes.base_model is None:
         raise invalid("Tell base_model or model_path")
     try:
-        return await call.parts.served.policy(call.viewer, name)
+        return await call.parts.served.policy(call.viewer, takes.base_model)
     except NoSuchModel as error:
-        raise no_such_model(takes.model_path or name) from error
+        raise no_such_model(takes.base_model) from error
 
 
-async def _snapshot(call: Call[CreateSamplingSession], text: str) -> str:
-    """What the snapshot is called among the models that are served. Raises `Refusal`."""
+async def _snapshot(call: Call[CreateSamplingSession], text: str) -> PolicyRef:
+    """Of the weights that were saved under this path, and of no others. Raises `Refusal`."""
     try:
         path = KeptPath.parse(text)
+        if path.kind != "sampler_weights":
+            raise InvalidPath(
+                f"{text} is for training; sample from tinker://RUN/sampler_weights/NAME"
+            )
         trained = await call.parts.tinker.models.find(call.viewer, path.model)
+        return await call.parts.served.snapshot(call.viewer, trained.id, path.stored)
     except InvalidPath as error:
         raise invalid(f"{error}") from error
-    except NoSuchTrained as error:
+    except (NoSuchTrained, NoSuchModel) as error:
         raise no_such("checkpoint", text) from error
-    if path.kind != "sampler_weights":
-        raise invalid(f"{text} is for training; sample from tinker://RUN/sampler_weights/NAME")
-    return f"{trained.id}@{path.name}"
 
 
 async def show_sampler(call: Call[Nothing]) -> web.StreamResponse:
