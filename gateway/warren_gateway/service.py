@@ -28,6 +28,7 @@ from warren_gateway.api.app import build_runner
 from warren_gateway.api.parts import Parts
 from warren_gateway.archive.service import Archive
 from warren_gateway.budgets.pool import Budgets
+from warren_gateway.checking.service import Checking
 from warren_gateway.coordinator.service import Coordinators
 from warren_gateway.datasets.service import Datasets
 from warren_gateway.dead_letters import DeadLetters
@@ -126,6 +127,7 @@ async def _serve(
         registry=registry,
         draining=draining,
         runs=progress.runs,
+        checking=Checking(store),
         client_leases=progress.client_leases,
         models=progress.models,
         sharing=Sharing(store, callers),

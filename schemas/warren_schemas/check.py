@@ -1,7 +1,8 @@
 """What a gateway says of a config that was not submitted."""
 
 from warren_schemas.base import Frozen
-from warren_schemas.config import NonNegativeInt
+from warren_schemas.config import NonNegativeFloat, NonNegativeInt
+from warren_schemas.ids import RunId
 
 
 class RunEstimate(Frozen):
@@ -21,9 +22,27 @@ class RunEstimate(Frozen):
     """What the run's trajectories may take, as long as they are kept."""
 
 
+class RunExpectation(Frozen):
+    """What the run will probably take, by your last similar ones: of the same base model, trained in the same way on the same
+    environments."""
+
+    runs: tuple[RunId, ...]
+    """Those, newest first."""
+    episodes: NonNegativeInt
+    """All that are played: failed ones, and those that are played again, are among them."""
+    sampled_tokens: NonNegativeInt
+    wall_s: NonNegativeFloat
+    """From its start to its end, without the time in the queue."""
+    least_wall_s: NonNegativeFloat
+    """As the quickest of those would be."""
+    most_wall_s: NonNegativeFloat
+
+
 class RunCheck(Frozen):
     mistakes: tuple[str, ...]
     """What would keep the run from going on, with its place in the config."""
     notes: tuple[str, ...]
     """What could not be checked."""
     estimate: RunEstimate
+    expected: RunExpectation | None = None
+    """None where there is no similar run to go by."""

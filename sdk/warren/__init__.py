@@ -101,6 +101,7 @@ if TYPE_CHECKING:
     from warren_schemas.check import (
         RunCheck,
         RunEstimate,
+        RunExpectation,
     )
     from warren_schemas.config import *
     from warren_schemas.events import (
@@ -169,6 +170,7 @@ if TYPE_CHECKING:
         "RunEndedBadly",
         "RunEstimate",
         "RunEventBody",
+        "RunExpectation",
         "RunFailed",
         "RunState",
         "SamplingParams",
@@ -216,7 +218,7 @@ _HOMES = {
     "warren.trainable.future": ("Future",),
     "warren.trainable.model": ("TrainableModel",),
     "warren.version": ("__version__",),
-    "warren_schemas.check": ("RunCheck", "RunEstimate"),
+    "warren_schemas.check": ("RunCheck", "RunEstimate", "RunExpectation"),
     "warren_schemas.events": (
         "EvaluationCompleted", "Phase", "RunEventBody", "RunState", "StateChanged", "StepCompleted",
         "WaitingEnded", "WaitingStarted", "WarningRaised",

@@ -146,8 +146,8 @@ class Client(ModelClient):
 
     @pending
     async def check(self, config: ConfigLike) -> RunCheck:
-        """Whether the gateway would take this config and could run it now, and what it may cost. Nothing is
-        submitted. Raises `ConfigurationError` for what `train` would refuse."""
+        """Whether the gateway would take this config and could run it now, and what it may cost and probably will.
+        Nothing is submitted. Raises `ConfigurationError` for what is no config."""
         body = SubmitRun(config=to_config(config))
         return await self._transport.post("/v1/runs/check", RunCheck, body)
 

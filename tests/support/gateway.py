@@ -22,6 +22,7 @@ from warren_gateway.api.parts import Parts
 from warren_gateway.api.table import ROUTES
 from warren_gateway.budgets.options import BudgetOptions
 from warren_gateway.budgets.pool import Budgets
+from warren_gateway.checking.service import Checking
 from warren_gateway.datasets.service import Datasets
 from warren_gateway.evaluations.stored import Evaluations
 from warren_gateway.following.followers import Followers
@@ -125,6 +126,7 @@ async def open_gateway(
         registry=registry,
         draining=Draining(store, broker, registry),
         runs=runs,
+        checking=Checking(store),
         client_leases=ClientLeases(store, relay),
         models=models,
         sharing=Sharing(store, callers),

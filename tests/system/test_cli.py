@@ -178,6 +178,7 @@ async def test_dry_run_submits_nothing(cli: Cli, gateway: FakeGateway) -> None:
     assert done.code == 0
     assert "steps: 7" in done.out
     assert "# " in done.out and "1,234 episodes" in done.out and "3 MB each (6 MB)" in done.out
+    assert "you have no completed run like it" in done.out
     assert not gateway.runs
 
 

@@ -9,6 +9,7 @@ from warren_gateway.access.callers import Callers
 from warren_gateway.access.keys import ApiKeys
 from warren_gateway.access.users import Users
 from warren_gateway.budgets.pool import Budgets
+from warren_gateway.checking.service import Checking
 from warren_gateway.datasets.service import Datasets
 from warren_gateway.evaluations.stored import Evaluations
 from warren_gateway.following.followers import Followers
@@ -37,6 +38,7 @@ class Parts:
     registry: Registry
     draining: Draining
     runs: Runs
+    checking: Checking
     client_leases: ClientLeases
     models: Models
     sharing: Sharing

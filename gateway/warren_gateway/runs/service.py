@@ -24,11 +24,10 @@ from warren_broker.errors import BrokerError
 from warren_broker.port import Broker
 from warren_broker.topology import Stream, run_events
 from warren_gateway.access.caller import Viewer
-from warren_gateway.datasets.resolving import resolved
 from warren_gateway.probe import within
 from warren_gateway.runs import verbs
 from warren_gateway.runs.changing import change
-from warren_gateway.runs.checkpoints import list_checkpoints, newest_size, require_checkpoint
+from warren_gateway.runs.checkpoints import list_checkpoints
 from warren_gateway.runs.deleting import RunInUse, delete_run
 from warren_gateway.runs.listing import newest_runs
 from warren_gateway.runs.newer_versions import readable_submission
@@ -40,7 +39,6 @@ from warren_gateway.runs.owned import (
     seen_by,
 )
 from warren_gateway.runs.retrying import retrial
-from warren_gateway.runs.sources import require_source
 from warren_gateway.runs.streams import streams_of
 from warren_gateway.runs.submitting import insert_unless_known, new_row, with_key_of
 from warren_gateway.runs.views import run_view
@@ -136,18 +134,6 @@ class Runs:
         await self._declare(*streams_of(run.id, body.config))
         self._announce_new(RunId(run.id), body.config)
         return self._view(run), True
-
-    async def require_usable(
-        self, viewer: Viewer, config: TrainConfig
-    ) -> tuple[TrainConfig, int | None]:
-        """Raise what `submit` would. The config as it would be stored, and bytes of such a checkpoint, if known."""
-
-        def look(session: Session) -> tuple[TrainConfig, int | None]:
-            require_source(session, viewer, config)
-            require_checkpoint(session, viewer, config)
-            return resolved(session, viewer, config), newest_size(session, viewer, config)
-
-        return await self._store.transact(look)
 
     async def show(self, viewer: Viewer, run: str) -> RunView:
         """Raises `NoSuchRun`, `StoreUnavailable`."""

@@ -52,6 +52,7 @@ def build() -> App:
     _add(app, "sft", "warren.cli.commands.runs.sft:sft", _RUNS)
     _add(app, "infer", "warren.cli.commands.runs.infer:infer", _RUNS)
     app.command(_subcommands("runs", "warren.cli.commands.runs.runs", _RUNS))
+    app.command(_subcommands("config", "warren.cli.commands.runs.config", _RUNS))
     app.command(_subcommands("checkpoints", "warren.cli.commands.runs.checkpoints", _RUNS))
     app.command(_subcommands("eval", "warren.cli.commands.runs.evaluations", _RUNS))
     app.command(_serve())

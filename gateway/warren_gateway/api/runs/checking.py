@@ -11,12 +11,18 @@ from warren_schemas.users.access import KeyScope
 
 
 async def check_run(call: Call[SubmitRun]) -> web.StreamResponse:
-    config, checkpoint_bytes = await call.parts.runs.require_usable(call.viewer, call.takes.config)
+    found = await call.parts.checking.look(call.viewer, call.takes.config)
     mistakes, notes = mistakes_and_notes(
-        config, call.owner, call.parts.registry.alive, call.parts.served.advice
+        found.config, call.owner, call.parts.registry.alive, call.parts.served.advice
     )
-    about = estimate(config, checkpoint_bytes)
-    return reply(RunCheck(mistakes=mistakes, notes=notes, estimate=about))
+    return reply(
+        RunCheck(
+            mistakes=(*found.mistakes, *mistakes),
+            notes=notes,
+            estimate=estimate(found.config, found.checkpoint_bytes),
+            expected=found.expected,
+        )
+    )
 
 
 ROUTES = (

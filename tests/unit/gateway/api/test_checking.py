@@ -2,13 +2,18 @@
 
 from typing import Any
 
+from sqlmodel import Session
 from tests.support.gateway import CONFIG, Gateway
 from tests.support.items import heartbeat
 
 from warren_gateway.checking.estimate import estimate
+from warren_gateway.store.tables import Run
 from warren_schemas.check import RunCheck
 from warren_schemas.config import LARGEST_INT, TrainConfig
 from warren_schemas.control import EnvironmentShape, WorkerRole
+from warren_schemas.events import RunOutcome
+from warren_schemas.http import RunResult
+from warren_schemas.ids import RunId
 
 SHAPE = EnvironmentShape(name="guess", keys=("low", "high"), splits=("train", "test"))
 
@@ -75,11 +80,50 @@ async def test_an_environment_that_is_not_known_closer_is_a_note(gateway: Gatewa
     assert "don't know the keys" in found.notes[0]
 
 
-async def test_what_submit_refuses_is_refused(gateway: Gateway) -> None:
-    config = CONFIG | {"source": {"kind": "recorded", "run": "run_x"}}
-    async with gateway.ann.post("/v1/runs/check", json={"config": config}) as response:
-        assert response.status == 422
-        assert "run_x" in await response.text()
+async def test_all_that_submit_would_refuse_is_told_at_once(gateway: Gateway) -> None:
+    all_online(gateway)
+    found = await checked(
+        gateway,
+        environments=[{"name": "guess", "dataset": "no-such", "config": {"lo": 1}}],
+        resume_from={"run": "run_x", "checkpoint": "step-000001"},
+    )
+    assert len(found.mistakes) == 3
+    assert found.mistakes[0].startswith("resume_from: there is no run run_x")
+    assert found.mistakes[1].startswith("environments.0.dataset: ")
+    assert found.mistakes[2].startswith("environments.0.config.lo: unknown key")
+    found = await checked(gateway, source={"kind": "recorded", "run": "run_y"})
+    assert found.mistakes[0].startswith("source.run: ") and "run_y" in found.mistakes[0]
+
+
+async def complete(gateway: Gateway, *, name: str = "guess", **result: float) -> RunId:
+    """A run of `ann` that has completed with this result."""
+    run = await gateway.submit()
+    body = RunResult(outcome=RunOutcome.TRAINED).model_dump(mode="json") | result
+
+    def change(session: Session) -> None:
+        row = session.get_one(Run, run)
+        row.state, row.result = "completed", body
+        environments = [{**row.config["environments"][0], "name": name}]
+        row.config = {**row.config, "environments": environments}
+
+    await gateway.store.transact(change)
+    return run
+
+
+async def test_what_it_will_cost_by_the_last_similar_runs(gateway: Gateway) -> None:
+    assert (await checked(gateway)).expected is None
+    planned = (await checked(gateway)).estimate.training_episodes
+    first = await complete(gateway, episodes=2 * planned, tokens=20 * planned, wall_s=30.0)
+    second = await complete(gateway, episodes=planned, tokens=40 * planned, wall_s=90.0)
+    await complete(gateway, name="another", episodes=1, tokens=1, wall_s=1e6)
+    limits = {"steps": 2 * TrainConfig.model_validate(CONFIG).limits.steps}
+    found = (await checked(gateway, limits=limits)).expected
+    assert found is not None
+    assert found.runs == (second, first)
+    assert (found.episodes, found.sampled_tokens) == (3 * planned, 60 * planned)
+    assert (found.wall_s, found.least_wall_s, found.most_wall_s) == (120.0, 60.0, 180.0)
+    async with gateway.bob.post("/v1/runs/check", json={"config": CONFIG}) as response:
+        assert (await response.json())["expected"] is None  # others' runs are nobody's business
 
 
 def test_bounds_follow_from_the_config() -> None:

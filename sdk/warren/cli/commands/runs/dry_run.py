@@ -11,7 +11,7 @@ from warren.cli import codes
 from warren.cli.options import Gateway
 from warren.client import connect
 from warren.display.output import Output, print_json
-from warren.display.words import count
+from warren.display.words import count, duration
 from warren.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -19,7 +19,7 @@ from warren.errors import (
     GatewayUnreachable,
 )
 from warren_schemas.base import Frozen
-from warren_schemas.check import RunCheck, RunEstimate
+from warren_schemas.check import RunCheck, RunEstimate, RunExpectation
 from warren_schemas.config import TrainConfig
 
 
@@ -68,7 +68,8 @@ async def _ask(config: TrainConfig, gateway: Gateway) -> DryRun:
 def _comments(found: DryRun) -> list[str]:
     if found.check is None:
         return [f"Checked here only: {found.unchecked}."]
-    return [*(f"Not checked: {note}" for note in found.check.notes), *costs(found.check.estimate)]
+    notes = (f"Not checked: {note}" for note in found.check.notes)
+    return [*notes, *costs(found.check.estimate), *expected(found.check.expected)]
 
 
 def costs(estimate: RunEstimate) -> list[str]:
@@ -87,6 +88,19 @@ def costs(estimate: RunEstimate) -> list[str]:
         f"  {episodes}",
         f"  {count(estimate.sampled_tokens)} tokens sampled",
         f"  {kept}; trajectories up to {_size(estimate.recording_bytes)}",
+    ]
+
+
+def expected(found: RunExpectation | None) -> list[str]:
+    """What similar runs say, in words."""
+    if found is None:
+        return ["What it will probably take can't be told: you have no completed run like it."]
+    span = f"{duration(found.least_wall_s)} to {duration(found.most_wall_s)}"
+    time = duration(found.wall_s) + (f" ({span})" if len(found.runs) > 1 else "")
+    return [
+        f"By your last similar runs ({', '.join(found.runs)}), probably:",
+        f"  {count(found.episodes)} episodes, {count(found.sampled_tokens)} tokens sampled",
+        f"  {time}, besides the time in the queue",
     ]
 
 

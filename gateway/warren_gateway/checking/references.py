@@ -1,0 +1,30 @@
+"""What a config refers to at this gateway: recordings, checkpoints and data sets. All that is wrong is told at once."""
+
+from sqlmodel import Session
+
+from warren_gateway.access.caller import Viewer
+from warren_gateway.datasets.problems import UnusableDataset
+from warren_gateway.datasets.resolving import resolved
+from warren_gateway.runs.checkpoints import UnusableCheckpoint, require_checkpoint
+from warren_gateway.runs.sources import UnusableSource, require_source
+from warren_schemas.config import TrainConfig
+
+
+def mistakes_in_references(
+    session: Session, viewer: Viewer, config: TrainConfig
+) -> tuple[list[str], TrainConfig]:
+    """For each key that is wrong a sentence; and the config as it would be stored, if it could be."""
+    mistakes: list[str] = []
+    try:
+        require_source(session, viewer, config)
+    except UnusableSource as error:
+        mistakes.append(f"source.run: {error}")
+    try:
+        require_checkpoint(session, viewer, config)
+    except UnusableCheckpoint as error:
+        mistakes.append(f"resume_from: {error}")
+    try:
+        config = resolved(session, viewer, config)
+    except UnusableDataset as error:
+        mistakes.append(str(error))
+    return mistakes, config
