@@ -56,7 +56,7 @@ test: install  ## Run the tests; they start private RabbitMQ and PostgreSQL serv
 	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 tour: TESTERS = 2
-tour: install  ## Follow README.md and docs/environments.md block by block, and two tenants through their jobs (4 minutes)
+tour: install  ## Follow README.md and docs/environments.md block by block, two tenants through their jobs, and every kind of job by a script (5 minutes)
 	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder -m tour tests/tour $(ARGS)
 
 storm: TESTERS = 3
