@@ -155,7 +155,9 @@ def is_sampled(state: CoordinatorState, alive: Alive) -> bool:
 
 
 def unhosted(state: CoordinatorState, alive: Alive) -> frozenset[int]:
-    """The environments that nobody hosts, by their numbers."""
+    """The environments that nobody hosts, by their numbers; what a client drives has none."""
+    if state.is_clients:
+        return frozenset()
     workers = alive(WorkerRole.ENVIRONMENT)
     return frozenset(
         number

@@ -129,7 +129,8 @@ class Models:
         future, run = await self._store.transact(
             lambda session: insert_request(session, viewer, model, wanted, key, sequence)
         )
-        self._relay.notify()
+        if not self._store.is_private:  # else nothing was posted
+            self._relay.notify()
         self._coordinators.notify(RunId(run.id))
         return future
 

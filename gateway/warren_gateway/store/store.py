@@ -1,6 +1,7 @@
 """The store's door: transactions in threads, so that the event loop stays free.
 
-SQLite (in WAL mode) has one thread and so one writer; PostgreSQL has a small pool. Work that fails
+SQLite (in WAL mode) has one thread and so one writer, and what waits for it is committed together; PostgreSQL has a
+small pool. Work that fails
 because the database is away, or takes no writes, raises `StoreUnavailable`. The transaction then had no effect, unless the
 connection was lost in the very moment of the commit: whoever tries again must recognise what it did.
 """
@@ -20,6 +21,7 @@ from sqlalchemy.exc import DatabaseError, InterfaceError, InternalError, Operati
 from sqlmodel import Session, create_engine
 
 from warren_gateway.private import make_private_file
+from warren_gateway.store.group_commit import GroupCommit
 from warren_gateway.store.migrate import upgrade
 from warren_schemas.ids import new_id
 
@@ -46,6 +48,8 @@ class Store:
         self.is_private = engine.dialect.name == "sqlite"
         """Whether no other gateway shares it."""
         self._threads = ThreadPoolExecutor(n_threads, thread_name_prefix="store")
+        info = {GATEWAY: self.gateway}
+        self._group = GroupCommit(engine, self._threads, info) if self.is_private else None
 
     @classmethod
     async def open(cls, url: str) -> "Store":
@@ -79,6 +83,8 @@ class Store:
         Raises `StoreUnavailable` when the database is away.
         """
         try:
+            if self._group is not None:
+                return await _to_its_end(self._group.transact(work))
             return await self._in_thread(lambda: self._transact(work))
         except (OperationalError, InterfaceError) as error:
             raise StoreUnavailable(str(error.orig)) from error
@@ -96,20 +102,23 @@ class Store:
             return work(session)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        future = asyncio.get_running_loop().run_in_executor(self._threads, work)
-        # A transaction that has begun can't be called back: wait for it even when cancelled, so
-        # that nobody acts on a half-known outcome.
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            await asyncio.wait([future])
-            if not future.cancelled():
-                future.exception()  # nobody is left to hear of it
-            raise
+        return await _to_its_end(asyncio.get_running_loop().run_in_executor(self._threads, work))
 
     async def close(self) -> None:
         await asyncio.to_thread(self._threads.shutdown)
         self._engine.dispose()
+
+
+async def _to_its_end(future: "asyncio.Future[T]") -> T:
+    """A transaction that has begun can't be called back: wait for it even when cancelled, so that nobody acts on a
+    half-known outcome."""
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        await asyncio.wait([future])
+        if not future.cancelled():
+            future.exception()  # nobody is left to hear of it
+        raise
 
 
 def describe(url: str) -> str:

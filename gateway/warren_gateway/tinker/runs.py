@@ -3,6 +3,7 @@
 Invariant: to whoever may not read a model's run there is no model of this name.
 """
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -22,6 +23,7 @@ from warren_schemas.ids import ModelId
 from warren_schemas.training import ModelSpec
 
 Scope = Literal["owned", "accessible"]
+MOST_IDS = 4096
 
 
 class NoSuchTrained(LookupError):
@@ -49,10 +51,22 @@ class Trained:
 class TrainedModels:
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._ids: OrderedDict[tuple[str, str], ModelId] = OrderedDict()
+        """By the user who asked and the name, those that were asked for last: neither ever changes."""
 
     async def find(self, viewer: Viewer, name: str) -> Trained:
         """Raises `NoSuchTrained`, `StoreUnavailable`, as the others do."""
         return await self._store.transact(partial(_find, viewer, name))
+
+    async def id_of(self, viewer: Viewer, name: str) -> ModelId:
+        """Whoever uses it still has to see that it is there. Raises `NoSuchTrained`, `StoreUnavailable`."""
+        key = (viewer.user, name)
+        if key not in self._ids:
+            self._ids[key] = (await self.find(viewer, name)).id
+            if len(self._ids) > MOST_IDS:
+                self._ids.popitem(last=False)
+        self._ids.move_to_end(key)
+        return self._ids[key]
 
     async def listed(
         self, viewer: Viewer, scope: Scope, limit: int, offset: int

@@ -16,7 +16,6 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Session, col, delete, update
 
 from warren_broker.topology import MODEL_ANSWERS
-from warren_gateway.store.grouped import Grouped
 from warren_gateway.store.outbox import post
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import TinkerSample
@@ -60,7 +59,6 @@ class SampleRows:
 
     def __init__(self, store: Store, posted: Callable[[], None]) -> None:
         self._store = store
-        self._grouped = Grouped(store)
         self._posted = posted
 
     async def add(
@@ -76,12 +74,12 @@ class SampleRows:
         )
         if failed is not None:
             _fill(row, failed)
-        return await self._grouped.transact(partial(_add, row))
+        return await self._store.transact(partial(_add, row))
 
     async def finish(self, name: str, outcome: Sampled) -> None:
         """The first outcome stays. Gateways where a client waits for it are told."""
         is_shared = not self._store.is_private
-        await self._grouped.transact(partial(_finish, name, outcome, is_shared))
+        await self._store.transact(partial(_finish, name, outcome, is_shared))
         if is_shared:
             self._posted()
 
@@ -92,7 +90,7 @@ class SampleRows:
 
     async def forget(self, name: str) -> None:
         """Nobody wants it."""
-        await self._grouped.transact(partial(_forget, name))
+        await self._store.transact(partial(_forget, name))
 
     async def hold(self) -> None:
         """All that is this gateway's, for `HELD_S` more; what was kept for long enough is deleted."""

@@ -5,7 +5,7 @@ from aiohttp import web
 from warren_gateway.api.route import Call, TakesT, reply
 from warren_gateway.api.tinker.errors import invalid, no_such
 from warren_gateway.models.asking import wanted
-from warren_gateway.models.problems import InvalidOp, RequestConflict
+from warren_gateway.models.problems import InvalidOp, NoSuchTrainable, RequestConflict
 from warren_gateway.tinker.results import Noted
 from warren_gateway.tinker.runs import NoSuchTrained, Trained
 from warren_schemas.http.trainable import Asking, SkipAsked
@@ -19,14 +19,17 @@ async def submitted(
     call: Call[TakesT], model: str, number: int, op: Asking, noted: Noted
 ) -> web.StreamResponse:
     """The future of an op; what can't be an op at all fails as one that can't be applied. Raises `Refusal`."""
-    trained = await trained_model(call, model)
     submit, viewer, extra = call.parts.models.submit, call.viewer, noted.model_dump()
     try:
-        future = await submit(viewer, trained.id, wanted(op, extra), sequence=number)
-    except InvalidOp as error:
-        spoils = op.kind == "forward_backward"
-        skip = SkipAsked(reason=f"{error}"[:MOST_CHARS], spoils_gradient=spoils)
-        future = await submit(viewer, trained.id, wanted(skip, extra), sequence=number)
+        found = await call.parts.tinker.models.id_of(viewer, model)
+        try:
+            future = await submit(viewer, found, wanted(op, extra), sequence=number)
+        except InvalidOp as error:
+            spoils = op.kind == "forward_backward"
+            skip = SkipAsked(reason=f"{error}"[:MOST_CHARS], spoils_gradient=spoils)
+            future = await submit(viewer, found, wanted(skip, extra), sequence=number)
+    except (NoSuchTrained, NoSuchTrainable) as error:
+        raise no_such("model", model) from error
     except RequestConflict as error:
         raise invalid(f"{error}") from error
     return reply(Future(request_id=future, model_id=model))

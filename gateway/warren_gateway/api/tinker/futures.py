@@ -128,5 +128,6 @@ ROUTES = (
         also_answers=PROTOBUF,
         ends_with_client=True,
         errors=(408, 410, 429),
+        is_routine=True,
     ),
 )

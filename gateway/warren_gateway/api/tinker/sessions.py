@@ -142,6 +142,7 @@ ROUTES = (
         takes=Anything,
         answers=ClientConfig,
         summary="Show how a client should behave",
+        is_routine=True,
     ),
     tinker_route(
         "POST",
@@ -150,6 +151,7 @@ ROUTES = (
         takes=Anything,
         answers=DynamicConfig,
         summary="Show how a client should behave for now",
+        is_routine=True,
     ),
     tinker_route(
         "POST",
@@ -158,6 +160,7 @@ ROUTES = (
         takes=Anything,
         answers=Accepted,
         summary="Take a client's telemetry, of which nothing is kept",
+        is_routine=True,
     ),
     tinker_route(
         "GET",
@@ -183,6 +186,7 @@ ROUTES = (
         answers=SessionHeartbeat,
         summary="Tell that a session's client is there",
         errors=(410,),
+        is_routine=True,
     ),
     tinker_route(
         "POST",

@@ -1,0 +1,106 @@
+"""Transactions of SQLite that wait for their turn share one commit: that waits for the disk, whatever it holds.
+
+Invariants
+- Each runs in a session and a savepoint of its own: one that raises has no effect, and the others have theirs.
+- Nobody hears of a result before it is on the disk. What fails of the database itself fails for all of a group.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import OperationalError
+from sqlmodel import Session
+
+T = TypeVar("T")
+MOST = 64
+"""Transactions of a group: those after it wait for its commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    work: Callable[[Session], object]
+    future: asyncio.Future[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    result: object = None
+    error: Exception | None = None
+
+
+class GroupCommit:
+    """`threads` is one thread, as there is one writer; `info` is of each session."""
+
+    def __init__(self, engine: Engine, threads: ThreadPoolExecutor, info: dict[str, Any]) -> None:
+        self._engine = engine
+        self._threads = threads
+        self._info = info
+        self._waiting: deque[_Waiting] = deque()
+
+    def transact(self, work: Callable[[Session], T]) -> "asyncio.Future[T]":
+        """Its result, once it is committed; what it raises, once it is rolled back."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(work, future))
+        self._threads.submit(self._take_turn)
+        return cast("asyncio.Future[T]", future)
+
+    def _take_turn(self) -> None:
+        """Of all that wait by now; whoever came later finds nothing left."""
+        group = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST))]
+        if not group:
+            return
+        outcomes = self._outcomes(group)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            group[0].future.get_loop().call_soon_threadsafe(_tell, group, outcomes)
+
+    def _outcomes(self, group: Sequence[_Waiting]) -> list[_Outcome]:
+        try:
+            if len(group) == 1:
+                return [_Outcome(self._alone(group[0].work))]
+            return self._together(group)
+        except Exception as error:  # noqa: BLE001  whoever wanted it is told
+            return [_Outcome(error=error) for _ in group]
+
+    def _alone(self, work: Callable[[Session], object]) -> object:
+        with self._session(self._engine) as session, session.begin():
+            return work(session)
+
+    def _together(self, group: Sequence[_Waiting]) -> list[_Outcome]:
+        """Raises what fails of the database."""
+        with self._engine.connect() as connection, connection.begin():
+            connection.exec_driver_sql("BEGIN")  # the driver begins none before a savepoint
+            return [self._in_savepoint(connection, waiting.work) for waiting in group]
+
+    def _in_savepoint(self, connection: Connection, work: Callable[[Session], object]) -> _Outcome:
+        """Raises what fails of the database: the transaction is over then, for all."""
+        try:
+            with self._session(connection) as session, session.begin():
+                return _Outcome(work(session))
+        except OperationalError:
+            raise
+        except Exception as error:  # noqa: BLE001  whoever wanted it is told
+            return _Outcome(error=error)
+
+    def _session(self, bind: Engine | Connection) -> Session:
+        return Session(
+            bind,
+            expire_on_commit=False,
+            info=dict(self._info),
+            join_transaction_mode="create_savepoint",
+        )
+
+
+def _tell(group: Sequence[_Waiting], outcomes: Sequence[_Outcome]) -> None:
+    for waiting, outcome in zip(group, outcomes, strict=True):
+        if waiting.future.done():
+            continue
+        if outcome.error is None:
+            waiting.future.set_result(outcome.result)
+        else:
+            waiting.future.set_exception(outcome.error)

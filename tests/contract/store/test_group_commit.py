@@ -1,0 +1,105 @@
+"""SQLite's transactions that wait for their turn: one commit for all, and each as if it were alone."""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, Engine, event
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import Session, select
+from tests.support.lost_store import lost_store
+
+from warren_gateway.store.store import Store, StoreUnavailable
+from warren_gateway.store.tables import User
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncGenerator[Store]:
+    store = await Store.open(f"sqlite:///{tmp_path / 'warren.db'}")
+    yield store
+    await store.close()
+
+
+async def at_once(store: Store, *works: Callable[[Session], object]) -> list[object]:
+    """Their results, or what they raised; none begins before all wait."""
+    gate = threading.Event()
+
+    async def open_the_gate() -> None:
+        gate.set()
+
+    def wait(_: Session) -> object:
+        return gate.wait()
+
+    waiting = [store.transact(work) for work in (wait, *works)]
+    return (await asyncio.gather(*waiting, open_the_gate(), return_exceptions=True))[1:-1]
+
+
+@contextmanager
+def commits() -> Generator[list[None]]:
+    seen = list[None]()
+
+    def note(_: Connection) -> None:
+        seen.append(None)
+
+    event.listen(Engine, "commit", note)
+    try:
+        yield seen
+    finally:
+        event.remove(Engine, "commit", note)
+
+
+def adding(name: str) -> Callable[[Session], str]:
+    def add(session: Session) -> str:
+        session.add(User(name=name, created_s=1.0))
+        session.flush()
+        return name
+
+    return add
+
+
+def _names(session: Session) -> set[str]:
+    return set(session.exec(select(User.name)))
+
+
+async def test_what_waits_is_committed_together(store: Store) -> None:
+    with commits() as seen:
+        assert await at_once(store, *(adding(f"u{n}") for n in range(20))) == [
+            f"u{n}" for n in range(20)
+        ]
+    assert len(seen) == 1
+    assert await store.transact(_names) == {f"u{n}" for n in range(20)}
+
+
+async def test_one_that_raises_has_no_effect_and_the_others_have_theirs(store: Store) -> None:
+    def add_and_refuse(session: Session) -> None:
+        adding("refused")(session)
+        raise LookupError("refused")
+
+    results = await at_once(store, adding("a"), add_and_refuse, adding("a"), _names, adding("b"))
+    assert isinstance(results[1], LookupError)
+    assert isinstance(results[2], IntegrityError)
+    assert results[3] == {"a"}, "it sees what came before it"
+    assert await store.transact(_names) == {"a", "b"}
+
+
+async def test_each_has_rows_of_its_own(store: Store) -> None:
+    await store.transact(adding("a"))
+
+    def change(session: Session) -> None:
+        session.get_one(User, "a").is_admin = True
+
+    before, _, after = await at_once(
+        store, lambda s: s.get_one(User, "a"), change, lambda s: s.get_one(User, "a")
+    )
+    assert isinstance(before, User) and isinstance(after, User)
+    assert (before.is_admin, after.is_admin) == (False, True)
+
+
+async def test_a_database_that_is_away_fails_all_and_has_none_of_it(store: Store) -> None:
+    with lost_store():
+        results = await at_once(store, adding("a"), adding("b"))
+    assert [type(result) for result in results] == [StoreUnavailable, StoreUnavailable]
+    assert await store.transact(_names) == set()
