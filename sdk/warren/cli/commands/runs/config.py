@@ -17,7 +17,8 @@ from cyclopts import Parameter
 from pydantic import JsonValue
 
 from warren.cli import codes
-from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
+from warren.cli.connecting import connected
+from warren.cli.options import HERE, AsJson, Gateway, GatewayOptions
 from warren.client import Client, connect
 from warren.configs import read_config
 from warren.display.output import make_output, print_json
@@ -151,7 +152,7 @@ async def _read_all(
 ) -> list[TrainConfig]:
     if all(map(_is_file, sources)):
         return [read_config(Path(source), overrides) for source in sources]
-    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+    async with connected(gateway) as client:
         return [
             read_config(Path(source), overrides)
             if _is_file(source)

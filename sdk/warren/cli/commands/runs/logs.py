@@ -9,8 +9,8 @@ from cyclopts import Parameter
 
 from warren.cli import codes
 from warren.cli.commands.runs.runs import RunName
-from warren.cli.options import HERE, RETRY_S, AsJson, Gateway, GatewayOptions
-from warren.client import connect
+from warren.cli.connecting import connected
+from warren.cli.options import HERE, AsJson, Gateway, GatewayOptions
 from warren.display.output import Output, make_output, print_json
 from warren.streams.logs import LogEntry
 from warren_schemas.events import LogLevel
@@ -46,7 +46,7 @@ async def _print(
     name: str, level: LogLevel, gateway: Gateway, *, follow: bool, as_json: bool
 ) -> int:
     output = make_output()
-    async with connect(gateway.url, gateway.api_key, retry_s=RETRY_S) as client:
+    async with connected(gateway) as client:
         run = await client.run(name)
         async with aclosing(run.logs(follow=follow)) as entries:
             async for entry in entries:
