@@ -131,6 +131,16 @@ def submission(
         ) from error
 
 
+def to_filter(where: RecordingFilter | Mapping[str, object] | None) -> RecordingFilter:
+    """The filter itself, validated; None admits everything. Raises `ConfigurationError`."""
+    if isinstance(where, RecordingFilter):
+        return where
+    try:
+        return RecordingFilter.model_validate(where or {})
+    except ValidationError as error:
+        raise _no_filter(explain(error, RecordingFilter)) from error
+
+
 def read_filter(written: Sequence[str]) -> RecordingFilter:
     """`min_reward=0.5`, `environments=[guess]` and so on. Raises `ConfigurationError`."""
     try:
@@ -140,8 +150,12 @@ def read_filter(written: Sequence[str]) -> RecordingFilter:
         lines = [str(error)]
     except ValidationError as error:
         lines = explain(error, RecordingFilter)
+    raise _no_filter(lines)
+
+
+def _no_filter(lines: Sequence[str]) -> ConfigurationError:
     keys = ", ".join(RecordingFilter.model_fields)
-    raise ConfigurationError("This is no filter", details=lines, hint=f"Its keys are: {keys}.")
+    return ConfigurationError("This is no filter", details=lines, hint=f"Its keys are: {keys}.")
 
 
 def _read(path: Path) -> str:

@@ -49,7 +49,7 @@ def told_of_all(client: warren.sync.Client) -> dict[str, object]:
 
     trained = client.train(reinforcement(tuned))
     trained.result()
-    best = client.datasets.collect(trained, "best", min_reward=1.0, best_of=1)
+    best = client.datasets.collect(trained, "best", where={"min_reward": 1.0}, best_of=1)
     distilled = client.train(fine_tuning(best.reference, epochs=40))
     distilled.result()
     last = evaluated(client, f"{distilled.id}@last")

@@ -1,6 +1,7 @@
 """Rows of messages from what a run recorded: its best episodes, for rejection sampling and distillation.
 
-An episode counts with its reward; those that failed, were superseded or abandoned don't. Of episodes of one task the best are
+The filter is that of replays, and judges each episode by itself. Episodes that failed or were superseded never count, and abandoned
+ones where the filter names them. Of episodes of one task the best are
 chosen, the earlier of equals, and rows come in the order of the recording. What was said lies on the disk meanwhile, and only
 its places in memory.
 """
@@ -14,11 +15,13 @@ from typing import IO, NamedTuple
 import orjson
 
 from warren.errors import ConfigurationError
+from warren_schemas.config import RecordedFacts, RecordingFilter
 from warren_schemas.episode import Completed, EpisodeEnded, EpisodePurpose
 from warren_schemas.http import TrajectoryView
 
+EVERYTHING = RecordingFilter()
 _FATES = ("trained", "evaluated", "stale")
-"""Of episodes that ended well, whatever was made of them."""
+"""Of episodes that ended well, whatever was made of them; where the filter names none."""
 _Task = tuple[int, str, int]
 
 
@@ -34,28 +37,46 @@ async def collect_rows(
     trajectories: AsyncIterable[TrajectoryView],
     path: Path,
     *,
-    min_reward: float | None = None,
+    where: RecordingFilter = EVERYTHING,
     best_of: int | None = None,
 ) -> int:
     """Write them as JSON lines; how many there are. Raises `ConfigurationError` where there is none, `OSError`."""
     if best_of is not None and best_of < 1:
         raise ConfigurationError(f"Of each task at least 1 episode is kept, not {best_of}")
     places: list[_Place] = []
+    fates = set(where.fates or _FATES)
     with tempfile.TemporaryFile() as spool:
         async for view in trajectories:
             ended, outcome = view.trajectory, view.trajectory.outcome
             is_demonstrated = ended.spec.purpose is EpisodePurpose.DEMONSTRATE
-            if not isinstance(outcome, Completed) or view.fate not in _FATES or is_demonstrated:
+            if not isinstance(outcome, Completed) or is_demonstrated:
                 continue
-            if min_reward is None or outcome.reward >= min_reward:
+            facts = _facts(ended, outcome.reward, view.fate)
+            if facts.fates <= fates and where.admits(facts):
                 places.append(_spooled(spool, ended, outcome.reward, len(places)))
         chosen = sorted(_best(places, best_of), key=lambda place: place.number)
         if not chosen:
             raise ConfigurationError(
                 "No recorded episode is good enough",
-                hint="Lower the least reward, or choose another run.",
+                hint="Ask for less of them, or choose another run.",
             )
         return _write(spool, chosen, path)
+
+
+def _facts(ended: EpisodeEnded, reward: float, fate: str | None) -> RecordedFacts:
+    sampled_by = [
+        int(version)
+        for tokens in ended.transcript.sequences
+        for version in tokens.versions_T[tokens.mask_T == 1]
+    ]
+    return RecordedFacts(
+        reward=reward,
+        environment=ended.spec.environment,
+        category=ended.transcript.category,
+        versions=(min(sampled_by, default=-1), max(sampled_by, default=-1)),
+        fates=frozenset([fate or "undecided"]),
+        ended_s=ended.ended_s,
+    )
 
 
 def _spooled(spool: IO[bytes], ended: EpisodeEnded, reward: float, number: int) -> _Place:

@@ -2,12 +2,14 @@
 
 import asyncio
 import tempfile
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from pydantic import JsonValue, ValidationError
 
+from warren.configs import to_filter
 from warren.connection.transport import Transport
 from warren.datasets.collecting import collect_rows
 from warren.datasets.downloading import DatasetDownload
@@ -17,6 +19,7 @@ from warren.errors import ConfigurationError
 from warren.pending import pending
 from warren.records import RECONNECT_S
 from warren.run import Run
+from warren_schemas.config import RecordingFilter
 from warren_schemas.files import FolderView
 from warren_schemas.http import (
     ChooseDataset,
@@ -141,18 +144,19 @@ class Datasets:
         run: Run | str,
         name: str,
         *,
-        min_reward: float | None = None,
+        where: RecordingFilter | Mapping[str, object] | None = None,
         best_of: int | None = None,
     ) -> Dataset:
         """A data set of what was said in a run's recorded episodes, for rejection sampling and distillation.
 
-        `run` may be its id. Those with a reward of `min_reward` or more, and of each task the `best_of` best ones. What the run has not consumed
-        yet is left out. Raises `ConfigurationError` where nothing is left.
+        `run` may be its id. Those that `where` admits, each judged by itself (`{"min_reward": 1.0}`, the filter of replays), and of each task
+        the `best_of` best ones. What the run has not consumed yet is left out. Raises `ConfigurationError` where nothing is left.
         """
+        chosen = to_filter(where)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "train.jsonl"
             episodes = (await self._run(run)).trajectories()
-            await collect_rows(episodes, path, min_reward=min_reward, best_of=best_of)
+            await collect_rows(episodes, path, where=chosen, best_of=best_of)
             return await self.upload(path, name, kind=DatasetKind.MESSAGES)
 
     async def _run(self, run: Run | str) -> Run:

@@ -1,5 +1,6 @@
 """`client.datasets` without `await`; see `warren.datasets`."""
 
+from collections.abc import Mapping
 from os import PathLike
 
 from pydantic import JsonValue
@@ -8,6 +9,7 @@ from warren.connection.loop_thread import LoopThread
 from warren.datasets import handle as asynchronous
 from warren.records import RECONNECT_S
 from warren.sync.run import Run
+from warren_schemas.config import RecordingFilter
 from warren_schemas.files import FolderView
 from warren_schemas.http import DatasetKind, DatasetView
 
@@ -77,12 +79,12 @@ class Datasets:
         run: Run | str,
         name: str,
         *,
-        min_reward: float | None = None,
+        where: RecordingFilter | Mapping[str, object] | None = None,
         best_of: int | None = None,
     ) -> Dataset:
         """A data set of what was said in a run's best recorded episodes."""
         recorder = run if isinstance(run, str) else str(run.id)
-        asked = self._datasets.collect(recorder, name, min_reward=min_reward, best_of=best_of)
+        asked = self._datasets.collect(recorder, name, where=where, best_of=best_of)
         return Dataset(self._thread, self._thread.call(asked))
 
     def all(self) -> list[Dataset]:

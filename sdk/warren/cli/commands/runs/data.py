@@ -28,9 +28,11 @@ from warren.cli.options import (
     WithWhom,
     require_whom,
 )
+from warren.configs import read_filter
 from warren.datasets.handle import Dataset
 from warren.display.output import make_output, print_json
 from warren.display.words import ago, count
+from warren_schemas.config import RecordingFilter
 from warren_schemas.http import DatasetDeleted, DatasetKind, DatasetList
 
 __all__ = ["collect", "download", "ls", "rm", "share", "show", "unshare", "upload"]
@@ -72,7 +74,10 @@ def collect(
     /,
     *,
     name: Annotated[str, Parameter(help="What configs will call it.")],
-    min_reward: Annotated[float | None, Parameter(help="Least reward of an episode.")] = None,
+    where: Annotated[
+        tuple[str, ...],
+        Parameter(help="KEY=VALUE that episodes must meet, min_reward=1; repeatable."),
+    ] = (),
     best_of: Annotated[int | None, Parameter(help="Episodes of each task; the best ones.")] = None,
     json: AsJson = False,
     gateway: GatewayOptions = HERE,
@@ -80,10 +85,10 @@ def collect(
     """Make a data set of what was said in a run's best episodes, to fine-tune on (rejection sampling, distillation).
 
     For example:
-        warren data collect last --name solved --min-reward 1 --best-of 2
+        warren data collect last --name solved --where min_reward=1 --best-of 2
         warren sft solved --model warren/tiny
     """
-    return asyncio.run(_collect(run, name, min_reward, best_of, gateway, as_json=json))
+    return asyncio.run(_collect(run, name, read_filter(where), best_of, gateway, as_json=json))
 
 
 def ls(*, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
@@ -184,7 +189,7 @@ async def _upload(
 async def _collect(
     run: str,
     name: str,
-    min_reward: float | None,
+    where: RecordingFilter,
     best_of: int | None,
     gateway: Gateway,
     *,
@@ -192,7 +197,7 @@ async def _collect(
 ) -> int:
     async with connected(gateway) as client:
         dataset = await client.datasets.collect(
-            await client.run(run), name, min_reward=min_reward, best_of=best_of
+            await client.run(run), name, where=where, best_of=best_of
         )
     _print_made(dataset, as_json=as_json)
     return codes.OK
