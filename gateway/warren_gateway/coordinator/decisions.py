@@ -116,9 +116,17 @@ def next_deadline_s(state: CoordinatorState) -> float:
         waiting.next_check_s(state),
         trainer_lease.next_check_s(state.lease, state.now_s),
         state.source.next_check_s(state),
-        requests.next_check_s(state) if state.is_clients else None,
+        _next_request_check_s(state),
     )
     return min(time for time in times if time is not None)
+
+
+def _next_request_check_s(state: CoordinatorState) -> float | None:
+    if not state.is_clients:
+        return None
+    stays = not (wishes.is_still(state) or wishes.is_finishing(state))
+    is_advancing = stays and state.stage.phase is Phase.TRAINING
+    return requests.next_check_s(state, is_advancing=is_advancing)
 
 
 def _expire(state: CoordinatorState, alive: Alive) -> None:

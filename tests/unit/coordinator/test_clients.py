@@ -13,7 +13,7 @@ from tests.support.factories import make_token_batch
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.coordinator import answering, decisions, records, trainer_lease
-from warren_gateway.coordinator.clients import reading
+from warren_gateway.coordinator.clients import reading, requests
 from warren_gateway.coordinator.clients.order import GAP_S
 from warren_gateway.coordinator.clients.requests import MOST_IN_LOG, SAVE_AFTER_S
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
@@ -24,6 +24,7 @@ from warren_gateway.models.problems import ModelClosed
 from warren_gateway.models.submitting import insert_request
 from warren_gateway.store.tables import Checkpoint, OpRow, Run
 from warren_gateway.usage.limits import DEFAULT_LIMITS
+from warren_gateway.wish import Wish
 from warren_schemas.codec.wire import decode
 from warren_schemas.config import PpoLoss
 from warren_schemas.envelope import Envelope
@@ -351,6 +352,32 @@ def test_a_model_waits_for_what_its_silent_client_asked_for(world: World) -> Non
     world.ask(update())
     world.turn(after_s=601.0)
     assert world.state.run_state is RunState.RUNNING
+
+
+def test_a_silent_client_that_waits_is_looked_at_now_and_then(world: World) -> None:
+    world.ask(update())
+    world.turn(after_s=601.0)
+    assert not requests.needs_reading(world.state)
+    assert decisions.next_deadline_s(world.state) > world.now_s
+
+
+def test_a_gap_wakes_nobody_while_a_model_is_paused(world: World) -> None:
+    world.ask(update(), 2)
+    world.state.observed.wish = Wish.PAUSE
+    world.turn(after_s=GAP_S + 5)
+    assert decisions.next_deadline_s(world.state) > world.now_s
+
+
+def test_what_waits_for_room_in_the_log_is_no_gap(world: World) -> None:
+    futures = [world.ask(optim_step(), n) for n in range(1, MOST_IN_LOG + 2)]
+    behind = world.ask(optim_step(), MOST_IN_LOG + 3)
+    world.turn()
+    world.turn(after_s=GAP_S + 5)
+    assert isinstance(world.outcome(futures[-1]), Pending)
+    assert decisions.next_deadline_s(world.state) > world.now_s
+    world.answer()
+    world.turn()
+    assert f"request {MOST_IN_LOG + 2} has not come" in world.reason(behind)
 
 
 def test_the_end_of_a_model_fails_what_is_open(world: World) -> None:

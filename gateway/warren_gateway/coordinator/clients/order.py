@@ -28,15 +28,25 @@ def in_turn(arrived: Iterable[Arrived], next_sequence: int) -> list[Arrived]:
 
 
 def behind_gap(arrived: Sequence[Arrived], next_sequence: int, now_s: float) -> list[Arrived]:
-    """Those that wait for a number that has not come in time."""
-    ready = {request.id for request in in_turn(arrived, next_sequence)}
-    waiting = [one for one in arrived if one.id not in ready]
-    if any(now_s - one.arrived_s >= GAP_S for one in waiting):
+    """Those that wait for a number that has not come in time, or came after theirs was given up."""
+    due_s = next_gap_s(arrived, next_sequence)
+    waiting = _waiting(arrived, next_sequence)
+    if due_s is not None and now_s >= due_s:
         return waiting
     return [one for one in waiting if (one.sequence or 0) < next_sequence]
 
 
 def next_gap_s(arrived: Sequence[Arrived], next_sequence: int) -> float | None:
-    """When the oldest that waits for a missing number has waited long enough."""
+    """When the oldest that waits for a missing number has waited long enough.
+
+    None also while the next number is here and the log has no room for it: nothing is missing yet.
+    """
+    if any(one.sequence == next_sequence for one in arrived):
+        return None
+    waiting = _waiting(arrived, next_sequence)
+    return min((one.arrived_s + GAP_S for one in waiting), default=None)
+
+
+def _waiting(arrived: Sequence[Arrived], next_sequence: int) -> list[Arrived]:
     ready = {request.id for request in in_turn(arrived, next_sequence)}
-    return min((one.arrived_s + GAP_S for one in arrived if one.id not in ready), default=None)
+    return [one for one in arrived if one.id not in ready]

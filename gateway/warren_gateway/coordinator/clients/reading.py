@@ -73,6 +73,7 @@ def take_in(state: CoordinatorState, seen: Seen) -> None:
     """What was seen is what is."""
     client = state.client
     client.arrived, client.until_s, client.pinned = seen.arrived, seen.until_s, set(seen.pinned)
+    client.looked_s = state.now_s
     client.is_gone = seen.until_s is not None and state.now_s >= seen.until_s
 
 

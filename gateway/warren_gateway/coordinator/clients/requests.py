@@ -22,6 +22,8 @@ SAVE_AFTER_S = 60.0
 SAVE_SHARE = 0.05
 """Most of a trainer's time that such checkpoints take."""
 SAVE_AFTER_OPS = 512
+LOOK_S = 10.0
+"""Between two looks at a client that is overdue."""
 
 
 def advance(state: CoordinatorState) -> None:
@@ -38,14 +40,21 @@ def needs_reading(state: CoordinatorState) -> bool:
     client = state.client
     ready = in_turn(client.arrived, client.next_sequence)
     has_room = bool(ready) and ready[0].body is None and not _is_full(state)
-    return has_room or (client.until_s is not None and state.now_s >= client.until_s)
+    return has_room or state.now_s >= _next_look_s(state)
 
 
-def next_check_s(state: CoordinatorState) -> float:
-    """When to look again even if nothing comes in."""
-    gap_s = next_gap_s(state.client.arrived, state.client.next_sequence)
-    until_s = state.client.until_s
-    return min(math.inf if gap_s is None else gap_s, math.inf if until_s is None else until_s)
+def next_check_s(state: CoordinatorState, *, is_advancing: bool) -> float:
+    """When to look again even if nothing comes in; a gap counts while `advance` would act on it."""
+    client = state.client
+    gap_s = next_gap_s(client.arrived, client.next_sequence) if is_advancing else None
+    return min(_next_look_s(state), math.inf if gap_s is None else gap_s)
+
+
+def _next_look_s(state: CoordinatorState) -> float:
+    """When to see whether the client has left. One that is overdue may wait for long for what it asked for,
+    or be heard of again at another gateway."""
+    client = state.client
+    return math.inf if client.until_s is None else max(client.until_s, client.looked_s + LOOK_S)
 
 
 def has_left(state: CoordinatorState) -> bool:

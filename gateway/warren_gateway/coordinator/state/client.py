@@ -74,5 +74,7 @@ class ClientState(BaseModel):
     """On the store's clock: until when the client is taken to be there; None for ever."""
     is_gone: bool = Field(default=False, exclude=True)
     """It was silent for longer, when it was looked at last."""
+    looked_s: float = Field(default=0.0, exclude=True)
+    """When that was."""
     pinned: set[int] = Field(default_factory=set[int], exclude=True)
     """Versions of the snapshots that have a name."""
