@@ -16,6 +16,7 @@ from warren_env_worker.ors_server.bodies import Task
 from warren_env_worker.ors_server.episode import Episode, EpisodeFailed
 from warren_env_worker.ors_server.errors import OrsError
 from warren_env_worker.ors_server.settings import Served
+from warren_env_worker.ors_server.tools import FORM
 from warren_schemas.config import Sampling
 from warren_schemas.episode import EpisodeSpec, FailureKind, PolicyRef, TaskRef
 from warren_schemas.ids import GroupId, ModelId, new_id
@@ -98,7 +99,9 @@ class Catalogue:
         """An episode of a task that is there, which has not begun. Raises `OrsError`: too many are live."""
         if n_live >= self._capacity or not self._hosts[environment].has_capacity:
             raise OrsError(429, f"{n_live} sessions of {environment} are live; no more are taken")
-        return Episode(self._hosts[environment], self._spec(environment, split, index))
+        task = TaskRef(split=split, index=index, shuffle=False)
+        spec = spec_of(environment, task, self._of(environment), seed=self._seed)
+        return Episode(self._hosts[environment], spec)
 
     async def _require_split(self, environment: str, split: str) -> None:
         splits = await self.splits(environment)
@@ -117,22 +120,24 @@ class Catalogue:
             episode.close()
         return self._of(environment).n_tasks if n_tasks is None else n_tasks
 
-    def _spec(self, environment: str, split: str, index: int) -> EpisodeSpec:
-        served = self._of(environment)
-        return EpisodeSpec(
-            group=GroupId(new_id("session")),
-            member=0,
-            environment=environment,
-            environment_config=served.config,
-            task=TaskRef(split=split, index=index, shuffle=False),
-            seed=self._seed,
-            policy=_THEIRS,
-            sampling=Sampling(),
-            max_turns=served.max_turns,
-        )
-
     def _of(self, environment: str) -> Served:
         return self._served.get(environment, Served())
+
+
+def spec_of(environment: str, task: TaskRef, served: Served, *, seed: int) -> EpisodeSpec:
+    """Calls are told to it in our form, whatever form of its own it has."""
+    return EpisodeSpec(
+        group=GroupId(new_id("session")),
+        member=0,
+        environment=environment,
+        environment_config=served.config,
+        task=task,
+        seed=seed,
+        policy=_THEIRS,
+        sampling=Sampling(),
+        max_turns=served.max_turns,
+        tool_format=FORM,
+    )
 
 
 def as_answer(error: EpisodeFailed) -> OrsError:

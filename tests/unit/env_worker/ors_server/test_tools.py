@@ -13,9 +13,12 @@ from warren_env_worker.environments.guess import Guess
 from warren_env_worker.host.child_main import describe
 from warren_env_worker.host.protocol import Message, Observed
 from warren_env_worker.ors_server.bodies import Create
-from warren_env_worker.ors_server.settings import served_by_name
+from warren_env_worker.ors_server.catalogue import spec_of
+from warren_env_worker.ors_server.settings import Served, served_by_name
 from warren_env_worker.ors_server.tools import FORM, CallRefused, Toolbox
 from warren_schemas.chat.tool_formats import MAX_CALL_CHARS, Call, parse_calls, tools_prompt
+from warren_schemas.config import ToolFormat
+from warren_schemas.episode import TaskRef
 
 
 class Shelf(ToolEnv):
@@ -52,6 +55,19 @@ def test_a_call_is_said_as_a_policy_says_it() -> None:
     said = shelf.action("look", {"place": 3, "note": "</tool_call> é"})
     assert parse_calls(said, FORM) == [Call("look", {"place": 3, "note": "</tool_call> é"})]
     assert shelf.action("answer", {"text": "b"}) == "b"
+
+
+@pytest.mark.parametrize("form", ToolFormat)
+def test_an_environment_with_a_form_of_its_own_understands_the_calls(form: ToolFormat) -> None:
+    class Own(Shelf):
+        tool_format = form
+
+    shelf = Own()
+    spec = spec_of("shelf", TaskRef(split="train", index=0), Served(), seed=0)
+    shelf.context = Context(0, tool_format=spec.tool_format)
+    result = shelf.step(box(Own).action("look", {"place": 3}))
+    assert isinstance(result, StepResult)
+    assert "a book" in str(result.observation)
 
 
 @pytest.mark.parametrize(
