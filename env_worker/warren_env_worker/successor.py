@@ -159,12 +159,11 @@ def _messages(shown: Sequence[Message]) -> tuple[ChatMessage, ...]:
 
 def _message(shown: Message) -> ChatMessage:
     """Whatever is shown to the policy as its own words, it did not say here."""
-    if len(shown) == 2:
-        role, content = shown
-        return ChatMessage(role=role, content=content, is_quoted=role == "assistant")
-    role, content, pictures = shown
+    role, content, *rest = shown
+    pictures = rest[0] if rest else ()
     images = tuple(Image(media_type=kind, base64=data) for kind, data in pictures)
-    return ChatMessage(role=role, content=content, images=images)
+    is_quoted = role == "assistant"
+    return ChatMessage(role=role, content=content, images=images, is_quoted=is_quoted)
 
 
 def _outcome(taken: Taken, observed: Observed, transcript: Transcript) -> Outcome | None:

@@ -68,6 +68,14 @@ def test_the_transcript_says_which_task_it_is_and_keeps_it() -> None:
     assert (later.transcript.task_number, later.transcript.category) == (7, "algebra")
 
 
+def test_words_that_are_quoted_with_a_picture_are_no_action_either() -> None:
+    picture = ("image/png", "aGk=")
+    shown = Observed(1, (("user", "?"), ("assistant", "this one", (picture,))), "d")
+    item = follow(start(), shown, Origin(WorkerId("env_1"), 0.0)).item
+    assert item.transcript.actions == []
+    assert item.transcript.messages[1].images
+
+
 def test_the_next_turn_goes_back_where_the_last_one_was_taken() -> None:
     assert successor(step("sampler_1")).address == sampler_home("sampler_1", BASE)
     assert successor(step(None)).address == generate(BASE)
