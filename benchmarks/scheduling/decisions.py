@@ -75,7 +75,7 @@ def _workers(n_held: int, chance: random.Random) -> tuple[list[HeldJob], list[Tr
         holders += ours
         models = tuple(job.model for job in ours)
         room = TrainerRoom(
-            worker, frozenset({base}), False, 1, N_PLACES, models, False, False, 80 << 30
+            worker, frozenset({base}), frozenset(), 1, N_PLACES, models, False, False, 80 << 30
         )
         rooms.append(room)
     return holders, rooms

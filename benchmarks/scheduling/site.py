@@ -162,4 +162,4 @@ class Site:
 
 def _room(number: int) -> TrainerRoom:
     worker = WorkerId(f"w{number:02}")
-    return TrainerRoom(worker, frozenset({BASE}), False, 1, N_PLACES, (), False, False, None)
+    return TrainerRoom(worker, frozenset({BASE}), frozenset(), 1, N_PLACES, (), False, False, None)

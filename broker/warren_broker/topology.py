@@ -14,6 +14,7 @@ job            gateway      -> jobs.<kind>.<base model>     a trainer that has r
 job_taken      trainer      -> results.<model>              the run's coordinator
 open_model     gateway      -> trainer.<worker>             the trainer that took the job
 keep_for_job   gateway      -> trainer.<worker>             a trainer that is kept for a job
+load_base_model gateway     -> trainer.<worker>             an idle GPU worker that may load it
 close_model    gateway      -> trainer.<worker>             the trainer with the lease
 delete_model   gateway      -> file-cleanup               any trainer
 op             gateway      -> train.<model>.<epoch>        the trainer with the lease

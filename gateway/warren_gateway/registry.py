@@ -60,6 +60,8 @@ def _standing(seen: Seen | None) -> object:
         seen.heartbeat.without_disk_space,
         seen.heartbeat.is_draining,
         seen.heartbeat.drained_offers,
+        seen.heartbeat.loading,
+        seen.heartbeat.may_load,
     )
 
 

@@ -30,6 +30,7 @@ name_options(
         ),
         "roles": Parameter(env_var="WARREN_ROLES", n_tokens=1, show_default=_words),
         "engine": Parameter(env_var="WARREN_ENGINE"),
+        "may_load": Parameter(negative=()),
         "vllm": Parameter(name="*"),
         "n_threads": Parameter(name="--threads"),
     },

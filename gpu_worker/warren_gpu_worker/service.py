@@ -1,9 +1,15 @@
-"""A GPU worker: the roles it plays, side by side until one of them fails or it is stopped."""
+"""A GPU worker: the roles it plays, side by side until one of them fails, it is stopped, or it is to load another
+base model (`reloading`)."""
 
 import asyncio
 
 from warren_broker.port import Broker
-from warren_gpu_worker.sampler.supervisor.child_process import MakeSamplerProcess, SamplerProcess
+from warren_gpu_worker.reloading import Reloading
+from warren_gpu_worker.sampler.supervisor.child_process import (
+    MakeSamplerProcess,
+    SamplerBroken,
+    SamplerProcess,
+)
 from warren_gpu_worker.sampler.supervisor.service import serve_sampler
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.time_share import TimeShare
@@ -22,15 +28,46 @@ async def serve_gpu_worker(
 
     Raises what the roles raise, in an exception group: `SamplerBroken`, `BrokerClosed`, …
     """
+    reloading = Reloading(settings)
+    while True:
+        settings = reloading.play()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                playing = tasks.create_task(
+                    _play_roles(broker, settings, reloading, make_sampler_process, spawn_ranks),
+                    name="roles",
+                )
+                await reloading.until_due()
+                playing.cancel()
+        except* SamplerBroken:
+            if not reloading.go_back():
+                raise
+
+
+async def _play_roles(
+    broker: Broker,
+    settings: GpuWorkerSettings,
+    reloading: Reloading,
+    make_sampler_process: MakeSamplerProcess,
+    spawn_ranks: SpawnRanks,
+) -> None:
     time_share = TimeShare()
     async with asyncio.TaskGroup() as roles:
         if "sampler" in settings.roles:
             sampling = serve_sampler(
-                broker, settings, time_share=time_share, make_process=make_sampler_process
+                broker,
+                settings,
+                time_share=time_share,
+                make_process=make_sampler_process,
+                reloading=reloading,
             )
             roles.create_task(sampling, name="sampler")
         if "trainer" in settings.roles:
             training = serve_trainer(
-                broker, settings, time_share=time_share, spawn_ranks=spawn_ranks
+                broker,
+                settings,
+                time_share=time_share,
+                spawn_ranks=spawn_ranks,
+                reloading=reloading,
             )
             roles.create_task(training, name="trainer")

@@ -81,6 +81,9 @@ class GpuWorkerOptions(Frozen):
     with more than one, the worker trains one model at a time."""
     engine: EngineName = "auto"
     """Engine of the sampler: `vllm`, `transformers`, or `auto` (vLLM if it can run the model)."""
+    may_load: tuple[str, ...] = ()
+    """A base model, given as to --base-model, that this worker loads in the place of its own while it is idle and a
+    run waits for it; repeatable."""
     on_new_weights: OnNewWeights = "keep"
     """What happens to turns in flight when their policy is updated: `keep` (continue with the cache),
     `recompute` (continue with a recomputed cache) or `drain` (finish first; new turns wait)."""
@@ -139,6 +142,15 @@ class GpuWorkerOptions(Frozen):
             "vllm.sleep is while_training, for a sampler and a trainer that share one GPU, and"
             f" {obstacle}"
         )
+
+    @model_validator(mode="after")
+    def _loads_for_both(self) -> Self:
+        if self.may_load and len(self.roles) < 2:
+            raise ValueError(
+                "may_load is for a worker that is a sampler and a trainer, so that what it loads can be"
+                f" trained, and this one is a {' and '.join(self.roles)} alone"
+            )
+        return self
 
     @model_validator(mode="after")
     def _has_devices(self) -> Self:

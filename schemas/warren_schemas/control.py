@@ -49,6 +49,10 @@ class Heartbeat(Item):
     role: WorkerRole
     offers: tuple[QueuePart, ...]
     """Base models of a sampler or trainer, environments of an env worker."""
+    loading: tuple[QueuePart, ...] = ()
+    """Base models that a sampler or trainer will offer once it has loaded them."""
+    may_load: tuple[QueuePart, ...] = ()
+    """Base models that a GPU worker loads in the place of its own when it is idle and told to."""
     interval_s: PositiveFloat
     capacity: NonNegativeInt
     """Most items (requests, models, episodes) held at once."""

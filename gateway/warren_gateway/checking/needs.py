@@ -14,6 +14,7 @@ from warren_gateway.coordinator.waiting import (
     nobody_offers,
     nobody_trains,
 )
+from warren_gateway.loadable import coming
 from warren_schemas.config import EnvironmentConfig, RecordedSource, TrainConfig
 from warren_schemas.control import EnvironmentShape, Heartbeat, WorkerRole
 from warren_schemas.text.explain import nearest
@@ -26,7 +27,9 @@ def mistakes_and_notes(
     notes: list[str] = []
     plays = not isinstance(config.source, RecordedSource)
     for key, reason, workers in _without_workers(config, plays, alive, advice):
-        lacking = notes if not any(worker.offers for worker in workers) else mistakes
+        may_come = coming(config.model.base, workers) is not None
+        is_alone = not any(worker.offers for worker in workers)
+        lacking = notes if is_alone or may_come else mistakes
         lacking.append(f"{key}: {reason}")
     for number, environment in enumerate(config.environments if plays else ()):
         place = f"environments.{number}"

@@ -11,6 +11,7 @@ from warren_gateway.coordinator.notices import stalled
 from warren_gateway.coordinator.rollouts.ownership import played_by
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.drained import drained_one, every_one, undrain
+from warren_gateway.loadable import coming
 from warren_schemas.config import EnvironmentConfig
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.events import WaitingEnded, WaitingStarted
@@ -237,6 +238,8 @@ def nobody_offers(
     advice: Advice, role: WorkerRole, offer: str, workers: Sequence[Heartbeat]
 ) -> str:
     """The sentence for a model or an environment that none of these workers offers."""
+    if (later := coming(offer, workers)) is not None:
+        return later
     is_loading = any(not worker.offers and not worker.is_draining for worker in workers)
     patience = "wait for what is still loading, or " if is_loading else ""
     if (drained := drained_one(offer, workers)) is not None:

@@ -70,6 +70,8 @@ def worker_view(seen: Seen) -> WorkerView:
         host=beat.host,
         pid=beat.pid,
         last_seen_s=seen.at_s,
+        loading=beat.loading,
+        may_load=beat.may_load,
         n_devices=beat.n_devices,
         is_draining=beat.is_draining,
     )

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from warren_gateway.advice import Advice
 from warren_gateway.coordinator.waiting import missing_environment, nobody_offers, nobody_trains
+from warren_gateway.loadable import coming
 from warren_gateway.scheduling.lines import JobLine
 from warren_schemas.config import EnvironmentConfig
 from warren_schemas.control import Heartbeat, WorkerRole
@@ -28,8 +29,12 @@ class Blockers:
         reasons = (self._no_sampler(job.base_model), *self._no_environments(job))
         return next((reason for reason in reasons if reason is not None), None)
 
-    def missing(self, job: JobLine) -> str | None:
-        """Also when it is a trainer."""
+    def missing(self, job: JobLine, reason: str) -> str | None:
+        """Also when it is a trainer. `reason` is the decision's, which knows what is being loaded."""
+        trainers = self._of_role[WorkerRole.TRAINER]
+        is_held = any(job.base_model in beat.offers for beat in trainers)
+        if not is_held and coming(job.base_model, trainers) is not None:
+            return reason
         return self._no_trainer(job.base_model, job.n_gpus) or self.reason(job)
 
     def _no_trainer(self, base_model: str, n_gpus: int) -> str | None:
@@ -43,7 +48,7 @@ class Blockers:
         key = ("sampler", base_model)
         if key not in self._known:
             samplers = self._of_role[WorkerRole.SAMPLER]
-            is_there = any(base_model in worker.offers for worker in samplers)
+            is_there = any(base_model in (*one.offers, *one.may_load) for one in samplers)
             reason = nobody_offers(self._advice, WorkerRole.SAMPLER, base_model, samplers)
             self._known[key] = None if is_there else reason
         return self._known[key]

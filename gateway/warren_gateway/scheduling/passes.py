@@ -11,7 +11,8 @@ from warren_gateway.advice import Advice
 from warren_gateway.scheduling import notices
 from warren_gateway.scheduling.blocked import Blockers
 from warren_gateway.scheduling.deadlines import give_up
-from warren_gateway.scheduling.lines import open_jobs
+from warren_gateway.scheduling.lines import JobLine, open_jobs
+from warren_gateway.scheduling.loading import in_use, on_their_way, order_loads
 from warren_gateway.scheduling.owner_shares import owner_shares
 from warren_gateway.scheduling.policy import Decision, Place, decide
 from warren_gateway.scheduling.rooms import rooms
@@ -51,10 +52,11 @@ def run_pass(
     held = [job.held() for job in jobs if job.state != "queued"]
     trainers = [beat for beat in workers if beat.role is WorkerRole.TRAINER]
     blockers = Blockers(workers, advice)
+    away = on_their_way(row, trainers, now_s)
     decision = decide(
         [job.waiting(n, blockers.reason(job)) for n, job in enumerate(waiting)],
         held,
-        rooms(trainers, held, row.reserved),
+        rooms(workers, held, row.reserved, in_use(session, workers), away),
         owner_shares(session, {job.owner for job in jobs}, limits, now_s),
         now_s=now_s,
     )
@@ -62,11 +64,16 @@ def run_pass(
     if row.reserved != reserved:
         row.reserved = reserved
     has_orders = _keep(session, trainers, decision)
+    has_orders |= order_loads(session, row, decision.load, away, now_s)
     admitted = _admit(session, decision, now_s)
     by_model = {job.model_id: job for job in waiting}
     left = [by_model[model] for model in decision.places]
     places = {by_model[model].run_id: place for model, place in decision.places.items()}
-    told = notices.tell(session, left, trainers, blockers.missing, advice, now_s=now_s)
+
+    def missing(job: JobLine) -> str | None:
+        return blockers.missing(job, decision.places[job.model_id].reason)
+
+    told = notices.tell(session, left, trainers, missing, advice, now_s=now_s)
     given_up = give_up(session, left, decision.places)
     return Outcome(admitted, given_up, places, told, has_orders)
 

@@ -1,19 +1,44 @@
 """What trainers announce, as the policy reads it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from warren_gateway.scheduling.loading import InUse, spared
 from warren_gateway.scheduling.policy import HeldJob, TrainerRoom
-from warren_schemas.control import Heartbeat
-from warren_schemas.ids import ModelId
+from warren_schemas.control import Heartbeat, WorkerRole
+from warren_schemas.ids import ModelId, WorkerId
 
 
 def rooms(
-    trainers: Sequence[Heartbeat], held: Sequence[HeldJob], reserved: Mapping[str, str]
+    workers: Sequence[Heartbeat],
+    held: Sequence[HeldJob],
+    reserved: Mapping[str, str],
+    used: InUse,
+    away: Mapping[WorkerId, str],
 ) -> list[TrainerRoom]:
-    """Of those that take jobs, or are drained: any other that offers nothing is not ready yet."""
+    """Of trainers that take jobs, load something or are drained, and of those that are `away` to load something."""
     full = {job.model for job in held if job.is_full}
-    known = [beat for beat in trainers if beat.offers or beat.drained_offers]
-    return [_room(beat, full, reserved.get(beat.worker)) for beat in known]
+    trainers = [beat for beat in workers if beat.role is WorkerRole.TRAINER]
+    known = [beat for beat in trainers if beat.offers or beat.loading or beat.drained_offers]
+    found = [_room(beat, full, reserved.get(beat.worker)) for beat in known]
+    missed = {b.worker for b in known if b.may_load and not spared(b, workers, used)}
+    found = [replace(room, is_missed=room.worker in missed) for room in found]
+    return found + [_coming(worker, base) for worker, base in away.items()]
+
+
+def _coming(worker: WorkerId, base: str) -> TrainerRoom:
+    return TrainerRoom(
+        worker=worker,
+        base_models=frozenset(),
+        may_load=frozenset(),
+        loading=frozenset({base}),
+        n_gpus=1,
+        max_models=0,
+        held=(),
+        is_full_held=False,
+        is_draining=False,
+        free_memory_bytes=None,
+    )
 
 
 def _room(beat: Heartbeat, full: set[ModelId], reserved: str | None) -> TrainerRoom:
@@ -21,7 +46,8 @@ def _room(beat: Heartbeat, full: set[ModelId], reserved: str | None) -> TrainerR
     return TrainerRoom(
         worker=beat.worker,
         base_models=frozenset(beat.drained_offers if beat.is_draining else beat.offers),
-        may_load=False,
+        may_load=frozenset(beat.may_load),
+        loading=frozenset(beat.loading),
         n_gpus=beat.n_devices,
         max_models=beat.capacity,
         held=models,

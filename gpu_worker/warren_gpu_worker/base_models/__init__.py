@@ -4,6 +4,16 @@ Importing this package loads neither torch nor transformers.
 """
 
 from warren_gpu_worker.base_models.loading import load_base, load_tokenizer
-from warren_gpu_worker.base_models.registry import UnknownBaseModel, resolve_base_models
+from warren_gpu_worker.base_models.registry import (
+    UnknownBaseModel,
+    named_choices,
+    resolve_base_models,
+)
 
-__all__ = ["UnknownBaseModel", "load_base", "load_tokenizer", "resolve_base_models"]
+__all__ = [
+    "UnknownBaseModel",
+    "load_base",
+    "load_tokenizer",
+    "named_choices",
+    "resolve_base_models",
+]

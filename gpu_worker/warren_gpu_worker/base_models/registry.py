@@ -38,6 +38,18 @@ def resolve_base_models(
     return offered
 
 
+def named_choices(choices: Iterable[str]) -> dict[str, str]:
+    """The name that each choice is offered under -> the choice; nothing is looked up."""
+    return {_name(choice): choice for choice in choices}
+
+
+def _name(choice: str) -> str:
+    name, equals, _ = choice.partition("=")
+    if equals or not choice.startswith(("/", ".", "~")):
+        return name
+    return Path(choice).expanduser().resolve().name
+
+
 def _resolve(choice: str, models_folder: Path, tell: Tell) -> tuple[str, str]:
     name, equals, folder = choice.partition("=")
     if equals:

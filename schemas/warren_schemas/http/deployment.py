@@ -20,6 +20,10 @@ class WorkerView(Frozen):
     host: str
     pid: NonNegativeInt
     last_seen_s: float
+    loading: tuple[str, ...] = ()
+    """Base models that it will offer once it has loaded them."""
+    may_load: tuple[str, ...] = ()
+    """Base models that it loads in the place of its own when it is idle and a run waits for one."""
     n_devices: PositiveInt = 1
     """Over which a trainer spreads each model."""
     is_draining: bool = False

@@ -4,11 +4,20 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from warren_schemas.base import QueuePart
 from warren_schemas.envelope import Item
 from warren_schemas.ids import ModelId, WorkerId
 from warren_schemas.training.model import ModelSpec
 
-__all__ = ["CloseModel", "DeleteModel", "Job", "JobTaken", "KeepForJob", "OpenModel"]
+__all__ = [
+    "CloseModel",
+    "DeleteModel",
+    "Job",
+    "JobTaken",
+    "KeepForJob",
+    "LoadBaseModel",
+    "OpenModel",
+]
 
 
 class Job(Item):
@@ -76,6 +85,17 @@ class KeepForJob(Item):
     schema_version: ClassVar[int] = 1
     model: ModelId | None = None
     """None: it is kept for nobody any more."""
+
+
+class LoadBaseModel(Item):
+    """A run waits for a base model that nobody holds -> trainer.<worker>.
+
+    A GPU worker that is idle and may load it plays its roles anew with it, under other ids; any other drops the order.
+    """
+
+    kind: ClassVar[str] = "load_base_model"
+    schema_version: ClassVar[int] = 1
+    base_model: QueuePart
 
 
 class CloseModel(Item):

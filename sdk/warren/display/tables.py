@@ -110,13 +110,19 @@ def _worker_row(worker: WorkerView) -> tuple[str, ...]:
     return (
         worker.id,
         worker.role if worker.n_devices == 1 else f"{worker.role} ({worker.n_devices} GPUs)",
-        "(drained)" if worker.is_draining else ", ".join(worker.offers),
+        _offers(worker),
         f"{worker.in_flight}/{worker.capacity}",
         count(worker.n_done),
         str(len(worker.models)),
         f"{worker.host}:{worker.pid}",
         ago(worker.last_seen_s),
     )
+
+
+def _offers(worker: WorkerView) -> str:
+    if worker.is_draining:
+        return "(drained)"
+    return ", ".join((*worker.offers, *(f"(loading {base})" for base in worker.loading)))
 
 
 def _state(view: RunView) -> str:

@@ -50,6 +50,7 @@ def test_importing_the_command_loads_nothing_heavy() -> None:
         ([*TAKING_TURNS, "--device", "cpu"], "no sleep mode on a CPU"),
         ([*TAKING_TURNS, "--engine", "transformers"], "transformers has no sleep mode"),
         ([*TAKING_TURNS, "--devices", "2"], "spread over 2 devices"),
+        (["--may-load", "warren/tiny-lora"], "a sampler and a trainer"),
         (["--adapter", "mine"], "--adapter mine is not NAME=FOLDER"),
         (["--broker", "http://localhost"], "no broker URL"),
         (["--broker", f"amqp://ann:secret@127.0.0.1:{free_port()}"], "no answer from RabbitMQ"),

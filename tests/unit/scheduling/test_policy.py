@@ -204,20 +204,39 @@ def test_a_base_model_that_nobody_has_is_loaded_by_an_idle_worker() -> None:
     busy = waiting_job(9)
     rooms = [
         trainer_room("w0"),
-        trainer_room("w1", may_load=True, held=[busy]),
-        trainer_room("w2", may_load=True),
+        trainer_room("w1", may_load=("large",), held=[busy]),
+        trainer_room("w2", may_load=("large",)),
     ]
     decision = decide([job, waiting_job(2, base_model="large")], rooms, held=[held_job(busy, "w1")])
     assert decision.load == {W2: "large"} and not decision.admitted
-    assert reason(decision, job) == "an idle GPU worker loads large for it"
+    assert reason(decision, job) == "loading large on w2"
     nobody = decide([job], rooms[:1])
     assert reason(nobody, job) == (
         f"no GPU worker that is online trains large; those that are online train {BASE}"
     )
 
 
+def test_what_is_being_loaded_is_waited_for_and_loaded_by_nobody_else() -> None:
+    job = waiting_job(1, base_model="large")
+    coming = trainer_room("w1", base_models=(), loading=("large",))
+    decision = decide([job], [coming, trainer_room("w2", may_load=("large",))])
+    assert not decision.load and not decision.admitted
+    assert reason(decision, job) == "loading large on w1"
+
+
+def test_a_worker_that_samples_for_others_loads_nothing_else() -> None:
+    job = waiting_job(1, base_model="large")
+    missed = trainer_room("w1", may_load=("large",), is_missed=True)
+    decision = decide([job], [missed])
+    assert not decision.load and not decision.reserved
+    assert reason(decision, job) == (
+        "no GPU worker has large loaded, and those that may load it are at work"
+    )
+    assert decide([job], [missed, trainer_room("w2", may_load=("large",))]).load == {W2: "large"}
+
+
 def test_a_worker_that_may_load_is_emptied_for_a_base_model_that_nobody_has() -> None:
-    site = Site([trainer_room(may_load=True)])
+    site = Site([trainer_room(may_load=("large",))])
     site.submit(*(waiting_job(n) for n in (1, 2)))
     site.admit()
     wanted = waiting_job(3, "bo", base_model="large")
@@ -232,7 +251,7 @@ def test_a_worker_that_may_load_is_emptied_for_a_base_model_that_nobody_has() ->
 
 def test_a_worker_that_is_told_to_load_takes_nothing_else() -> None:
     jobs = [waiting_job(1, base_model="large"), waiting_job(2)]
-    decision = decide(jobs, [trainer_room(may_load=True)])
+    decision = decide(jobs, [trainer_room(may_load=("large",))])
     assert decision.load == {W1: "large"} and not decision.admitted
 
 

@@ -24,7 +24,7 @@ def rooms(draw: st.DrawFn, may_load: bool = True) -> list[TrainerRoom]:
         trainer_room(
             f"w{number}",
             base_models=draw(st.sets(st.sampled_from(BASES), min_size=1)),
-            may_load=may_load and draw(st.booleans()),
+            may_load=BASES if may_load and draw(st.booleans()) else (),
             n_gpus=draw(st.sampled_from((1, 2))),
             max_models=draw(st.integers(1, 3)),
             is_draining=draw(st.integers(0, 5)) == 0,

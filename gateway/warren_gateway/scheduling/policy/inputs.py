@@ -59,14 +59,18 @@ class TrainerRoom:
 
     worker: WorkerId
     base_models: frozenset[str]
-    may_load: bool
-    """It loads another base model when it is told to."""
+    may_load: frozenset[str]
+    """Base models that it loads in the place of its own when it is idle and told to."""
     n_gpus: int
     max_models: int
     held: tuple[ModelId, ...]
     is_full_held: bool
     is_draining: bool
     free_memory_bytes: int | None
+    loading: frozenset[str] = frozenset()
+    """What it will train once it has loaded it; it takes nothing before."""
+    is_missed: bool = False
+    """It samples for others, so it can't load anything else now."""
     reserved_for: ModelId | None = None
     """Whom the last decision reserved it for."""
 

@@ -1,6 +1,7 @@
 """Why a job waits, in a sentence that names nobody else's."""
 
 from warren_gateway.drained import every_one, undrain
+from warren_gateway.loadable import LOADED_LATER, loading
 from warren_gateway.scheduling.policy.inputs import WaitingJob
 from warren_gateway.scheduling.policy.order import Use
 from warren_gateway.scheduling.policy.room import Worker, Workers
@@ -11,8 +12,6 @@ _NOBODY = "no GPU worker that is online trains {}"
 _OTHERS = "; those that are online train {}"
 _TOO_LARGE = "it needs {} GPUs, and no GPU worker that trains {} has more than {}"
 _QUOTA = "its owner holds {} of {} jobs at a time, which is the quota; it starts after one of them"
-_LOADING = "an idle GPU worker loads {} for it"
-_LOADED_LATER = "no GPU worker has {} loaded, and those that may load it are at work"
 _KEPT = "a GPU worker is kept for it and finishes {} first"
 _WHOLE = "it needs a GPU worker to itself, and none of the {} that train {} is empty"
 _MEMORY = "it needs about {:.1f} GiB, and no GPU worker that trains {} has so much free"
@@ -27,7 +26,9 @@ def impossible(job: WaitingJob, workers: Workers) -> str | None:
     base = job.base_model
     ours = workers.of_base.get(base)
     if ours is None:
-        ours = [worker for worker in workers.active if worker.room.may_load]
+        if (loader := workers.loading.get(base)) is not None:
+            return loading(base, loader)
+        ours = [worker for worker in workers.active if worker.may_load(base)]
     largest = max((worker.room.n_gpus for worker in ours), default=0)
     if job.n_gpus <= largest:
         return None
@@ -54,8 +55,8 @@ def no_room(job: WaitingJob, workers: Workers) -> str:
     """Of a job that would fit if others ended."""
     base = job.base_model
     if (ours := workers.of_base.get(base)) is None:
-        is_loading = any(worker.loads == base for worker in workers.active)
-        return (_LOADING if is_loading else _LOADED_LATER).format(base)
+        told = next((one.room.worker for one in workers.active if one.loads == base), None)
+        return LOADED_LATER.format(base) if told is None else loading(base, told)
     free = [w for w in ours if (w.is_empty if job.is_whole else w.has_place())]
     if not free:
         n_places = sum(worker.room.max_models for worker in ours)

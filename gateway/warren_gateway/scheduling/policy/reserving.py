@@ -85,7 +85,8 @@ class Reservations:
 
     def _candidates_of(self, job: WaitingJob | HeldJob) -> list[Worker]:
         ours = self._workers.of_base.get(job.base_model)
-        return ours or [worker for worker in self._workers.active if worker.room.may_load]
+        able = (worker for worker in self._workers.active if worker.may_load(job.base_model))
+        return ours or [worker for worker in able if not worker.room.is_missed]
 
     def _soonest(self, job: WaitingJob | HeldJob, kept: Worker | None) -> Worker | None:
         def to_wait_for(worker: Worker) -> tuple[int, bool, WorkerId]:

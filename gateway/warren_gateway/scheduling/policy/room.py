@@ -30,6 +30,9 @@ class Worker:
         first: told too early, it would refuse them, and wait for ever."""
         return self.reserved if self.is_whole or self.n_taken == 0 else None
 
+    def may_load(self, base: str) -> bool:
+        return base in self.room.may_load and not self.room.loading
+
     @property
     def is_empty(self) -> bool:
         return self.n_held == 0
@@ -72,6 +75,7 @@ class Workers:
         every = [Worker(room, by_worker[room.worker]) for room in rooms]
         self.active = [worker for worker in every if not worker.room.is_draining]
         self._drained = [worker.room for worker in every if worker.room.is_draining]
+        self.loading = {base: w.room.worker for w in self.active for base in w.room.loading}
         self.of_base: dict[str, list[Worker]] = {}
         for worker in self.active:
             for base in worker.room.base_models:
@@ -115,8 +119,9 @@ class Workers:
         able = (
             worker
             for worker in self.active
-            if worker.room.may_load
+            if worker.may_load(job.base_model)
             and worker.is_empty
+            and not worker.room.is_missed
             and worker.loads in (None, job.base_model)
             and worker.is_open_to(job.model)
             and worker.fits(job)

@@ -18,6 +18,7 @@ from warren_broker.successors import open_successor_publisher
 from warren_broker.topology import CANCELLATIONS, POLICIES, RUNS
 from warren_broker.worker.draining import Draining
 from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
+from warren_gpu_worker.reloading import Reloading
 from warren_gpu_worker.sampler.messages import Published
 from warren_gpu_worker.sampler.supervisor.child_process import MakeSamplerProcess, SamplerProcess
 from warren_gpu_worker.sampler.supervisor.turn_dispatcher import TurnDispatcher
@@ -42,6 +43,7 @@ async def serve_sampler(
     *,
     time_share: TimeShare | None = None,
     make_process: MakeSamplerProcess = SamplerProcess,
+    reloading: Reloading | None = None,
 ) -> None:
     """Take turns until cancelled; the children sleep while a trainer has the GPU (`time_share`).
 
@@ -51,6 +53,12 @@ async def serve_sampler(
     dispatchers: dict[str, TurnDispatcher] = {}
     loaded = asyncio.Event()
     draining = Draining(worker)
+    reloading = reloading or Reloading(settings)
+    reloading.n_turns = lambda: sum(one.turns.n_open for one in dispatchers.values())
+
+    def describe() -> Heartbeat:
+        return _describe(worker, settings, dispatchers, draining, reloading.may_load)
+
     try:
         async with (
             sending_run_logs(broker, LogPart.SAMPLER, worker),
@@ -80,20 +88,12 @@ async def serve_sampler(
                 hear(broker, CANCELLATIONS, EpisodeCancelled, news.episodes_cancelled),
             ):
                 tasks.create_task(hearing, name="news")
-            tasks.create_task(
-                beat(
-                    broker,
-                    lambda: _describe(worker, settings, dispatchers, draining),
-                    draining=draining,
-                    changed=loaded,
-                ),
-                name="heartbeat",
-            )
+            beating = beat(broker, describe, draining=draining, changed=loaded)
+            tasks.create_task(beating, name="heartbeat")
     finally:
         for dispatcher in dispatchers.values():
             dispatcher.close()
-        last = _describe(worker, settings, dispatchers, draining)
-        await announce(broker, last.model_copy(update={"is_leaving": True}))
+        await announce(broker, describe().model_copy(update={"is_leaving": True}))
 
 
 async def _tell_loaded(dispatcher: TurnDispatcher, loaded: asyncio.Event) -> None:
@@ -129,6 +129,7 @@ def _describe(
     settings: GpuWorkerSettings,
     dispatchers: dict[str, TurnDispatcher],
     draining: Draining,
+    may_load: tuple[str, ...],
 ) -> Heartbeat:
     ready = tuple(base for base, one in dispatchers.items() if one.process.is_offered)
     return Heartbeat(
@@ -137,6 +138,8 @@ def _describe(
         role=WorkerRole.SAMPLER,
         offers=() if draining.is_draining else ready,
         drained_offers=ready if draining.is_draining else (),
+        loading=tuple(base for base in settings.base_models if base not in ready),
+        may_load=() if draining.is_draining else may_load,
         interval_s=INTERVAL_S,
         capacity=settings.max_batch * len(settings.base_models),
         in_flight=sum(dispatcher.turns.n_open for dispatcher in dispatchers.values()),

@@ -28,6 +28,7 @@ from warren_schemas.ids import ModelId, RunId
 from warren_schemas.training import (
     CloseModel,
     KeepForJob,
+    LoadBaseModel,
     Op,
     OpDone,
     OpenModel,
@@ -46,7 +47,9 @@ OP_GAP_S = 120.0
 log = logging.getLogger(__name__)
 run_log = RunLogger(__name__)
 
-AnyClaim = Claim[Op] | Claim[OpenModel | CloseModel | KeepForJob]
+WorkerOrder = OpenModel | CloseModel | KeepForJob | LoadBaseModel
+"""What comes to a trainer's own queue."""
+AnyClaim = Claim[Op] | Claim[WorkerOrder]
 _Reply = tuple[OpResult, list[AnyClaim]]
 """An answer, and what to settle once it is confirmed."""
 
@@ -71,7 +74,7 @@ async def is_awaited(broker: Broker, model: ModelId) -> bool:
 class Lease:
     def __init__(
         self,
-        opening: Claim[OpenModel | CloseModel | KeepForJob],
+        opening: Claim[WorkerOrder],
         order: OpenModel,
         broker: Broker,
         batch_publisher: BatchPublisher,
@@ -107,7 +110,7 @@ class Lease:
         """The child has answered the opening (0) or an op of this lease."""
         self._answers.put_nowait(answer)
 
-    async def open_again(self, claim: Claim[OpenModel | CloseModel | KeepForJob]) -> None:
+    async def open_again(self, claim: Claim[WorkerOrder]) -> None:
         """The same grant came twice."""
         if self._opened is None:
             self._openings.append(claim)

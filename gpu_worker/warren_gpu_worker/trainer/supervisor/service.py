@@ -13,8 +13,6 @@ Invariants:
 
 import asyncio
 import logging
-import os
-import socket
 from collections.abc import Callable
 from functools import partial
 
@@ -26,7 +24,8 @@ from warren_broker.run_logs.sending import sending_run_logs
 from warren_broker.run_logs.telling import RunLogger
 from warren_broker.topology import trainer
 from warren_broker.worker.draining import Draining
-from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
+from warren_broker.worker.heartbeat import announce, beat
+from warren_gpu_worker.reloading import Reloading
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.time_share import TimeShare
 from warren_gpu_worker.trainer.messages import Answer
@@ -34,16 +33,16 @@ from warren_gpu_worker.trainer.supervisor.child_process import ProcessListener, 
 from warren_gpu_worker.trainer.supervisor.file_cleanup import clean_up_files
 from warren_gpu_worker.trainer.supervisor.held_models import HeldModels
 from warren_gpu_worker.trainer.supervisor.job_queues import JobQueues
-from warren_gpu_worker.trainer.supervisor.model_lease import OP_GAP_S, Lease
+from warren_gpu_worker.trainer.supervisor.model_lease import OP_GAP_S, Lease, WorkerOrder
 from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses, SpawnRanks
 from warren_gpu_worker.trainer.supervisor.refusal import refuse
-from warren_schemas.control import Heartbeat, WorkerRole
-from warren_schemas.envelope import Envelope
+from warren_gpu_worker.trainer.supervisor.standing import Standing, describe
+from warren_schemas.control import Heartbeat
 from warren_schemas.events import LogPart
 from warren_schemas.ids import ModelId, WorkerId, new_worker_id
-from warren_schemas.training import CloseModel, KeepForJob, OpenModel, is_full
+from warren_schemas.training import CloseModel, KeepForJob, LoadBaseModel, OpenModel, is_full
 
-_ORDERS = (OpenModel, CloseModel, KeepForJob)
+_ORDERS = (OpenModel, CloseModel, KeepForJob, LoadBaseModel)
 _PREFETCH = 16
 _LEAVING_S = 2.0
 _REFUSE_AGAIN_S = 1.0
@@ -60,6 +59,7 @@ async def serve_trainer(
     time_share: TimeShare | None = None,
     spawn_ranks: SpawnRanks = RankProcesses.spawn,
     op_gap_s: float = OP_GAP_S,
+    reloading: Reloading | None = None,
 ) -> None:
     """Train what gateways grant, until cancelled; then hand everything back within seconds.
 
@@ -76,7 +76,8 @@ async def serve_trainer(
         time_share=time_share,
         spawn_ranks=spawn_ranks,
     )
-    service = _Trainer(broker, settings, worker, process_for, op_gap_s)
+    reloading = reloading or Reloading(settings)
+    service = _Trainer(broker, worker, process_for, op_gap_s, reloading)
     try:
         async with sending_run_logs(broker, LogPart.TRAINER, worker):
             await service.run()
@@ -88,13 +89,13 @@ class _Trainer:
     def __init__(
         self,
         broker: Broker,
-        settings: GpuWorkerSettings,
         worker: WorkerId,
         process_for: Callable[[ProcessListener], TrainerProcess],
         op_gap_s: float,
+        reloading: Reloading,
     ) -> None:
         self._broker = broker
-        self._settings = settings
+        self._settings = settings = reloading.settings
         self._worker = worker
         self._batch_publisher = BatchPublisher(broker)
         self._process = process_for(self)
@@ -105,6 +106,8 @@ class _Trainer:
         self._without_disk_space: set[ModelId] = set()
         """Models whose files don't fit on the disk."""
         self._jobs = JobQueues(broker, self._batch_publisher, worker, self)
+        self._reloading = reloading
+        reloading.on_change = self._note_change
         self._kept_for: ModelId | None = None
         self._takes_orders = False
         self._draining = Draining(worker, self._note_change)
@@ -114,13 +117,11 @@ class _Trainer:
     async def run(self) -> None:
         async with self._tasks as tasks:
             tasks.create_task(self._process.run(), name="training process")
-            tasks.create_task(
-                beat(self._broker, self._heartbeat, draining=self._draining, changed=self._changed),
-                name="heartbeat",
-            )
-            tasks.create_task(
-                clean_up_files(self._broker, self._settings.checkpoint_url), name="file cleanup"
-            )
+            draining, changed = self._draining, self._changed
+            beating = beat(self._broker, self._heartbeat, draining=draining, changed=changed)
+            tasks.create_task(beating, name="heartbeat")
+            cleaning = clean_up_files(self._broker, self._settings.checkpoint_url)
+            tasks.create_task(cleaning, name="file cleanup")
             taking = self._jobs.take(self._settings.base_models, self._settings.devices)
             tasks.create_task(taking, name="jobs")
             try:
@@ -147,6 +148,7 @@ class _Trainer:
         self._note_change()
 
     def on_ready(self) -> None:
+        self._reloading.note_ready()
         self._note_change()
 
     def on_answer(self, answer: Answer) -> None:
@@ -170,26 +172,18 @@ class _Trainer:
 
     def _heartbeat(self) -> Heartbeat:
         models, reserved = self._models.held(), self._jobs.reserved()
-        is_drained = self._is_open and self._draining.is_draining
-        return Heartbeat(
-            envelope=Envelope(),
-            worker=self._worker,
-            role=WorkerRole.TRAINER,
-            offers=tuple(self._settings.base_models) if self._is_offered else (),
-            drained_offers=tuple(self._settings.base_models) if is_drained else (),
-            interval_s=INTERVAL_S,
-            capacity=self._models.capacity(reserved),
-            n_devices=self._settings.devices,
-            in_flight=len(models) + len(reserved),
-            n_done=self._n_done,
-            without_disk_space=tuple(sorted(self._without_disk_space)),
-            kept_for=self._kept_for,
+        standing = Standing(
+            is_open=self._is_open,
+            is_ready=self._process.is_ready,
             models=models,
-            is_draining=self._draining.is_draining,
-            host=socket.gethostname(),
-            pid=os.getpid(),
+            n_kept=len(reserved),
+            capacity=self._models.capacity(reserved),
+            n_done=self._n_done,
+            without_disk_space=frozenset(self._without_disk_space),
+            kept_for=self._kept_for,
             is_leaving=self._is_leaving,
         )
+        return describe(self._worker, self._reloading, self._draining, standing)
 
     @property
     def _is_open(self) -> bool:
@@ -197,7 +191,8 @@ class _Trainer:
 
     @property
     def _is_offered(self) -> bool:
-        return self._is_open and not self._draining.is_draining
+        is_staying = not self._draining.is_draining and self._reloading.told is None
+        return self._is_open and is_staying
 
     def has_room(self, model: ModelId | None, *, is_full: bool) -> bool:
         """Of jobs, none while grants could not reach us or we are drained, and no small ones while we are kept for
@@ -230,11 +225,14 @@ class _Trainer:
             self._takes_orders = False
             self._jobs.room_changed()
 
-    async def _follow(self, claim: Claim[OpenModel | CloseModel | KeepForJob]) -> None:
+    async def _follow(self, claim: Claim[WorkerOrder]) -> None:
         order = claim.item
         if isinstance(order, KeepForJob):
             self._kept_for = order.model
             self._note_change()
+            return claim.done()
+        if isinstance(order, LoadBaseModel):
+            self._load(order.base_model)
             return claim.done()
         if isinstance(order, CloseModel):
             await self._close(order)
@@ -251,6 +249,11 @@ class _Trainer:
             else:
                 await self._refuse(claim, order, f"{self._worker} has no capacity for the model")
 
+    def _load(self, base_model: str) -> None:
+        is_idle = self._is_offered and not self._models.held() and not self._jobs.reserved()
+        if is_idle and self._reloading.begin(base_model):
+            self._note_change()
+
     async def _close(self, order: CloseModel) -> None:
         lease = self._models.lease(order.model)
         if lease is not None and lease.held.epoch <= order.epoch:
@@ -258,7 +261,7 @@ class _Trainer:
         self._jobs.release(order.model, order.epoch)
         self._models.note_epoch(order.model, order.epoch)
 
-    def _grant(self, claim: Claim[OpenModel | CloseModel | KeepForJob], order: OpenModel) -> None:
+    def _grant(self, claim: Claim[WorkerOrder], order: OpenModel) -> None:
         lease = Lease(
             claim,
             order,
@@ -274,9 +277,7 @@ class _Trainer:
         self._note_change()
         run_log.info(order.envelope.run, f"holding {order.model}, epoch {order.epoch}")
 
-    async def _refuse(
-        self, claim: Claim[OpenModel | CloseModel | KeepForJob], order: OpenModel, reason: str
-    ) -> None:
+    async def _refuse(self, claim: Claim[WorkerOrder], order: OpenModel, reason: str) -> None:
         try:
             await refuse(self._broker, self._batch_publisher, order, reason)
         except BrokerUnavailable:

@@ -1,0 +1,157 @@
+"""Base models that nobody holds: which worker is told to load one, until when, and what if it dies."""
+
+import time
+from collections.abc import AsyncGenerator
+from functools import partial
+
+import pytest
+from sqlalchemy import update
+from sqlmodel import Session, col, select
+from tests.contract.store.test_job_queue import PLAYERS, submit, write
+from tests.support.factories import make_heartbeat
+
+from warren_gateway.advice import SEPARATE_WORKERS
+from warren_gateway.scheduling.loading import AGAIN_S, GAP_S
+from warren_gateway.scheduling.passes import Outcome, run_pass
+from warren_gateway.store.store import Store
+from warren_gateway.store.tables import OutboxRow, Run, ServedRow
+from warren_schemas.codec.wire import decode
+from warren_schemas.control import Heartbeat, HeldModel, WorkerRole
+from warren_schemas.ids import ModelId, RunId, WorkerId
+from warren_schemas.training import LoadBaseModel
+
+OWN, OTHER = "warren/tiny", "warren/other"
+NOW_S = time.time()
+LATER = f"no GPU worker has {OTHER} loaded, and those that may load it are at work"
+
+
+@pytest.fixture
+async def store(any_store_url: str) -> AsyncGenerator[Store]:
+    store = await Store.open(any_store_url)
+    yield store
+    await store.close()
+
+
+def gpu_worker(name: str, pid: int = 1, **changes: object) -> tuple[Heartbeat, Heartbeat]:
+    """Its two roles."""
+    ours = {
+        "pid": pid,
+        "host": "h",
+        "offers": (OWN,),
+        "may_load": (OTHER,),
+        "in_flight": 0,
+    } | changes
+    sampler = make_heartbeat(role=WorkerRole.SAMPLER, worker=WorkerId(f"s-{name}"), **ours)
+    return make_heartbeat(role=WorkerRole.TRAINER, worker=WorkerId(name), **ours), sampler
+
+
+def loading(name: str, pid: int = 1) -> tuple[Heartbeat, Heartbeat]:
+    return gpu_worker(name, pid, offers=(), loading=(OTHER,), may_load=(OWN,))
+
+
+async def wait_for_other(store: Store, *numbers: int) -> None:
+    await submit(store, *numbers)
+    for n in numbers:
+        await write(store, f"run_{n}", base_model=OTHER)
+
+
+async def decide(store: Store, *workers: Heartbeat, now_s: float = NOW_S) -> Outcome:
+    every = (*workers, PLAYERS[1])
+    work = partial(run_pass, workers=every, advice=SEPARATE_WORKERS, now_s=now_s)
+    return await store.transact(work)
+
+
+async def told(store: Store) -> list[tuple[str, str]]:
+    """Who was told to load what; those that are to leave are taken out of the outbox."""
+
+    def work(session: Session) -> list[tuple[str, bytes]]:
+        rows = session.exec(select(OutboxRow).where(col(OutboxRow.address).like("trainer.%"))).all()
+        found = [(row.address, row.body) for row in rows]
+        for row in rows:
+            session.delete(row)
+        return found
+
+    bodies = await store.transact(work)
+    items = [
+        (to.removeprefix("trainer."), item) for to, body in bodies for item in decode(body).items
+    ]
+    return [(to, item.base_model) for to, item in items if isinstance(item, LoadBaseModel)]
+
+
+def reason(outcome: Outcome, number: int = 1) -> str:
+    return outcome.places[RunId(f"run_{number}")].reason
+
+
+async def test_an_idle_worker_is_told_again_until_it_says_that_it_loads(store: Store) -> None:
+    await wait_for_other(store, 1)
+    first = await decide(store, *gpu_worker("a"))
+    assert first.has_orders and await told(store) == [("a", OTHER)]
+    assert reason(first) == f"loading {OTHER} on a"
+    assert not (await decide(store, *gpu_worker("a"), now_s=NOW_S + AGAIN_S / 2)).has_orders
+    assert (await decide(store, *gpu_worker("a"), now_s=NOW_S + AGAIN_S)).has_orders
+    assert await told(store) == [("a", OTHER)]
+    starting = await decide(store, *loading("b"), now_s=NOW_S + AGAIN_S)
+    assert not starting.has_orders and reason(starting) == f"loading {OTHER} on b"
+    ready = await decide(store, *gpu_worker("b", offers=(OTHER,), may_load=(OWN,)))
+    assert ready.admitted == ("run_1",)
+
+
+async def test_a_worker_that_left_to_load_is_waited_for_and_one_that_died_is_not(
+    store: Store,
+) -> None:
+    await wait_for_other(store, 1)
+    await decide(store, *gpu_worker("a"))
+    assert await told(store) == [("a", OTHER)]
+    away = await decide(store, *gpu_worker("c", 2), now_s=NOW_S + GAP_S / 2)
+    assert await told(store) == [] and reason(away) == f"loading {OTHER} on a"
+    both = (*loading("b"), *gpu_worker("c", 2))
+    assert not (await decide(store, *both, now_s=NOW_S + GAP_S / 2)).has_orders
+    await decide(store, *gpu_worker("c", 2), now_s=NOW_S + GAP_S)  # b died while it loaded
+    assert await told(store) == [("c", OTHER)]
+
+
+async def test_no_worker_gives_up_what_others_need(store: Store) -> None:
+    await submit(store, 1)
+    await write(store, "run_1", state="taken", worker="elsewhere")
+
+    def goes_on(session: Session) -> None:
+        session.exec(update(Run).where(col(Run.id) == "run_1").values(state="running"))
+
+    await store.transact(goes_on)
+    await wait_for_other(store, 2)
+    ours = gpu_worker("a")
+    assert reason(await decide(store, *ours), 2) == LATER
+    assert await told(store) == []
+    spare = make_heartbeat(
+        role=WorkerRole.SAMPLER, worker=WorkerId("spare"), offers=(OWN,), pid=9, in_flight=0
+    )
+    await decide(store, *ours, spare)
+    assert await told(store) == [("a", OTHER)]
+
+    def name_it(session: Session) -> None:
+        session.exec(update(Run).values(state="completed"))
+        session.add(ServedRow(owner="ann", name="n", base_model=OWN, since_s=1.0))
+
+    await store.transact(name_it)
+    await write(store, "run_1", state="over")
+    await write(store, "run_2", state="over")
+    await wait_for_other(store, 3)
+    assert reason(await decide(store, *ours, now_s=NOW_S + AGAIN_S), 3) == LATER
+
+
+async def test_a_worker_that_holds_models_or_samples_is_not_told(store: Store) -> None:
+    await wait_for_other(store, 1)
+    held = (HeldModel(model=ModelId("model_9"), epoch=1),)
+    trainer, sampler = gpu_worker("a", models=held)
+    assert reason(await decide(store, trainer, sampler)) != f"loading {OTHER} on a"
+    trainer, sampler = gpu_worker("a")
+    sampling = sampler.model_copy(update={"in_flight": 1})
+    assert reason(await decide(store, trainer, sampling)) == LATER
+    assert await told(store) == []
+
+
+async def test_its_own_base_model_comes_back_the_same_way(store: Store) -> None:
+    await submit(store, 1)
+    outcome = await decide(store, *gpu_worker("b", offers=(OTHER,), may_load=(OWN,)))
+    assert await told(store) == [("b", OWN)]
+    assert reason(outcome) == f"loading {OWN} on b"
