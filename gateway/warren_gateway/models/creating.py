@@ -13,7 +13,7 @@ from warren_gateway.coordinator.state.client import Asked
 from warren_gateway.models.asking import Wanted
 from warren_gateway.models.kept import resolve
 from warren_gateway.models.problems import InvalidOp
-from warren_gateway.models.submitting import insert_request
+from warren_gateway.models.submitting import insert_request, touch
 from warren_gateway.runs.client_leases import CLOSE
 from warren_gateway.runs.submitting import insert_run, require_allowed, with_key_of
 from warren_gateway.store.tables import Model, Run
@@ -46,6 +46,7 @@ def insert_model(
     if (known := with_key_of(run, session)) is not None:
         model = _model_of(session, known)
         is_alike = known.config == run.config and model.metadata_ == body.metadata
+        touch(known, session)
         return Created(known, model, is_new=False, is_alike=is_alike)
     require_allowed(viewer, run.priority)
     insert_run(run, viewer, config, limits, session)

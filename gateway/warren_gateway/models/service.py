@@ -24,7 +24,7 @@ from warren_gateway.models.outcomes import Done, Failed, Outcome, Waiters
 from warren_gateway.models.owned import owned, readable
 from warren_gateway.models.problems import ModelClosed
 from warren_gateway.models.submitting import insert_request, touch
-from warren_gateway.models.viewing import trainable_view
+from warren_gateway.models.viewing import Shown, shown, trainable_view
 from warren_gateway.runs import verbs
 from warren_gateway.runs.owned import read_by
 from warren_gateway.runs.service import KeyReused
@@ -87,30 +87,30 @@ class Models:
         """
         work = partial(_create, viewer, body, self._limits)
         try:
-            created = await self._store.transact(work)
+            created, seen = await self._store.transact(work)
         except IntegrityError:  # the same key, a moment earlier
-            created = await self._store.transact(work)
+            created, seen = await self._store.transact(work)
         if not created.is_alike:
             raise KeyReused(created.run.id)
         if created.is_new:
             self._relay.notify()
             self._queue.notify(RunId(created.run.id))
-        return self._view(created.run, created.model), created.is_new
+        return self._view(seen), created.is_new
 
     async def find(self, viewer: Viewer, key: str) -> TrainableView | None:
         """The caller's model that was made with this key. Raises `StoreUnavailable`."""
-        found = await self._store.transact(lambda session: with_key(session, viewer, key))
-        return None if found is None else self._view(*found)
+        found = await self._store.transact(partial(_find, viewer, key))
+        return None if found is None else self._view(found)
 
     async def info(self, viewer: Viewer, model: str) -> TrainableView:
         """Raises `NoSuchTrainable`, `StoreUnavailable`."""
-        found = await self._store.transact(lambda session: readable(session, viewer, model))
-        return self._view(*found)
+        return self._view(await self._store.transact(partial(_info, viewer, model)))
 
     async def newest(self, viewer: Viewer, limit: int) -> list[TrainableView]:
         """Those that the caller may read, newest first. Raises `StoreUnavailable`."""
-        rows = await self._store.transact(partial(_newest, viewer, limit))
-        return [self._view(*row) for row in rows]
+        return [
+            self._view(one) for one in await self._store.transact(partial(_newest, viewer, limit))
+        ]
 
     async def submit(
         self,
@@ -159,17 +159,16 @@ class Models:
 
     async def heard(self, viewer: Viewer, model: str) -> TrainableView:
         """Its client is still there. Raises `NoSuchTrainable`, `ModelClosed`, `StoreUnavailable`."""
-        found = await self._store.transact(partial(_touch, viewer, model))
-        return self._view(*found)
+        return self._view(await self._store.transact(partial(_touch, viewer, model)))
 
     async def close(self, viewer: Viewer, model: str) -> TrainableView:
         """Take no more requests, apply those that a trainer has, save, and give the trainer back; closing again
         changes nothing. Raises `NoSuchTrainable`, `StoreUnavailable`."""
-        found = await self._store.transact(partial(_close, viewer, model))
+        seen = await self._store.transact(partial(_close, viewer, model))
         self._relay.notify()
-        self._queue.notify(RunId(found[0].id))
-        self._coordinators.notify(RunId(found[0].id))
-        return self._view(*found)
+        self._queue.notify(RunId(seen.run.id))
+        self._coordinators.notify(RunId(seen.run.id))
+        return self._view(seen)
 
     async def kept(self, viewer: Viewer, model: str) -> KeptList:
         """Raises `NoSuchTrainable`, `StoreUnavailable`."""
@@ -220,42 +219,59 @@ class Models:
             self._delivered -= marked
             next_sweep_s = time.monotonic() + SWEEP_S if is_due else next_sweep_s
 
-    def _view(self, run: Run, model: Model) -> TrainableView:
-        return trainable_view(run, model, self._places(run.id))
+    def _view(self, seen: Shown) -> TrainableView:
+        return trainable_view(seen, self._places(seen.run.id))
 
 
-def _create(viewer: Viewer, body: CreateModel, limits: OwnerLimits, session: Session) -> Created:
-    return insert_model(session, viewer, body, limits)
+def _create(
+    viewer: Viewer, body: CreateModel, limits: OwnerLimits, session: Session
+) -> tuple[Created, Shown]:
+    created = insert_model(session, viewer, body, limits)
+    return created, _shown(session, (created.run, created.model))
+
+
+def _find(viewer: Viewer, key: str, session: Session) -> Shown | None:
+    found = with_key(session, viewer, key)
+    return None if found is None else _shown(session, found)
+
+
+def _info(viewer: Viewer, model: str, session: Session) -> Shown:
+    return _shown(session, readable(session, viewer, model))
+
+
+def _shown(session: Session, row: tuple[Run, Model]) -> Shown:
+    return shown(session, [row])[0]
 
 
 def _read(viewer: Viewer, future: str, session: Session) -> Outcome:
     return outcomes.read(session, viewer, future)
 
 
-def _newest(viewer: Viewer, limit: int, session: Session) -> list[tuple[Run, Model]]:
+def _newest(viewer: Viewer, limit: int, session: Session) -> list[Shown]:
     query = (
         select(Run, Model)
         .join(Model, col(Model.run_id) == col(Run.id))
         .where(read_by(viewer), col(Model.is_clients))
     )
-    return list(session.exec(query.order_by(col(Run.created_s).desc()).limit(limit)))
+    newest = query.order_by(col(Run.created_s).desc()).limit(limit)
+    return shown(session, session.exec(newest).all())
 
 
-def _touch(viewer: Viewer, model: str, session: Session) -> tuple[Run, Model]:
+def _touch(viewer: Viewer, model: str, session: Session) -> Shown:
     run, row = owned(session, viewer, model)
     if RunState(run.state).is_final:
         raise ModelClosed(f"the model is {run.state}")
     touch(run, session)
-    return run, row
+    return _shown(session, (run, row))
 
 
-def _close(viewer: Viewer, model: str, session: Session) -> tuple[Run, Model]:
+def _close(viewer: Viewer, model: str, session: Session) -> Shown:
     run, row = owned(session, viewer, model)
     if RunState(run.state).is_final:
-        return run, row
+        return _shown(session, (run, row))
     is_begun = run.started_s is not None and run.state != RunState.PAUSED
     verb = verbs.finish if is_begun else partial(verbs.cancel, save=False)
-    return verb(viewer, run.id, session=session), row
+    return _shown(session, (verb(viewer, run.id, session=session), row))
 
 
 def _tidy(delivered: set[str], is_due: bool, session: Session) -> None:

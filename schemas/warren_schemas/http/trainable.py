@@ -90,6 +90,10 @@ class TrainableView(Frozen):
     created_s: float
     client_until_s: float | None = None
     """Unix time: until when its client is taken to be there, unless it is heard of again."""
+    idle_s: float | None = None
+    """How long its client may be silent; None: for ever."""
+    next_sequence: Annotated[int, Field(ge=1)] = 1
+    """Where a client that comes to the model anew goes on to number its ops."""
 
 
 class TrainableList(Frozen):

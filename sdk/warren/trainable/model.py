@@ -52,12 +52,10 @@ BEATS_IN_IDLE_TIME = 10
 class TrainableModel:
     """`Client.create_model` makes one."""
 
-    def __init__(
-        self, transport: Transport, view: TrainableView, *, next_sequence: int = 1
-    ) -> None:
+    def __init__(self, transport: Transport, view: TrainableView) -> None:
         self._transport = transport
         self._view = view
-        self._next_sequence = next_sequence
+        self._next_sequence = view.next_sequence
         self._unfilled: set[int] = set()
         """Numbers that the gateway may know of no op of."""
 
@@ -237,11 +235,11 @@ class TrainableModel:
 
     async def keep_alive(self) -> None:
         """Tell the gateway that the client is there, until the model is closed. The client does so by itself."""
-        until_s, created_s = self._view.client_until_s, self._view.created_s
-        if until_s is None:
+        idle_s = self._view.idle_s
+        if idle_s is None:
             return
         while True:
-            await asyncio.sleep((until_s - created_s) / BEATS_IN_IDLE_TIME)
+            await asyncio.sleep(idle_s / BEATS_IN_IDLE_TIME)
             try:
                 await self._transport.post(f"{self._path()}/heard", TrainableView)
             except (GatewayUnreachable, GatewayBusy):
@@ -252,30 +250,30 @@ class TrainableModel:
     async def _ask(self, op: Asking) -> Future:
         sequence = self._next_sequence
         self._next_sequence += 1
-        await self._fill_gaps()
-        view = await self._post(op, sequence)
+        try:
+            await self._fill_gaps()
+            view = await self._post(op, sequence)
+        except BaseException:
+            self._unfilled.add(sequence)
+            raise
         return Future(self._transport, view.future, op.kind)
 
     async def _fill_gaps(self) -> None:
+        """A number leaves the gaps when the gateway has something for it, and not before."""
         for sequence in sorted(self._unfilled):
-            self._unfilled.discard(sequence)
             skip = SkipAsked(reason="its client never sent it", spoils_gradient=True)
             try:
                 await self._post(skip, sequence)
             except GatewayError as error:
-                self._unfilled.discard(sequence)
                 if error.status != 409:
                     raise
+            self._unfilled.discard(sequence)
 
     async def _post(self, op: Asking, sequence: int) -> FutureView:
         """Until the gateway has it: the same key gives the same future, however often it is sent."""
         body = AskOp(op=op, key=secrets.token_hex(12), sequence=sequence)
         ask = partial(self._transport.post, f"{self._path()}/ops", FutureView, body)
-        try:
-            return await patiently(ask)
-        except BaseException:
-            self._unfilled.add(sequence)
-            raise
+        return await patiently(ask)
 
     async def _delete(self, asked: KeptAsked) -> KeptList:
         return await self._transport.post(f"{self._path()}/kept/delete", KeptList, asked)

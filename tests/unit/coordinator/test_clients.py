@@ -4,6 +4,7 @@ The store is real, the trainer a few lines: what it applies is what stands in th
 """
 
 import random
+import time
 from dataclasses import dataclass, field
 
 import pytest
@@ -19,9 +20,19 @@ from warren_gateway.coordinator.clients.requests import MOST_IN_LOG, SAVE_AFTER_
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.models.asking import Wanted, wanted
 from warren_gateway.models.creating import insert_model
-from warren_gateway.models.outcomes import Done, Failed, Outcome, Pending, read
+from warren_gateway.models.outcomes import (
+    UNDELIVERED_S,
+    Done,
+    Failed,
+    Outcome,
+    Pending,
+    delete_old,
+    read,
+)
+from warren_gateway.models.owned import owned
 from warren_gateway.models.problems import ModelClosed
 from warren_gateway.models.submitting import insert_request
+from warren_gateway.models.viewing import shown
 from warren_gateway.store.tables import Checkpoint, OpRow, Run
 from warren_gateway.usage.limits import DEFAULT_LIMITS
 from warren_gateway.wish import Wish
@@ -169,6 +180,12 @@ class World:
         assert isinstance(failed, Failed)
         return failed.reason
 
+    def next_sequence(self) -> int:
+        """As the API tells it."""
+        with Session(self.engine) as session:
+            (seen,) = shown(session, [owned(session, ME, self.model)])
+            return seen.next_sequence
+
     def row(self) -> Run:
         with Session(self.engine, expire_on_commit=False) as session:
             return session.get_one(Run, self.run)
@@ -242,6 +259,18 @@ def test_what_waits_behind_a_gap_fails_after_a_while_and_spoils_the_window(world
     assert isinstance(world.outcome(before), Done)
     assert world.kinds()[-1] == "optim_step"
     assert world.reason(after) == "a forward_backward failed"
+
+
+def test_a_client_that_starts_again_is_told_a_number_that_nothing_had(world: World) -> None:
+    world.ask(update(), 1)
+    world.ask(optim_step(), 3)
+    world.turn()
+    assert world.next_sequence() == 4
+    world.turn(after_s=GAP_S + 5)
+    world.answer()
+    with Session(world.engine) as session, session.begin():
+        delete_old(session, time.time() + 2 * UNDELIVERED_S)
+    assert world.next_sequence() == 4
 
 
 def test_a_failed_op_ends_nothing(world: World) -> None:

@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sqlmodel import Session
 from tests.support.gateway import Gateway
 
 import warren
 from warren.cli.commands.models import models
 from warren.cli.options import Gateway as GatewayOption
 from warren.trainable.model import TrainableModel
+from warren_gateway.store.tables import Run
 from warren_schemas.http.trainable import FutureAnswer, FuturePending
 
 LOSS = {"kind": "cross_entropy"}
@@ -43,6 +45,27 @@ async def test_a_model_is_made_once_by_its_key(client: warren.Client) -> None:
         await client.create_model("warren/tiny", key="a-key-of-mine", seed=3)
     assert caught.value.status == 409
     assert [view.id for view in await client.models()] == [first.id]
+
+
+async def test_a_client_that_starts_again_goes_on_with_its_numbers(client: warren.Client) -> None:
+    first = await client.create_model("warren/tiny", key="a-key-of-mine")
+    steps = [await first.optim_step(0.1), await first.optim_step(0.1)]
+    again = await client.create_model("warren/tiny", key="a-key-of-mine")
+    step = await again.optim_step(0.1)
+    assert len({step.id, *(one.id for one in steps)}) == 3
+    assert (await again.refresh()).next_sequence == 4
+
+
+async def test_a_client_that_starts_again_is_heard(gateway: Gateway, client: warren.Client) -> None:
+    first = await client.create_model("warren/tiny", key="a-key-of-mine", idle_s=60.0)
+    assert first.view.idle_s == 60.0
+
+    def forget(session: Session) -> None:
+        session.get_one(Run, first.view.run).client_until_s = 1.0
+
+    await gateway.store.transact(forget)
+    again = await client.create_model("warren/tiny", key="a-key-of-mine", idle_s=60.0)
+    assert again.view.client_until_s and again.view.client_until_s > first.view.created_s
 
 
 async def test_the_run_of_a_model_is_listed_as_one(
@@ -172,6 +195,23 @@ async def test_a_refused_op_leaves_no_gap(gateway: Gateway, model: TrainableMode
     status, problem = await ask(gateway, model.id, skipped, sequence=1)
     assert status == 409  # the client has given its number to a skip
     assert future.id not in problem["message"]
+
+
+async def test_an_op_that_is_given_up_behind_a_gap_leaves_none(
+    gateway: Gateway, model: TrainableModel
+) -> None:
+    bad = warren.Datum(ids=np.array([1, 2], np.int32), weights=np.ones(3, np.float32))
+    with pytest.raises(warren.ConfigurationError):
+        await model.forward_backward([bad], warren.CrossEntropyLoss())
+    given_up = asyncio.ensure_future(model.optim_step(0.1))
+    await asyncio.sleep(0)  # it has its number, and fills the gap before it
+    given_up.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await given_up
+    await model.optim_step(0.2)
+    for sequence in (1, 2):
+        status, _ = await ask(gateway, model.id, UPDATE, sequence=sequence)
+        assert status == 409
 
 
 async def test_ops_asked_for_at_once_keep_the_order_of_the_calls(
