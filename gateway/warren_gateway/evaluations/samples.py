@@ -2,8 +2,8 @@
 
 Invariant: a task has one key in every evaluation, so samples of it are known as such where a split is
 played twice, and two evaluations can be compared task by task. The key is of the environment's name and config,
-the split, and the task's number in the data; of an environment that makes its own tasks, of what it makes them from:
-the run's seed, the place among its environments and the index.
+the data set's exact version if there is one, the split, and the task's number in the data; of an environment that makes
+its own tasks, of what it makes them from: the run's seed, the place among its environments and the index.
 """
 
 import hashlib
@@ -46,6 +46,8 @@ def task_key(group: GroupRow, config: TrainConfig) -> str:
         environment.config,
         _split(environment),
     ]
+    if environment.dataset is not None:
+        known.append(environment.dataset)
     if group.task_number is not None:
         known.append(group.task_number)
     else:

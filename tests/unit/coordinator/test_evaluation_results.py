@@ -10,7 +10,7 @@ from tests.unit.coordinator.test_without_steps import evaluation, outcome, repor
 from tests.unit.coordinator.world import World, config
 
 from warren_gateway.evaluations import scoring
-from warren_gateway.evaluations.samples import Sample, samples_of
+from warren_gateway.evaluations.samples import Sample, samples_of, task_key
 from warren_gateway.store.tables import EvaluationRow, GroupRow
 from warren_gateway.wish import Wish
 from warren_schemas.episode import Completed
@@ -54,6 +54,17 @@ def test_they_equal_a_hand_count(seed: int) -> None:
     if full:
         assert passes[4].n_tasks == len(full)
         assert passes[4].value == pytest.approx(fmean(max(of_task) >= 1.0 for of_task in full))
+
+
+def test_the_same_row_of_two_data_sets_is_two_tasks() -> None:
+    environment = config().environments[0].model_dump()
+    both = [{**environment, "dataset": name} for name in ("ann/one", "ann/two")]
+    of_both = config(environments=both)
+    keys = {
+        task_key(GroupRow(environment=place, task_number=3, task_index=0), of_both)
+        for place in (0, 1)
+    }
+    assert len(keys) == 2
 
 
 @pytest.mark.parametrize("seed", range(4))
