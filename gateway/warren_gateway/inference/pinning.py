@@ -7,10 +7,10 @@ trainer keeps the newest `KEEP_POLICIES` versions, and those that later ops ask 
 from dataclasses import dataclass
 
 from pydantic import BaseModel, Field
-from sqlmodel import Session, col, select
+from sqlmodel import Session, col, func, select
 
 from warren_gateway.runs.checkpoints import policies_of
-from warren_gateway.store.tables import Checkpoint, Model, Run
+from warren_gateway.store.tables import Checkpoint, Model, RequestRow, Run
 from warren_schemas.events import RunState
 from warren_schemas.http import PolicyView
 from warren_schemas.training import KEEP_POLICIES
@@ -53,7 +53,7 @@ def after_step(session: Session, run: Run, model: Model, step: int) -> Pinned:
     if step > run.step:
         raise CannotServe(f"{run.id} has taken {run.step} steps, and not {step}")
     older = [policy for policy in policies_of(model) if policy.step <= step]
-    if older and older[-1] in _staying(run, model):
+    if older and older[-1] in _staying(session, run, model):
         return Pinned(step, older[-1].version, older[-1].url)
     if not older and has_base(run, model, step):
         return Pinned(step, 0, None)
@@ -61,7 +61,7 @@ def after_step(session: Session, run: Run, model: Model, step: int) -> Pinned:
     found = session.exec(saved.where(col(Checkpoint.step) == step)).first()
     if found is not None and RunState(run.state).is_final:
         return Pinned(step, found.version, found.url)
-    raise _gone(run, model, f"The policy after step {step} of {run.id}")
+    raise _gone(session, run, model, f"The policy after step {step} of {run.id}")
 
 
 def of_checkpoint(session: Session, run: Run, model: Model, name: str) -> Pinned:
@@ -71,12 +71,12 @@ def of_checkpoint(session: Session, run: Run, model: Model, name: str) -> Pinned
         raise CannotServe(
             f"{run.id} has no checkpoint {name}", f"`warren checkpoints ls {run.id}` lists them."
         )
-    same = (policy for policy in _staying(run, model) if policy.version == found.version)
+    same = (policy for policy in _staying(session, run, model) if policy.version == found.version)
     if (policy := next(same, None)) is not None:
         return Pinned(found.step, found.version, policy.url)
     if RunState(run.state).is_final:
         return Pinned(found.step, found.version, found.url)
-    raise _gone(run, model, f"The policy of {name} of {run.id}")
+    raise _gone(session, run, model, f"The policy of {name} of {run.id}")
 
 
 def has_base(run: Run, model: Model, step: int) -> bool:
@@ -95,15 +95,24 @@ def starts_with_adapter(model: Model) -> bool:
     return model.spec.get("update", {}).get("start_adapter") is not None
 
 
-def _staying(run: Run, model: Model) -> tuple[PolicyView, ...]:
+def _staying(session: Session, run: Run, model: Model) -> tuple[PolicyView, ...]:
     policies = policies_of(model)
     issued = _Done.model_validate(run.progress or {}).learning.version_issued
     n_coming = max(0, issued - policies[-1].version) if policies else 0
+    if model.is_clients:
+        n_coming = _n_publishing(session, model)
     return policies[max(0, len(policies) + n_coming - KEEP_POLICIES) :]
 
 
-def _gone(run: Run, model: Model, what: str) -> CannotServe:
-    staying = _staying(run, model)
+def _n_publishing(session: Session, model: Model) -> int:
+    """What a client has asked for, of which some may be in the log already with less to keep."""
+    is_open = (col(RequestRow.model_id) == model.id) & col(RequestRow.done_s).is_(None)
+    publishes = is_open & (col(RequestRow.kind) == "publish_policy")
+    return session.exec(select(func.count()).select_from(RequestRow).where(publishes)).one()
+
+
+def _gone(session: Session, run: Run, model: Model, what: str) -> CannotServe:
+    staying = _staying(session, run, model)
     kept = f"steps {staying[0].step} to {staying[-1].step}" if staying else "none"
     is_over = RunState(run.state).is_final
     hint = None if is_over else "Checkpoints of a run can be served once it is over."

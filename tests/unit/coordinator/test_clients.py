@@ -18,6 +18,8 @@ from warren_gateway.coordinator.clients import reading, requests
 from warren_gateway.coordinator.clients.order import GAP_S
 from warren_gateway.coordinator.clients.requests import MOST_IN_LOG, SAVE_AFTER_S
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.inference.names import point_name
+from warren_gateway.inference.pinning import CannotServe
 from warren_gateway.models.asking import Wanted, wanted
 from warren_gateway.models.creating import insert_model
 from warren_gateway.models.outcomes import (
@@ -40,6 +42,7 @@ from warren_schemas.codec.wire import decode
 from warren_schemas.config import PpoLoss
 from warren_schemas.envelope import Envelope
 from warren_schemas.events import RunState
+from warren_schemas.http import ServeModel
 from warren_schemas.http.trainable import (
     BeginFrom,
     CreateModel,
@@ -49,6 +52,7 @@ from warren_schemas.http.trainable import (
 )
 from warren_schemas.ids import MessageId, RunId, WorkerId
 from warren_schemas.training import (
+    KEEP_POLICIES,
     ForwardBackward,
     LoadState,
     Op,
@@ -186,6 +190,13 @@ class World:
             (seen,) = shown(session, [owned(session, ME, self.model)])
             return seen.next_sequence
 
+    def publish(self) -> None:
+        """A new version, without a name."""
+        self.ask(optim_step())
+        self.ask(wanted(PublishAsked()))
+        self.turn()
+        self.answer()
+
     def row(self) -> Run:
         with Session(self.engine, expire_on_commit=False) as session:
             return session.get_one(Run, self.run)
@@ -271,6 +282,24 @@ def test_a_client_that_starts_again_is_told_a_number_that_nothing_had(world: Wor
     with Session(world.engine) as session, session.begin():
         delete_old(session, time.time() + 2 * UNDELIVERED_S)
     assert world.next_sequence() == 4
+
+
+def test_what_a_name_is_pinned_to_stays(world: World) -> None:
+    world.publish()
+    with Session(world.engine) as session, session.begin():
+        point_name(ME, ServeModel(name="prod", run=world.run, step=1), session)
+    world.load()
+    world.publish()
+    published = [body for _, body in world.log() if isinstance(body, PublishPolicy)]
+    assert published[-1].keep == (1,)
+
+
+def test_no_name_is_pinned_to_what_ops_under_way_may_delete(world: World) -> None:
+    world.publish()
+    for _ in range(KEEP_POLICIES):
+        world.ask(wanted(PublishAsked()))
+    with Session(world.engine) as session, session.begin(), pytest.raises(CannotServe):
+        point_name(ME, ServeModel(name="prod", run=world.run, step=1), session)
 
 
 def test_a_failed_op_ends_nothing(world: World) -> None:

@@ -13,6 +13,7 @@ from warren_gateway.coordinator.learning.op_log import append
 from warren_gateway.coordinator.state.client import Arrived, Asked, Taken
 from warren_gateway.coordinator.state.client_change import failure
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.runs.kept_versions import in_use
 from warren_schemas.training import LoadState, OpBody, PublishPolicy, Refused, SaveState
 
 MOST_IN_LOG = 64
@@ -94,7 +95,8 @@ def _take(state: CoordinatorState, request: Arrived, asked: Asked, body: OpBody)
 def _completed(state: CoordinatorState, asked: Asked, body: OpBody) -> OpBody | None:
     """The op with what only the coordinator knows; None while it can't be known."""
     if isinstance(body, PublishPolicy):
-        return PublishPolicy(keep=tuple(sorted(state.client.pinned)))
+        served = in_use(state.observed.served, state.now_s)
+        return PublishPolicy(keep=tuple(sorted(state.client.pinned | served)))
     if isinstance(body, SaveState) and _is_taken(state, asked):
         return Refused(
             reason=f"there is a checkpoint {asked.name} already; choose another name, or say overwrite"
