@@ -100,11 +100,10 @@ async def _require_session(
 
 
 def _require_trainer(call: Call[CreateModelAsked], base_model: str) -> None:
-    """Most often it is a name that nobody has."""
+    """Most often it is a name that nobody has. Where no trainer is heard of, one may come: the model waits for it."""
     offered = call.parts.tinker.trainable()
-    if base_model not in offered:
-        online = ", ".join(offered) or "none"
-        raise invalid(f"No trainer offers {base_model}; online: {online}")
+    if offered and base_model not in offered:
+        raise invalid(f"No trainer offers {base_model}; online: {', '.join(offered)}")
 
 
 ROUTES = (

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import pytest_asyncio
 from sqlmodel import col, select
-from tests.support.gateway import Gateway
+from tests.support.gateway import Gateway, heartbeat
 from tests.support.tinker import Json, Wire
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.store.tables import RequestRow
 from warren_gateway.tinker.paths import key_of
 from warren_gateway.tinker.wire import messages
+from warren_schemas.control import WorkerRole
 from warren_schemas.http.trainable import CreateModel
 
 BASE = "warren/tiny"
@@ -97,13 +98,20 @@ async def test_what_cant_be_done_takes_its_place_and_fails_there(
     await send(ann, b"\xff\xff\xff", status=400)
 
 
-async def test_a_model_that_nobody_can_train_is_refused(ann: Wire) -> None:
+async def test_a_model_that_nobody_can_train_is_refused(gateway: Gateway, ann: Wire) -> None:
     session = await ann.session()
     asked: Json = {"session_id": session, "model_seq_id": 0, "base_model": "no/such"}
+    gateway.parts.registry.hear(heartbeat("t1", WorkerRole.TRAINER, BASE))
     told = await ann.post("create_model", asked, status=400)
-    assert "No trainer offers no/such" in told["detail"]
+    assert f"No trainer offers no/such; online: {BASE}" in told["detail"]
     load: Json = {"session_id": session, "model_seq_id": 0, "path": "tinker://x:train:0/weights/y"}
     assert "no checkpoint" in (await ann.post("load_weights", load, status=400))["detail"]
+
+
+async def test_a_model_waits_where_no_trainer_is_heard_of_yet(ann: Wire) -> None:
+    session = await ann.session()
+    asked: Json = {"session_id": session, "model_seq_id": 0, "base_model": BASE}
+    assert (await ann.post("create_model", asked))["model_id"] == f"{session}:train:0"
 
 
 async def test_what_is_not_offered_says_what_is(ann: Wire) -> None:
