@@ -24,6 +24,7 @@ OPENREWARD := .venv-openreward/installed
 OPENENV    := .venv-openenv/installed
 GYMNASIUM  := .venv-gymnasium/installed
 TEXTARENA  := .venv-textarena/installed
+VERIFIERS  := .venv-verifiers/installed .venv-verifiers_v0/installed
 BENCHMARKS := codec scheduling transport sampler trainer trainer.sharing trainer.equality episodes host sandbox verifier agents
 
 # Spinning BLAS threads cost more than they bring on a small machine.
@@ -85,10 +86,10 @@ $(FUZZING): fuzz.txt
 ecosystems: install $(ORS) $(AGENTS) $(GYMNASIUM) $(TINKER)  ## Play environments of foreign packages, each on its own real server, and Tinker's SDK on ours (3 minutes)
 	$(BIN)/python -m pytest -m ecosystem tests/ecosystems $(ARGS)
 
-ecosystems-all: install $(ORS) $(AGENTS) $(GYMNASIUM) $(OPENENV) $(TEXTARENA) $(OPENREWARD)  ## And those that are too large for the CI; writes docs/ecosystems.md
+ecosystems-all: install $(ORS) $(AGENTS) $(GYMNASIUM) $(OPENENV) $(TEXTARENA) $(VERIFIERS) $(OPENREWARD)  ## And those that are too large for the CI; writes docs/ecosystems.md
 	$(BIN)/python -m pytest -m "ecosystem or ecosystem_all" tests/ecosystems --ecosystem-table docs/ecosystems.md $(ARGS)
 
-$(GYMNASIUM) $(TEXTARENA): .venv-%/installed: env_worker/warren_env_worker/foreign/requirements/%.txt
+$(GYMNASIUM) $(TEXTARENA) $(VERIFIERS): .venv-%/installed: env_worker/warren_env_worker/foreign/requirements/%.txt
 	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python -m pip install $(PIP_FLAGS) --requirement $<
 	touch $@

@@ -3,4 +3,5 @@
 fork_server         imports the package once, and forks a process for each episode
 gymnasium_episode   episodes of Gymnasium and MiniGrid as text
 textarena_episode   games of TextArena for one player
+verifiers_episode   tasksets of verifiers, and verifiers_v0_episode its older environments
 """

@@ -5,7 +5,8 @@ process that is forked from here. Requests and replies are JSON, a line each: `{
 `{"step": "…"}`.
 
 Invariants: a connection that is closed takes its process with it, whatever that is doing; a process that dies
-closes its connection; when standard input ends, or this process dies, all are gone.
+closes its connection; whatever an episode's process has started is gone with it; when standard input ends, or this
+process dies, all episodes' processes are gone.
 """
 
 import ctypes
@@ -22,6 +23,7 @@ from contextlib import suppress
 from typing import Any
 
 PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
 POLLRDHUP = 0x2000
 BACKLOG = 4096
 """More connections at once would fail, not wait."""
@@ -70,10 +72,20 @@ class ForkServer:
         os.waitpid(episode.pid, 0)
         episode.connection.close()
         os.close(episode.life)
+        self._end_orphans()
+
+    def _end_orphans(self) -> None:
+        """What ended episodes have started is a child of this process now, and no live episode's is."""
+        while orphans := own_children() - {episode.pid for episode in self._episodes.values()}:
+            for pid in orphans:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
 
     def _play(self, connection: socket.socket) -> None:
         """In the episode's process, to its end."""
-        die_with_parent()
+        process_control(PR_SET_PDEATHSIG, signal.SIGKILL)
+        process_control(PR_SET_CHILD_SUBREAPER, 1)
         self._listener.close()
         for episode in set(self._episodes.values()):
             episode.connection.close()
@@ -112,9 +124,19 @@ def answer(episode: Any, request: dict[str, Any]) -> dict[str, Any]:
         return {"error": told[:300], "misfit": "make" in request}
 
 
-def die_with_parent() -> None:
-    with suppress(OSError):  # on other systems than Linux, the connection's end is heard
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+def process_control(what: int, value: int) -> None:
+    with suppress(
+        OSError, AttributeError
+    ):  # on other systems than Linux, the connection's end is heard
+        ctypes.CDLL(None).prctl(what, value)
+
+
+def own_children() -> set[int]:
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as listed:
+            return {int(pid) for pid in listed.read().split()}
+    except OSError:
+        return set()
 
 
 def imported(path: str) -> Any:
@@ -128,7 +150,8 @@ def imported(path: str) -> Any:
 
 def main() -> None:
     path, program, memory_mb = sys.argv[1:]
-    die_with_parent()
+    process_control(PR_SET_PDEATHSIG, signal.SIGKILL)
+    process_control(PR_SET_CHILD_SUBREAPER, 1)
     ready = os.dup(STDOUT)
     os.dup2(STDERR, STDOUT)  # games print
     module = imported(program)

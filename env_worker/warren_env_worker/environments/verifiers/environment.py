@@ -1,0 +1,121 @@
+"""Tasksets of verifiers, and environments of its older API (v0).
+
+    environments:
+      - name: verifiers
+        config: {taskset: my_taskset, arguments: {level: 3}}
+
+verifiers drives its episodes itself, and calls a model: here the endpoint of this episode, so each call is a turn of the
+policy, recorded token by token as for every agent (`warren.agents`). It runs in a virtual environment of its own
+(`warren env install verifiers`), each episode in a process of its own (`warren_env_worker.foreign`).
+
+Metrics: those of the taskset, and each of its rewards by its name.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from pydantic import JsonValue
+
+from warren.agents.environment import Agent, AgentEnv
+from warren.environment import ConfigError, Context, Limits, NotReplayable
+from warren_env_worker.foreign.conversation import Conversation, ProcessLost
+from warren_env_worker.foreign.episode import PackageFailed
+from warren_env_worker.foreign.package import package
+from warren_env_worker.reach.reach import current
+
+_ID = re.compile(r"[A-Za-z0-9][\w-]{0,127}", re.ASCII)
+"""No path, and no part of a package."""
+
+
+class Verifiers(AgentEnv[int | None]):
+    name = "verifiers"
+    version = "1"
+    replayable = (
+        True  # the same answers make it ask the same, and another question fails the episode
+    )
+    limits = Limits(reset_s=300.0, step_s=300.0)
+    package: ClassVar[str] = "verifiers"
+
+    def __init__(
+        self,
+        taskset: str,
+        arguments: Mapping[str, JsonValue] | None = None,
+        split_arguments: Mapping[str, Mapping[str, JsonValue]] | None = None,
+    ) -> None:
+        """The taskset's id and its config; `split_arguments` are those that only hold for one of the run's splits."""
+        if not _ID.fullmatch(taskset):
+            raise ConfigError("taskset: expected the id of an installed one, such as gsm8k")
+        self.taskset = taskset
+        self.arguments = dict(arguments or {})
+        self.of_split = {split: dict(of) for split, of in (split_arguments or {}).items()}
+        _require_allowed(taskset, [self.arguments, *self.of_split.values()])
+
+    async def tasks(self, split: str) -> Sequence[int] | None:
+        conversation, n_tasks = await self._opened(split)
+        conversation.close()
+        return None if n_tasks is None else range(n_tasks)
+
+    async def run(self, task: int | None, agent: Agent) -> float | None:
+        try:
+            conversation, _ = await self._opened(agent.context.split)
+            try:
+                played = await _answered(conversation, {"step": _asked(task, agent)})
+            finally:
+                conversation.close()
+        except ProcessLost as error:
+            raise NotReplayable(f"the process of {self.package} was lost") from error
+        for name, value in played["metrics"].items():
+            agent.metric(name, value)
+        return played["reward"]
+
+    async def _opened(self, split: str) -> tuple[Conversation, int | None]:
+        """A process with the taskset, and the number of its tasks."""
+        arguments = {**self.arguments, **self.of_split.get(split, {})}
+        made = {"taskset": self.taskset, "arguments": arguments, "split": split}
+        conversation = await package(self.package, f"{self.package}_episode.py").episode()
+        is_open = False
+        try:
+            n_tasks = (await _answered(conversation, {"make": made}))["n_tasks"]
+            is_open = True
+            return conversation, n_tasks
+        finally:
+            if not is_open:
+                conversation.close()
+
+
+class VerifiersV0(Verifiers):
+    name = "verifiers_v0"
+    package = "verifiers_v0"
+
+
+def _asked(task: int | None, agent: Agent) -> dict[str, object]:
+    context: Context = agent.context
+    index = context.index if task is None else task
+    called = {"base_url": agent.base_url, "api_key": agent.api_key, "model": agent.model}
+    return {"index": index, **called}
+
+
+async def _answered(conversation: Conversation, request: Mapping[str, object]) -> dict[str, Any]:
+    """Raises `ConfigError`, `PackageFailed`, `ProcessLost`."""
+    answer = await conversation.ask(request)
+    if "error" in answer:
+        raise (ConfigError if answer["misfit"] else PackageFailed)(answer["error"])
+    return answer
+
+
+def _require_allowed(taskset: str, arguments: Sequence[Mapping[str, JsonValue]]) -> None:
+    """Under an operator's policy a taskset is a function that it lists, and what it gets holds nothing that names code."""
+    reach = current()
+    module = taskset.replace("-", "_").lower()
+    try:
+        reach.function(f"{module}:load")
+    except ConfigError as error:
+        raise ConfigError(
+            f"taskset: {taskset} is none that this env worker's operator allows ({module}:* in functions of the policy)"
+        ) from error
+    if "system_prompt" in {name for of in arguments for name in of}:
+        raise ConfigError("arguments.system_prompt: it would be the path of a file on the worker")
+    values = [value for of in arguments for value in of.values()]
+    if not reach.is_trusted and any(isinstance(value, dict | list) for value in values):
+        raise ConfigError("arguments: this env worker's operator allows numbers and texts alone")

@@ -1,0 +1,53 @@
+"""A taskset of verifiers' v1 API, as its users write one: two questions; `kaput` says what goes wrong."""
+
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
+# (the package lies in an environment of its own)
+
+import os
+import signal
+
+import verifiers.v1 as vf
+
+__all__ = ["TwoQuestions", "TwoQuestionsEnv"]
+
+
+class Data(vf.TaskData):
+    second: str
+    kaput: str
+
+
+class Config(vf.TasksetConfig):
+    n: int = 3
+    second: str = "and {}?"
+    kaput: str = ""
+
+
+class Question(vf.Task[Data, vf.State, vf.TaskConfig]):
+    @vf.reward(weight=2.0)
+    async def turns(self, trace) -> float:
+        if self.data.kaput == "reward":
+            raise RuntimeError("the reward is kaput")
+        return float(trace.num_turns)
+
+    @vf.metric
+    async def letters(self, trace) -> float:
+        return float(len(trace.last_reply or ""))
+
+
+class TwoQuestions(vf.Taskset[Question, Config]):
+    def load(self):
+        for number in range(self.config.n):
+            second = self.config.second.format(number)
+            data = Data(
+                prompt=f"{number}?", system_prompt="guess:", second=second, kaput=self.config.kaput
+            )
+            yield Question(data, self.config.task)
+
+
+class TwoQuestionsEnv(vf.SingleAgentEnv):
+    async def run(self, task, agents):
+        async with agents.agent.interaction(task) as interaction:
+            await interaction.turn()
+            if task.data.kaput == "process":
+                os.kill(os.getpid(), signal.SIGKILL)
+            await interaction.turn(task.data.second)

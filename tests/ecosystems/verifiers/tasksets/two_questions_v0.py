@@ -1,0 +1,45 @@
+"""Environments of verifiers' v0 API, as its users write them: two questions, or a tool; `kaput` says what goes wrong."""
+
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
+# (the package lies in an environment of its own)
+
+import os
+import signal
+
+import verifiers as vf
+from datasets import Dataset
+
+
+def load_environment(n: int = 3, kaput: str = "", shop: bool = False):
+    rubric = vf.Rubric(funcs=[turns_of(kaput)], weights=[2.0])
+    rows = [{"question": f"{number}?", "answer": f"and {number}?"} for number in range(n)]
+    train, test = Dataset.from_list(rows), Dataset.from_list(rows[:1])
+    made = {"dataset": train, "eval_dataset": test, "system_prompt": "guess:", "rubric": rubric}
+    if shop:
+        return vf.ToolEnv(tools=[price], **made)
+    return TwoQuestions(kaput, **made)
+
+
+def price(article: str) -> str:
+    """The price of an article."""
+    return str(len(article))
+
+
+def turns_of(kaput):
+    def turns(completion, **_):
+        if kaput == "reward":
+            raise RuntimeError("the reward is kaput")
+        return float(sum(message["role"] == "assistant" for message in completion))
+
+    return turns
+
+
+class TwoQuestions(vf.MultiTurnEnv):
+    def __init__(self, kaput, **made):
+        super().__init__(max_turns=2, **made)
+        self.kaput = kaput
+
+    async def env_response(self, messages, state, **_):
+        if self.kaput == "process":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return [{"role": "user", "content": state["answer"]}]

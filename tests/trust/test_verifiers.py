@@ -1,0 +1,30 @@
+"""A taskset is code that a config names: the operator lists it, and what it gets holds nothing that names other code."""
+
+from typing import Any
+
+import pytest
+from tests.trust.reaching import reach
+
+from warren.environment import ConfigError
+from warren_env_worker.environments.verifiers.environment import Verifiers
+from warren_env_worker.reach.reach import acting
+
+
+@pytest.mark.parametrize(
+    ("taskset", "arguments", "told"),
+    [
+        ("os", {}, "is none that this env worker's operator allows"),
+        ("mine.inner", {}, "expected the id of an installed one"),
+        ("mine", {"judges": [{"id": "any"}]}, "numbers and texts alone"),
+        ("mine", {"task": {"rewards": {"x": {"fn": "os:system"}}}}, "numbers and texts alone"),
+        ("mine", {"system_prompt": "/etc/passwd"}, "the path of a file"),
+    ],
+)
+def test_what_would_reach_further_is_refused(
+    taskset: str, arguments: dict[str, Any], told: str
+) -> None:
+    with acting(reach(functions=["mine:*"])):
+        assert Verifiers("mine", {"level": 3}).taskset == "mine"
+        for config in ({"arguments": arguments}, {"split_arguments": {"test": arguments}}):
+            with pytest.raises(ConfigError, match=told):
+                Verifiers(taskset, **config)  # pyright: ignore[reportArgumentType]
