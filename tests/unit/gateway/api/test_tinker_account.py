@@ -87,8 +87,8 @@ async def test_the_files_of_a_checkpoint_are_downloaded_without_a_key(
     archive = await ann.get(f"{checkpoint(session, 'weights/s1')}/archive")
     with tarfile.open(fileobj=io.BytesIO(await fetched(gateway, archive["url"]))) as tar:
         assert {m.name: (tar.extractfile(m) or io.BytesIO()).read() for m in tar} == FILES
-    unknown = urlsplit(str(archive["url"])).path.rpartition("/")[0]
-    for path in (f"{unknown}/none", f"{urlsplit(archive['url']).path}?file=other"):
+    place = urlsplit(str(archive["url"])).path
+    for path in (f"{place.rpartition('/')[0]}/none", f"{place}?file=other"):
         async with gateway.nobody.get(path) as response:
             assert response.status == 404
     await gateway.store.transact(lambda s: s.exec(delete(TinkerDownload)))
