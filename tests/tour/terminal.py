@@ -101,12 +101,12 @@ class Terminal:
     def _read(self) -> None:
         heard_s = self.begun_s
         while True:
-            ready = select.select([self._keyboard], [], [], PATIENCE_S)[0]
+            select.select([self._keyboard], [], [])  # a server says nothing for as long as nothing happens
             now_s = time.monotonic()
             self.longest_silence_s = max(self.longest_silence_s, now_s - heard_s)
             heard_s = now_s
             try:
-                got = os.read(self._keyboard, 65_536) if ready else b""
+                got = os.read(self._keyboard, 65_536)
             except OSError:  # nobody has the terminal any more
                 got = b""
             with self._changed:
