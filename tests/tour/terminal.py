@@ -101,7 +101,7 @@ class Terminal:
     def _read(self) -> None:
         heard_s = self.begun_s
         while True:
-            select.select([self._keyboard], [], [])  # a server says nothing for as long as nothing happens
+            select.select([self._keyboard], [], [])  # without end: a server may have nothing to say
             now_s = time.monotonic()
             self.longest_silence_s = max(self.longest_silence_s, now_s - heard_s)
             heard_s = now_s
