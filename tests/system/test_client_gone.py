@@ -94,7 +94,7 @@ async def until_ended(client: Client, run: Run) -> str:
     return last.reason
 
 
-async def test_the_run_of_a_killed_notebook_is_saved_and_cancelled_within_its_lease(
+async def test_parity_row_13_the_run_of_a_killed_notebook_is_saved_and_cancelled_within_its_lease(
     site: Site,
 ) -> None:
     notebook = start_client(site, "notebook", "-c", NOTEBOOK)
@@ -116,7 +116,7 @@ async def test_the_run_of_a_killed_notebook_is_saved_and_cancelled_within_its_le
         assert "its client was gone" in await until_ended(client, run)
 
 
-async def test_ctrl_c_ends_a_run_that_ends_with_its_client(site: Site) -> None:
+async def test_parity_row_13_ctrl_c_ends_a_run_that_ends_with_its_client(site: Site) -> None:
     config = site.home / "run.yaml"
     config.write_text(COMMAND)
     words = ("-m", "warren", "train", str(config), "--on-disconnect", "cancel")
