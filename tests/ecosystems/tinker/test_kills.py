@@ -18,7 +18,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.private_rabbit import PrivateRabbit
 from tests.support.processes import wait_until
 
-pytestmark = [pytest.mark.ecosystem, pytest.mark.server]
+pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
 PYTHON = str(ROOT / ".venv-tinker" / "bin" / "python")
 LOOP = Path(__file__).with_name("loop.py")
 N_STEPS = 3
