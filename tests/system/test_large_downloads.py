@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.deployment import Site, connected
-from tests.support.patience import several_waits
+from tests.support.patience import PATIENCE_S, several_waits
 from tests.support.private_rabbit import PrivateRabbit
 from tests.support.processes import start_program
 from tests.support.small_install import small_python
@@ -61,7 +61,10 @@ def seal_large_file(folder: Path) -> None:
 
 def publish(site: Site, run: str, folder: Path) -> None:
     """As a coordinator stores it."""
-    with contextlib.closing(sqlite3.connect(site.home / "warren.db", timeout=60.0)) as store, store:
+    with (
+        contextlib.closing(sqlite3.connect(site.home / "warren.db", timeout=PATIENCE_S)) as store,
+        store,
+    ):
         store.execute(
             "UPDATE model SET policy_url = ?, policy_version = 4, policies = ? WHERE run_id = ?",
             (folder.as_uri(), json.dumps([(0, 4)]), run),

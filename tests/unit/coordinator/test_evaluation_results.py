@@ -56,14 +56,18 @@ def test_they_equal_a_hand_count(seed: int) -> None:
         assert passes[4].value == pytest.approx(fmean(max(of_task) >= 1.0 for of_task in full))
 
 
+def group_of_task_3(environment: int) -> GroupRow:
+    return GroupRow(
+        id="g", run_id="r", number=1, purpose="evaluation", environment=environment, task_index=0,
+        task_number=3, n_members=1, min_version=0, deadline_s=0.0, attempts=[1],
+    )  # fmt: skip
+
+
 def test_the_same_row_of_two_data_sets_is_two_tasks() -> None:
     environment = config().environments[0].model_dump()
     both = [{**environment, "dataset": name} for name in ("ann/one", "ann/two")]
     of_both = config(environments=both)
-    keys = {
-        task_key(GroupRow(environment=place, task_number=3, task_index=0), of_both)
-        for place in (0, 1)
-    }
+    keys = {task_key(group_of_task_3(place), of_both) for place in (0, 1)}
     assert len(keys) == 2
 
 
