@@ -10,7 +10,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TypeVar
 
-from warren.agents.conversation import Answer, Question
+from warren.agents.conversation import Answer, Message, Question
 
 MODEL = "policy"
 """What the policy is called where an agent must name a model."""
@@ -55,8 +55,9 @@ class LiveAgent:
         self._by_key: OrderedDict[str, Asked] = OrderedDict()
         self._unanswered: set[asyncio.Future[Answer]] = set()
         self._over: str | None = None
-        self.by_id: dict[str, Question] = {}
-        """What was said up to each answer, for dialects that name it: Responses."""
+        self.by_id: dict[str, tuple[Message, ...]] = {}
+        """What was said up to each answer, without the instructions of its request, for dialects that name it:
+        Responses."""
 
     async def ask(self, question: Question, repeat: Repeat) -> Answer:
         """Raises `EpisodeOver`."""

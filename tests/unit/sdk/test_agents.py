@@ -1,6 +1,7 @@
 """The endpoint that agents call, played without a model: dialects, tools, streams, keys and refusals."""
 
 import asyncio
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
@@ -111,6 +112,71 @@ def test_anthropic_s_messages_call_tools_and_stream() -> None:
     episode = play(Anthropic(), saying(CALL, "seven"))
     assert [result.after for result in episode.results] == [1, None]
     assert roles(episode.messages) == ["system", "user", "assistant", "tool", "assistant"]
+
+
+OWN_WORDS: Body = {"strict": True, "citations": None, "cache_control": "x"}
+"""Of a tool, though blocks have keys of these names as well."""
+
+
+class Cites(AgentEnv):
+    """Calls a tool whose arguments are named like marks at blocks, and sends the marks, too."""
+
+    async def run(self, task: None, agent: Agent) -> float:
+        tools = [{"name": "add", "input_schema": {"properties": OWN_WORDS}, "strict": True}]
+        asked: list[Body] = [{"role": "user", "content": "hi"}]
+        async with aiohttp.ClientSession(headers={"x-api-key": agent.api_key}) as session:
+            url, body = f"{agent.root_url}/v1/messages", {"model": "m", "tools": tools}
+            async with session.post(url, json={**body, "messages": asked}) as response:
+                said: list[Body] = (await response.json())["content"]
+            assert said[-1]["input"] == OWN_WORDS
+            marked = [{**block, "cache_control": None} for block in said]
+            result = {"type": "tool_result", "tool_use_id": said[-1]["id"], "content": "7"}
+            asked += [{"role": "assistant", "content": marked}]
+            asked += [{"role": "user", "content": [{**result, "cache_control": {"type": "x"}}]}]
+            async with session.post(url, json={**body, "messages": asked}) as response:
+                assert response.status == 200
+        return 1.0
+
+
+def test_keys_of_a_tool_are_no_marks_and_stay() -> None:
+    call = f"<tool_call>{json.dumps({'name': 'add', 'arguments': OWN_WORDS})}</tool_call>"
+    episode = play(Cites(), saying(call, "seven"))
+    assert [result.after for result in episode.results] == [1, None]
+    assert json.dumps(OWN_WORDS) in episode.messages[0].content
+
+
+class Developer(AgentEnv):
+    """Is told what to do by a message of its input, and perhaps by instructions, which don't carry over."""
+
+    def __init__(self, instructions: str | None) -> None:
+        self.instructions = instructions
+
+    async def run(self, task: None, agent: Agent) -> float:
+        async with openai.AsyncOpenAI(base_url=agent.base_url, api_key=agent.api_key) as client:
+            told: Any = [
+                {"role": "developer", "content": "Be short."},
+                {"role": "user", "content": "hi"},
+            ]
+            first = await client.responses.create(
+                model="m", input=told, instructions=self.instructions
+            )
+            await client.responses.create(model="m", input="again", previous_response_id=first.id)
+        return 1.0
+
+
+@pytest.mark.parametrize("instructions", [None, "Once."])
+def test_a_response_goes_on_from_all_that_was_said_but_instructions(
+    instructions: str | None,
+) -> None:
+    shown: list[list[str]] = []
+
+    def policy(messages: Sequence[ChatMessage]) -> str:
+        shown.append([message.content for message in messages])
+        return "hello"
+
+    play(Developer(instructions), policy)
+    once = [] if instructions is None else [instructions]
+    assert shown == [[*once, "Be short.", "hi"], ["Be short.", "hi", "hello", "again"]]
 
 
 class Refused(AgentEnv):

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal, cast
+from typing import Annotated, Literal
 
 import orjson
 from pydantic import Field, JsonValue
@@ -20,6 +20,9 @@ IGNORED = frozenset({
     "service_tier", "betas", "cache_control", "output_config",
 })  # fmt: skip
 """How to sample is the run's to say; the rest is for a service that keeps or bills."""
+
+MARKS = frozenset({"cache_control", "citations", "strict"})
+"""What clients write at blocks and tools for a service that keeps or constrains."""
 
 
 class _Source(Frozen):
@@ -82,7 +85,7 @@ class AnthropicDialect:
     path = "/v1/messages"
 
     def read(self, body: Body, live: LiveAgent) -> "MessagesTelling":
-        asked = _without_marks(given(body, IGNORED))
+        asked = given(body, IGNORED, MARKS)
         choice = asked.pop("tool_choice", None)
         if isinstance(choice, dict) and choice.get("type") == "none":
             asked.pop("tools", None)
@@ -91,18 +94,6 @@ class AnthropicDialect:
     def error(self, status: int, code: str, message: str) -> Body:
         kind = "authentication_error" if status == 401 else "invalid_request_error"
         return {"type": "error", "error": {"type": kind, "message": message}}
-
-
-def _without_marks(body: Body) -> Body:
-    """Without what clients write at blocks and tools for a cache."""
-    return cast(Body, _unmarked(body))
-
-
-def _unmarked(value: JsonValue) -> JsonValue:
-    if isinstance(value, dict):
-        marks = ("cache_control", "citations", "strict")
-        return {key: _unmarked(each) for key, each in value.items() if key not in marks}
-    return [_unmarked(each) for each in value] if isinstance(value, list) else value
 
 
 class MessagesTelling:

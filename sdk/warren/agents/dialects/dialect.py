@@ -11,6 +11,7 @@ from warren.agents.live import LiveAgent
 Body = dict[str, JsonValue]
 Event = tuple[str | None, str]
 """Name and data of a server-sent event."""
+_OF_TOOLS = frozenset({"input", "input_schema", "parameters"})
 
 
 class Refusal(Exception):
@@ -46,19 +47,29 @@ class Dialect(Protocol):
     def error(self, status: int, code: str, message: str) -> Body: ...
 
 
-def given(body: Mapping[str, JsonValue], without: frozenset[str] = frozenset()) -> Body:
-    """The keys that say something: null is the same as not there, at any depth."""
+def given(
+    body: Mapping[str, JsonValue],
+    without: frozenset[str] = frozenset(),
+    anywhere: frozenset[str] = frozenset(),
+) -> Body:
+    """The keys that say something: null is the same as not there, and so is `without`, and what `anywhere`
+    names also at its blocks and tools. What a tool takes, or is given, stays as it is: its keys are its own.
+    """
     return {
-        key: _given(value)
+        key: value if _is_of_tool(key, value) else _given(value, anywhere)
         for key, value in body.items()
-        if value is not None and key not in without
+        if value is not None and key not in without | anywhere
     }
 
 
-def _given(value: JsonValue) -> JsonValue:
+def _given(value: JsonValue, anywhere: frozenset[str]) -> JsonValue:
     if isinstance(value, dict):
-        return given(value)
-    return [_given(each) for each in value] if isinstance(value, list) else value
+        return given(value, anywhere=anywhere)
+    return [_given(each, anywhere) for each in value] if isinstance(value, list) else value
+
+
+def _is_of_tool(key: str, value: JsonValue) -> bool:
+    return key in _OF_TOOLS and isinstance(value, dict)
 
 
 def plain(body: BaseModel) -> Body:

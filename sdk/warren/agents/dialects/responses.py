@@ -99,8 +99,7 @@ def _before(response: JsonValue, live: LiveAgent) -> tuple[Message, ...]:
         return ()
     if not isinstance(response, str) or response not in live.by_id:
         raise Refusal(404, f"previous_response_id: this episode has no response {response}")
-    messages = live.by_id[response].messages
-    return messages[1:] if messages[0].role == "system" else messages
+    return live.by_id[response]
 
 
 def _is_thought(item: JsonValue) -> bool:
@@ -134,14 +133,13 @@ class ResponsesTelling:
         self.is_streamed = request.stream
         system = [Message("system", request.instructions)] if request.instructions else []
         tools = (Tool(t.name, t.description, dict(t.parameters)) for t in request.tools)
-        messages = (*system, *before, *_read(request.input))
-        self.question = Question(messages, tuple(tools))
+        self._said = (*before, *_read(request.input))
+        self.question = Question((*system, *self._said), tuple(tools))
 
     def whole(self, answer: Answer) -> Body:
         """And the history up to here can be named from now on."""
         told = self._told(answer, "completed", _items(answer))
-        said = (*self.question.messages, answer.said)
-        self._live.by_id[str(told["id"])] = Question(said, self.question.tools)
+        self._live.by_id[str(told["id"])] = (*self._said, answer.said)
         return told
 
     def events(self, answer: Answer) -> Iterator[Event]:
