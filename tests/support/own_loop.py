@@ -21,7 +21,7 @@ async def play(session: aiohttp.ClientSession, episode: warren.Episode[str]) -> 
         headers={"Authorization": f"Bearer {episode.api_key}"},
     ) as answer:
         said = (await answer.json())["choices"][0]["message"]["content"]
-    return float(said == ("o" if int(episode.task[0]) % 2 else "e"))
+    return float(sum(map(ord, said)) % 2)  # whatever a policy says earns it about half
 
 
 async def main(url: str, run: str) -> None:
