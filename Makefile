@@ -83,7 +83,7 @@ $(FUZZING): fuzz.txt
 	.venv-fuzz/bin/python -m pip install $(PIP_FLAGS) --requirement fuzz.txt
 	touch $@
 
-ecosystems: install $(ORS) $(AGENTS) $(GYMNASIUM) $(TINKER)  ## Play environments of foreign packages, each on its own real server, and Tinker's SDK on ours (3 minutes)
+ecosystems: install $(ORS) $(AGENTS) $(GYMNASIUM) $(TINKER)  ## Play environments of foreign packages, each on its own real server, and Tinker's SDK on ours (5 minutes)
 	$(BIN)/python -m pytest -m ecosystem tests/ecosystems $(ARGS)
 
 ecosystems-all: install $(ORS) $(AGENTS) $(GYMNASIUM) $(OPENENV) $(TEXTARENA) $(VERIFIERS) $(OPENREWARD)  ## And those that are too large for the CI; writes docs/ecosystems.md
