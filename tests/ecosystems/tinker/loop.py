@@ -2,7 +2,7 @@
 
     python loop.py URL KEY BASE_MODEL STEPS
 
-Says each step as it is done, and last the trainer's logprobs of the data, which tell the weights to the last bit.
+Says each step as it is done, and last the trainer's logprobs of the data, which tell the weights.
 """
 
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false

@@ -1,7 +1,11 @@
-"""The Tinker SDK, unmodified, against a deployment: every method, every loss, and a loop whose deployment is killed."""
+"""The Tinker SDK, unmodified, against a deployment: every method, every loss, and a loop whose deployment is killed.
+
+Models that share a base are batched together, and which ones are is a matter of time: so the last bits may differ.
+"""
 
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Generator
@@ -50,15 +54,16 @@ def looping(up: Up) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def weights(loop: "subprocess.Popen[str]") -> str:
+def weights(loop: "subprocess.Popen[str]") -> list[float]:
+    """The logprobs that tell the weights at the end of a loop."""
     out, _ = loop.communicate(timeout=PATIENCE_S)
     assert loop.returncode == 0
-    return out.splitlines()[-1]
+    return [float.fromhex(value) for value in re.findall(r"'(\S+)'", out.splitlines()[-1])]
 
 
 def test_a_loop_ends_with_the_same_weights_where_all_of_the_deployment_was_killed(up: Up) -> None:
     undisturbed = weights(looping(up))
-    assert undisturbed.startswith("weights")
+    assert len(undisturbed) == 4
     loop = looping(up)
     assert loop.stdout is not None
     while not loop.stdout.readline().startswith("step 1"):
@@ -67,4 +72,4 @@ def test_a_loop_ends_with_the_same_weights_where_all_of_the_deployment_was_kille
     os.killpg(up.process.pid, signal.SIGKILL)
     up.process.wait()
     up.start()
-    assert weights(loop) == undisturbed
+    assert weights(loop) == pytest.approx(undisturbed, abs=1e-5)
