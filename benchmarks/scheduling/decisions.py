@@ -7,7 +7,7 @@ from dataclasses import replace
 from warren_gateway.scheduling.policy import (
     HeldJob,
     OwnerShare,
-    TrainerRoom,
+    TrainerState,
     WaitingJob,
     decide,
 )
@@ -64,9 +64,9 @@ def _times(n: int, n_free: int, chance: random.Random) -> tuple[list[float], int
     return sorted(taken_s), n_admitted
 
 
-def _workers(n_held: int, chance: random.Random) -> tuple[list[HeldJob], list[TrainerRoom]]:
+def _workers(n_held: int, chance: random.Random) -> tuple[list[HeldJob], list[TrainerState]]:
     holders: list[HeldJob] = []
-    rooms: list[TrainerRoom] = []
+    rooms: list[TrainerState] = []
     for number in range(N_WORKERS):
         worker, base = WorkerId(f"worker{number:02}"), BASES[number % len(BASES)]
         n_here = min(N_PLACES, n_held - len(holders))
@@ -74,7 +74,7 @@ def _workers(n_held: int, chance: random.Random) -> tuple[list[HeldJob], list[Tr
         ours = [held(replace(job, base_model=base), worker) for job in jobs]
         holders += ours
         models = tuple(job.model for job in ours)
-        room = TrainerRoom(
+        room = TrainerState(
             worker, frozenset({base}), frozenset(), 1, N_PLACES, models, False, False, 80 << 30
         )
         rooms.append(room)

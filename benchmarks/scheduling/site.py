@@ -5,7 +5,7 @@ import heapq
 import random
 from dataclasses import dataclass, field, replace
 
-from warren_gateway.scheduling.policy import HeldJob, OwnerShare, TrainerRoom, WaitingJob, decide
+from warren_gateway.scheduling.policy import HeldJob, OwnerShare, TrainerState, WaitingJob, decide
 from warren_schemas.ids import ModelId, RunId, WorkerId
 
 BASE = "base"
@@ -59,11 +59,11 @@ def _submission(
 
 @dataclass
 class Worker:
-    room: TrainerRoom
+    room: TrainerState
     jobs: set[ModelId] = field(default_factory=set[ModelId])
     has_full: bool = False
 
-    def announced(self) -> TrainerRoom:
+    def announced(self) -> TrainerState:
         return replace(self.room, held=tuple(self.jobs), is_full_held=self.has_full)
 
 
@@ -160,6 +160,6 @@ class Site:
             self.busy_gpu_s += sum(holding.values()) * PASS_S
 
 
-def _room(number: int) -> TrainerRoom:
+def _room(number: int) -> TrainerState:
     worker = WorkerId(f"w{number:02}")
-    return TrainerRoom(worker, frozenset({BASE}), frozenset(), 1, N_PLACES, (), False, False, None)
+    return TrainerState(worker, frozenset({BASE}), frozenset(), 1, N_PLACES, (), False, False, None)

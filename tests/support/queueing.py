@@ -7,7 +7,7 @@ from warren_gateway.scheduling.policy import (
     Decision,
     HeldJob,
     OwnerShare,
-    TrainerRoom,
+    TrainerState,
     WaitingJob,
     decide,
 )
@@ -59,7 +59,7 @@ def held_job(job: WaitingJob, worker: str | None) -> HeldJob:
     )
 
 
-def trainer_room(
+def trainer_state(
     worker: str = "w1",
     *,
     base_models: Iterable[str] = (BASE,),
@@ -72,9 +72,9 @@ def trainer_room(
     is_draining: bool = False,
     free_memory_bytes: int | None = None,
     reserved_for: WaitingJob | None = None,
-) -> TrainerRoom:
+) -> TrainerState:
     held = tuple(held)
-    return TrainerRoom(
+    return TrainerState(
         worker=WorkerId(worker),
         base_models=frozenset(base_models),
         may_load=frozenset(may_load),
@@ -94,7 +94,7 @@ def trainer_room(
 class Site:
     """Workers that take what is admitted, as far as they may, and give it back when told."""
 
-    trainers: list[TrainerRoom]
+    trainers: list[TrainerState]
     owners: dict[str, OwnerShare] = field(default_factory=dict[str, OwnerShare])
     waiting: dict[ModelId, WaitingJob] = field(default_factory=dict[ModelId, WaitingJob])
     held: dict[ModelId, HeldJob] = field(default_factory=dict[ModelId, HeldJob])
@@ -105,10 +105,10 @@ class Site:
         for job in jobs:
             self.waiting[job.model] = self.jobs[job.model] = job
 
-    def rooms(self) -> list[TrainerRoom]:
+    def rooms(self) -> list[TrainerState]:
         return [replace(room, **self._state(room)) for room in self.trainers]
 
-    def _state(self, room: TrainerRoom) -> dict[str, object]:
+    def _state(self, room: TrainerState) -> dict[str, object]:
         ours = [job for job in self.held.values() if job.worker == room.worker]
         return {
             "held": tuple(job.model for job in ours),
@@ -147,7 +147,7 @@ class Site:
                 return room.worker
         return None
 
-    def _has_place(self, room: TrainerRoom) -> bool:
+    def _has_place(self, room: TrainerState) -> bool:
         is_alone = any(self.held[model].is_whole for model in room.held)
         return not is_alone and len(room.held) < room.max_models
 

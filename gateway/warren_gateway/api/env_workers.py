@@ -35,7 +35,7 @@ async def connect_env_worker(call: Call[Nothing]) -> web.StreamResponse:
     )
     _require_websocket(socket, call.request)
     worker = call.request.headers.get(WORKER_HEADER)
-    with call.parts.remote_sessions.places.hold(call.owner, worker):
+    with call.parts.remote_sessions.slots.hold(call.owner, worker):
         await socket.prepare(call.request)
         code, reason = await _converse(call, socket, worker)
         await socket.close(code=code, message=reason.encode()[:MAX_REASON_BYTES])

@@ -3,7 +3,7 @@
 Invariants: a worker is in one session at most (a second conversation ends the first, which may be
 half-open, and begins when that has handed everything back); a key that is no longer good ends its
 conversations as soon as this gateway knows (`access.callers`). How many there may be, of whom, is a budget that is held before the socket is accepted
-(`places`).
+(`slots`).
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from warren_gateway.remote.session import (
     read_frame,
     receive,
 )
-from warren_gateway.remote.worker_places import WorkerPlaces
+from warren_gateway.remote.worker_slots import WorkerSlots
 from warren_gateway.runs.service import Runs
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class RemoteSessions:
         budgets: Budgets,
         limits: SessionLimits = SESSION_LIMITS,
     ) -> None:
-        self.places = WorkerPlaces(budgets.env_workers)
+        self.slots = WorkerSlots(budgets.env_workers)
         self._queues = DeclaredQueues(budgets.env_queues)
         self._limits = limits
         self._broker = broker

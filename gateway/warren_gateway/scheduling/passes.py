@@ -15,7 +15,7 @@ from warren_gateway.scheduling.lines import JobLine, open_jobs
 from warren_gateway.scheduling.loading import in_use, on_their_way, order_loads
 from warren_gateway.scheduling.owner_shares import owner_shares
 from warren_gateway.scheduling.policy import Decision, Place, decide
-from warren_gateway.scheduling.rooms import rooms
+from warren_gateway.scheduling.trainer_states import trainer_states
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import JobRow, SchedulerRow
 from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
@@ -56,7 +56,7 @@ def run_pass(
     decision = decide(
         [job.waiting(n, blockers.reason(job)) for n, job in enumerate(waiting)],
         held,
-        rooms(workers, held, row.reserved, in_use(session, workers), away),
+        trainer_states(workers, held, row.reserved, in_use(session, workers), away),
         owner_shares(session, {job.owner for job in jobs}, limits, now_s),
         now_s=now_s,
     )

@@ -1,4 +1,4 @@
-"""What remote env workers may have of a gateway: places, and queues at the broker."""
+"""What remote env workers may have of a gateway: slots, and queues at the broker."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from warren_broker.errors import NotAllowed
 from warren_broker.topology import Home, WorkQueue, home, interact
 from warren_gateway.budgets.budget import Budget, OverBudget
 from warren_gateway.remote.declared_queues import DeclaredQueues
-from warren_gateway.remote.worker_places import WorkerPlaces
+from warren_gateway.remote.worker_slots import WorkerSlots
 
 GONE_AT_ONCE = WorkQueue("owned.ann.interact.letters", expires_s=0.01)
 
@@ -82,14 +82,14 @@ async def test_one_that_is_used_again_is_not_forgotten() -> None:
 
 def test_a_worker_that_comes_back_inherits_its_place() -> None:
     budget = a_budget(1)
-    places = WorkerPlaces(budget)
-    old, new = places.hold("ann", "env_1"), places.hold("ann", "env_1")
+    slots = WorkerSlots(budget)
+    old, new = slots.hold("ann", "env_1"), slots.hold("ann", "env_1")
     old.__enter__()
     new.__enter__()
     assert n_used(budget) == 1
     old.__exit__(None, None, None)
     assert n_used(budget) == 1
-    with pytest.raises(OverBudget), places.hold("ann", "env_2"):
+    with pytest.raises(OverBudget), slots.hold("ann", "env_2"):
         pass
     new.__exit__(None, None, None)
     assert n_used(budget) == 0
@@ -98,20 +98,20 @@ def test_a_worker_that_comes_back_inherits_its_place() -> None:
 @pytest.mark.parametrize("worker", ["env_1", "env_2", None])
 def test_there_is_one_heir_at_a_time(worker: str | None) -> None:
     """Or one name would open any number of sockets."""
-    places = WorkerPlaces(a_budget(1))
-    with places.hold("ann", "env_1"), places.hold("ann", "env_1"):
-        with pytest.raises(OverBudget), places.hold("ann", worker):
+    slots = WorkerSlots(a_budget(1))
+    with slots.hold("ann", "env_1"), slots.hold("ann", "env_1"):
+        with pytest.raises(OverBudget), slots.hold("ann", worker):
             pass
-        with places.hold("bob", "env_1"):
+        with slots.hold("bob", "env_1"):
             pass
 
 
 def test_an_heir_that_goes_first_leaves_the_place_as_it_was() -> None:
     budget = a_budget(1)
-    places = WorkerPlaces(budget)
-    with places.hold("ann", "env_1"):
+    slots = WorkerSlots(budget)
+    with slots.hold("ann", "env_1"):
         for _ in range(3):
-            with places.hold("ann", "env_1"):
+            with slots.hold("ann", "env_1"):
                 assert n_used(budget) == 1
         assert n_used(budget) == 1
     assert n_used(budget) == 0

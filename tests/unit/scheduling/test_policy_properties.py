@@ -7,9 +7,9 @@ from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.queueing import Site, trainer_room, waiting_job
+from tests.support.queueing import Site, trainer_state, waiting_job
 
-from warren_gateway.scheduling.policy import OwnerShare, TrainerRoom, WaitingJob, decide
+from warren_gateway.scheduling.policy import OwnerShare, TrainerState, WaitingJob, decide
 from warren_gateway.scheduling.policy.order import HELD_S
 from warren_schemas.ids import WorkerId
 
@@ -18,10 +18,10 @@ BASES = ("tiny", "large")
 
 
 @st.composite
-def rooms(draw: st.DrawFn, may_load: bool = True) -> list[TrainerRoom]:
+def rooms(draw: st.DrawFn, may_load: bool = True) -> list[TrainerState]:
     n = draw(st.integers(1, 4))
     return [
-        trainer_room(
+        trainer_state(
             f"w{number}",
             base_models=draw(st.sets(st.sampled_from(BASES), min_size=1)),
             may_load=BASES if may_load and draw(st.booleans()) else (),
@@ -89,7 +89,7 @@ def can_ever_start(job: WaitingJob, site: Site) -> bool:
 @settings(deadline=None, max_examples=100)
 @given(rooms(may_load=False), jobs(), shares(), st.randoms(use_true_random=False))
 def test_never_more_than_room_and_nobody_starves(
-    trainers: list[TrainerRoom],
+    trainers: list[TrainerState],
     submitted: list[WaitingJob],
     owners: dict[str, OwnerShare],
     random: Random,
@@ -111,7 +111,7 @@ def test_never_more_than_room_and_nobody_starves(
 @settings(deadline=None, max_examples=50)
 @given(rooms(), jobs(), shares())
 def test_places_are_a_permutation_and_the_input_order_is_nothing(
-    trainers: list[TrainerRoom], submitted: list[WaitingJob], owners: dict[str, OwnerShare]
+    trainers: list[TrainerState], submitted: list[WaitingJob], owners: dict[str, OwnerShare]
 ) -> None:
     decision = decide(submitted, [], trainers, owners, now_s=0.0)
     assert decide(submitted[::-1], [], trainers[::-1], owners, now_s=0.0) == decision
@@ -133,7 +133,7 @@ def test_jobs_of_one_kind_start_in_the_order_of_their_places(
     n_workers: int, n_places: int, owners: dict[str, OwnerShare], random: Random
 ) -> None:
     """Where the use of what ended is counted: an owner whose job ends keeps its share."""
-    site = Site([trainer_room(f"w{n}", max_models=n_places) for n in range(n_workers)])
+    site = Site([trainer_state(f"w{n}", max_models=n_places) for n in range(n_workers)])
     site.owners = {name: OwnerShare(name, one.weight) for name, one in owners.items()}
     site.submit(*(waiting_job(n, random.choice(OWNERS)) for n in range(20)))
     decision = site.admit()
@@ -154,7 +154,7 @@ def test_a_full_job_starts_in_a_stream_of_small_ones(
     n_workers: int, n_places: int, random: Random
 ) -> None:
     """At most as many releases as are held, on the worker that is kept."""
-    site = Site([trainer_room(f"w{n}", max_models=n_places) for n in range(n_workers)])
+    site = Site([trainer_state(f"w{n}", max_models=n_places) for n in range(n_workers)])
     site.submit(*(waiting_job(n) for n in range(n_workers * n_places)))
     site.admit()
     full = waiting_job(100, is_full=True)
@@ -190,7 +190,7 @@ class Count:
 @given(st.lists(st.sampled_from((1.0, 2.0, 4.0)), min_size=3, max_size=3), st.integers(2, 8))
 def test_weighted_shares_converge(weights: list[float], n_places: int) -> None:
     by_owner: dict[str, float] = dict(zip(OWNERS, weights, strict=True))
-    site = Site([trainer_room("w0", max_models=n_places)])
+    site = Site([trainer_state("w0", max_models=n_places)])
     count = Count(Counter())
     for n in range(1200):
         site.submit(waiting_job(n, OWNERS[n % 3]))
@@ -207,5 +207,5 @@ def test_weighted_shares_converge(weights: list[float], n_places: int) -> None:
 
 def test_workers_are_told_by_their_ids() -> None:
     job = waiting_job(1, is_full=True)
-    decision = decide([job], [], [trainer_room("b"), trainer_room("a")], {}, now_s=0.0)
+    decision = decide([job], [], [trainer_state("b"), trainer_state("a")], {}, now_s=0.0)
     assert decision.reserved == {WorkerId("a"): job.model}

@@ -20,7 +20,7 @@ Volcano's (https://github.com/volcano-sh/volcano/blob/master/docs/design/sla-plu
 """
 
 from warren_gateway.scheduling.policy.decide import decide
-from warren_gateway.scheduling.policy.inputs import HeldJob, OwnerShare, TrainerRoom, WaitingJob
+from warren_gateway.scheduling.policy.inputs import HeldJob, OwnerShare, TrainerState, WaitingJob
 from warren_gateway.scheduling.policy.outcome import Decision, Place
 
-__all__ = ["Decision", "HeldJob", "OwnerShare", "Place", "TrainerRoom", "WaitingJob", "decide"]
+__all__ = ["Decision", "HeldJob", "OwnerShare", "Place", "TrainerState", "WaitingJob", "decide"]

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from warren_gateway.scheduling.policy import reasons
-from warren_gateway.scheduling.policy.inputs import HeldJob, OwnerShare, TrainerRoom, WaitingJob
+from warren_gateway.scheduling.policy.inputs import HeldJob, OwnerShare, TrainerState, WaitingJob
 from warren_gateway.scheduling.policy.order import Use, classes, sorted_by_class, uses
 from warren_gateway.scheduling.policy.outcome import Decision, Place
 from warren_gateway.scheduling.policy.reserving import Reservations
-from warren_gateway.scheduling.policy.room import Workers, untaken
+from warren_gateway.scheduling.policy.workers import Workers, untaken
 from warren_schemas.ids import ModelId
 
 _Needs = tuple[str, bool, int, int | None]
@@ -17,7 +17,7 @@ _Needs = tuple[str, bool, int, int | None]
 def decide(
     waiting: Sequence[WaitingJob],
     held: Sequence[HeldJob],
-    trainers: Sequence[TrainerRoom],
+    trainers: Sequence[TrainerState],
     owners: Mapping[str, OwnerShare],
     *,
     now_s: float,
@@ -31,8 +31,8 @@ def decide(
         walk.go_through(of_class)
     return Decision(
         admitted=tuple(walk.admitted),
-        reserved={w.room.worker: w.kept_for for w in workers.active if w.kept_for is not None},
-        load={w.room.worker: w.loads for w in workers.active if w.loads is not None},
+        reserved={w.state.worker: w.kept_for for w in workers.active if w.kept_for is not None},
+        load={w.state.worker: w.loads for w in workers.active if w.loads is not None},
         places=walk.places(unable),
     )
 
@@ -83,14 +83,14 @@ class _Walk:
         use = self.uses[job.owner]
         if use.is_at_quota:
             self._at_quota.append(job)
-        elif self._has_place(job):
+        elif self._has_free_slot(job):
             use.n_held += 1
             self.admitted.append(job.model)
         else:
             self._without_room.append(job)
             self._make_room(job)
 
-    def _has_place(self, job: WaitingJob) -> bool:
+    def _has_free_slot(self, job: WaitingJob) -> bool:
         needs = _needs(job)
         if needs in self._in_vain:
             return self._has_own(job) and self._workers.place(job)

@@ -54,7 +54,7 @@ class HeldJob:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainerRoom:
+class TrainerState:
     """What a live trainer announces."""
 
     worker: WorkerId

@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
-from warren_gateway.scheduling.policy.inputs import HeldJob, OwnerShare, TrainerRoom, WaitingJob
+from warren_gateway.scheduling.policy.inputs import HeldJob, OwnerShare, TrainerState, WaitingJob
 
 HELD_S = 3600.0
 """A job that is held, or ahead in the order, counts for its owner as so many seconds of what it holds."""
@@ -14,10 +14,10 @@ LEAST_WEIGHT = 1e-9
 class Use:
     """The use of one owner. GPUs are counted in whole numbers, so that no order of adding matters."""
 
-    __slots__ = ("_n_places", "_share", "n_gpus_shared", "n_gpus_whole", "n_held")
+    __slots__ = ("_n_slots", "_share", "n_gpus_shared", "n_gpus_whole", "n_held")
 
-    def __init__(self, share: OwnerShare, n_places: int) -> None:
-        self._share, self._n_places = share, n_places
+    def __init__(self, share: OwnerShare, n_slots: int) -> None:
+        self._share, self._n_slots = share, n_slots
         self.n_held = 0
         self.n_gpus_whole = self.n_gpus_shared = 0
 
@@ -29,7 +29,7 @@ class Use:
 
     @property
     def weighted(self) -> float:
-        n_gpus = self.n_gpus_whole + self.n_gpus_shared / self._n_places
+        n_gpus = self.n_gpus_whole + self.n_gpus_shared / self._n_slots
         return (self._share.used_gpu_s + HELD_S * n_gpus) / max(self._share.weight, LEAST_WEIGHT)
 
     @property
@@ -44,14 +44,14 @@ class Use:
 def uses(
     waiting: Iterable[WaitingJob],
     held: Iterable[HeldJob],
-    trainers: Iterable[TrainerRoom],
+    trainers: Iterable[TrainerState],
     owners: Mapping[str, OwnerShare],
 ) -> dict[str, Use]:
     """Of everybody who waits or holds, with what is held charged. A LoRA job counts as its part of a GPU."""
-    n_places = max((trainer.max_models for trainer in trainers), default=1)
+    n_slots = max((trainer.max_models for trainer in trainers), default=1)
     known: dict[str, Use] = {}
     for owner in {job.owner for job in waiting} | {job.owner for job in held}:
-        known[owner] = Use(owners.get(owner) or OwnerShare(owner), max(1, n_places))
+        known[owner] = Use(owners.get(owner) or OwnerShare(owner), max(1, n_slots))
     for job in held:
         known[job.owner].charge(job)
         known[job.owner].n_held += 1

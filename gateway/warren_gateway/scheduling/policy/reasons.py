@@ -4,7 +4,7 @@ from warren_gateway.drained import every_one, undrain
 from warren_gateway.loadable import LOADED_LATER, loading
 from warren_gateway.scheduling.policy.inputs import WaitingJob
 from warren_gateway.scheduling.policy.order import Use
-from warren_gateway.scheduling.policy.room import Worker, Workers
+from warren_gateway.scheduling.policy.workers import Worker, Workers
 
 GIB = 1 << 30
 
@@ -29,7 +29,7 @@ def impossible(job: WaitingJob, workers: Workers) -> str | None:
         if (loader := workers.loading.get(base)) is not None:
             return loading(base, loader)
         ours = [worker for worker in workers.active if worker.may_load(base)]
-    largest = max((worker.room.n_gpus for worker in ours), default=0)
+    largest = max((worker.state.n_gpus for worker in ours), default=0)
     if job.n_gpus <= largest:
         return None
     if (drained := workers.drained_for(job)) is not None:
@@ -55,12 +55,12 @@ def no_room(job: WaitingJob, workers: Workers) -> str:
     """Of a job that would fit if others ended."""
     base = job.base_model
     if (ours := workers.of_base.get(base)) is None:
-        told = next((one.room.worker for one in workers.active if one.loads == base), None)
+        told = next((one.state.worker for one in workers.active if one.loads == base), None)
         return LOADED_LATER.format(base) if told is None else loading(base, told)
-    free = [w for w in ours if (w.is_empty if job.is_whole else w.has_place())]
+    free = [w for w in ours if (w.is_empty if job.is_whole else w.has_free_slot())]
     if not free:
-        n_places = sum(worker.room.max_models for worker in ours)
-        return _WHOLE.format(len(ours), base) if job.is_whole else _TAKEN.format(n_places, base)
+        n_slots = sum(worker.state.max_models for worker in ours)
+        return _WHOLE.format(len(ours), base) if job.is_whole else _TAKEN.format(n_slots, base)
     if job.memory_bytes is not None and not any(worker.fits(job) for worker in free):
         return _MEMORY.format(job.memory_bytes / GIB, base)
     return _FOR_LARGE.format(base)

@@ -12,7 +12,7 @@ at a time: their free places are idle meanwhile (`benchmarks/scheduling` says wh
 from collections import Counter
 
 from warren_gateway.scheduling.policy.inputs import HeldJob, WaitingJob
-from warren_gateway.scheduling.policy.room import Worker, Workers
+from warren_gateway.scheduling.policy.workers import Worker, Workers
 from warren_schemas.ids import WorkerId
 
 RESERVES_AFTER_S = 1800.0
@@ -25,7 +25,7 @@ class Reservations:
         self.n_small_ahead: Counter[str] = Counter()
         """Jobs of each base model that found no place."""
         self._in_vain: set[tuple[str, int, int | None, bool]] = set()
-        self._kept = {w.room.reserved_for: w for w in workers.active if w.room.reserved_for}
+        self._kept = {w.state.reserved_for: w for w in workers.active if w.state.reserved_for}
 
     def needs_one(self, job: WaitingJob | HeldJob) -> bool:
         return job.is_whole or job.base_model not in self._workers.of_base
@@ -77,8 +77,8 @@ class Reservations:
         best = self._soonest(job, None)
         if best is None:
             return False
-        for base in best.room.base_models:
-            elsewhere = sum(w.n_places for w in self._workers.of_base[base] if w is not best)
+        for base in best.state.base_models:
+            elsewhere = sum(w.n_slots for w in self._workers.of_base[base] if w is not best)
             if self.n_small_ahead[base] > elsewhere:
                 return False
         return True
@@ -86,11 +86,11 @@ class Reservations:
     def _candidates_of(self, job: WaitingJob | HeldJob) -> list[Worker]:
         ours = self._workers.of_base.get(job.base_model)
         able = (worker for worker in self._workers.active if worker.may_load(job.base_model))
-        return ours or [worker for worker in able if not worker.room.is_missed]
+        return ours or [worker for worker in able if not worker.state.is_missed]
 
     def _soonest(self, job: WaitingJob | HeldJob, kept: Worker | None) -> Worker | None:
         def to_wait_for(worker: Worker) -> tuple[int, bool, WorkerId]:
-            return worker.n_held, worker is not kept, worker.room.worker
+            return worker.n_held, worker is not kept, worker.state.worker
 
         able = (w for w in self._candidates_of(job) if self._is_candidate(w, job))
         return min(able, key=to_wait_for, default=None)
@@ -99,6 +99,6 @@ class Reservations:
         """An occupied one is not: it takes no small jobs anyway, and is decided about once it is free."""
         if worker.is_whole or worker.loads not in (None, job.base_model):
             return False
-        is_large_enough = worker.room.n_gpus >= job.n_gpus
+        is_large_enough = worker.state.n_gpus >= job.n_gpus
         fits = worker.fits(job) or not worker.is_empty
         return is_large_enough and fits and worker.is_open_to(job.model)

@@ -4,30 +4,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from warren_gateway.scheduling.loading import InUse, spared
-from warren_gateway.scheduling.policy import HeldJob, TrainerRoom
+from warren_gateway.scheduling.policy import HeldJob, TrainerState
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.ids import ModelId, WorkerId
 
 
-def rooms(
+def trainer_states(
     workers: Sequence[Heartbeat],
     held: Sequence[HeldJob],
     reserved: Mapping[str, str],
     used: InUse,
     away: Mapping[WorkerId, str],
-) -> list[TrainerRoom]:
+) -> list[TrainerState]:
     """Of trainers that take jobs, load something or are drained, and of those that are `away` to load something."""
     full = {job.model for job in held if job.is_full}
     trainers = [beat for beat in workers if beat.role is WorkerRole.TRAINER]
     known = [beat for beat in trainers if beat.offers or beat.loading or beat.drained_offers]
-    found = [_room(beat, full, reserved.get(beat.worker)) for beat in known]
+    found = [_state(beat, full, reserved.get(beat.worker)) for beat in known]
     missed = {b.worker for b in known if b.may_load and not spared(b, workers, used)}
-    found = [replace(room, is_missed=room.worker in missed) for room in found]
+    found = [replace(state, is_missed=state.worker in missed) for state in found]
     return found + [_coming(worker, base) for worker, base in away.items()]
 
 
-def _coming(worker: WorkerId, base: str) -> TrainerRoom:
-    return TrainerRoom(
+def _coming(worker: WorkerId, base: str) -> TrainerState:
+    return TrainerState(
         worker=worker,
         base_models=frozenset(),
         may_load=frozenset(),
@@ -41,9 +41,9 @@ def _coming(worker: WorkerId, base: str) -> TrainerRoom:
     )
 
 
-def _room(beat: Heartbeat, full: set[ModelId], reserved: str | None) -> TrainerRoom:
+def _state(beat: Heartbeat, full: set[ModelId], reserved: str | None) -> TrainerState:
     models = tuple(one.model for one in beat.models)
-    return TrainerRoom(
+    return TrainerState(
         worker=beat.worker,
         base_models=frozenset(beat.drained_offers if beat.is_draining else beat.offers),
         may_load=frozenset(beat.may_load),

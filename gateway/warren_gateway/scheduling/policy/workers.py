@@ -6,21 +6,21 @@ and whole workers stay free for those who need them.
 
 from collections.abc import Iterable, Sequence
 
-from warren_gateway.scheduling.policy.inputs import HeldJob, TrainerRoom, WaitingJob
+from warren_gateway.scheduling.policy.inputs import HeldJob, TrainerState, WaitingJob
 from warren_schemas.ids import ModelId, WorkerId
 
 Job = WaitingJob | HeldJob
 
 
 class Worker:
-    __slots__ = ("free_bytes", "is_whole", "loads", "n_held", "n_taken", "reserved", "room")
+    __slots__ = ("free_bytes", "is_whole", "loads", "n_held", "n_taken", "reserved", "state")
 
-    def __init__(self, room: TrainerRoom, held: Sequence[HeldJob]) -> None:
-        self.room = room
-        self.n_held = len({*room.held, *(job.model for job in held)})
+    def __init__(self, state: TrainerState, held: Sequence[HeldJob]) -> None:
+        self.state = state
+        self.n_held = len({*state.held, *(job.model for job in held)})
         self.n_taken = 0
-        self.is_whole = room.is_full_held or any(job.is_whole for job in held)
-        self.free_bytes = room.free_memory_bytes
+        self.is_whole = state.is_full_held or any(job.is_whole for job in held)
+        self.free_bytes = state.free_memory_bytes
         self.reserved: ModelId | None = None
         self.loads: str | None = None
 
@@ -31,23 +31,23 @@ class Worker:
         return self.reserved if self.is_whole or self.n_taken == 0 else None
 
     def may_load(self, base: str) -> bool:
-        return base in self.room.may_load and not self.room.loading
+        return base in self.state.may_load and not self.state.loading
 
     @property
     def is_empty(self) -> bool:
         return self.n_held == 0
 
     @property
-    def n_places(self) -> int:
+    def n_slots(self) -> int:
         """For small jobs, when none is held."""
-        return 0 if self.is_whole or self.reserved is not None else self.room.max_models
+        return 0 if self.is_whole or self.reserved is not None else self.state.max_models
 
-    def has_place(self) -> bool:
+    def has_free_slot(self) -> bool:
         is_ours = self.loads is not None or self.is_whole
-        return not is_ours and self.n_held < self.room.max_models
+        return not is_ours and self.n_held < self.state.max_models
 
     def fits(self, job: Job) -> bool:
-        if job.n_gpus > self.room.n_gpus:
+        if job.n_gpus > self.state.n_gpus:
             return False
         asked, free = job.memory_bytes, self.free_bytes
         return asked is None or free is None or asked <= free
@@ -69,22 +69,22 @@ class Worker:
 class Workers:
     """All of them, and those that serve each base model (none that is being drained)."""
 
-    def __init__(self, rooms: Iterable[TrainerRoom], held: Iterable[HeldJob]) -> None:
-        rooms = sorted(rooms, key=lambda room: room.worker)
-        by_worker = _located(rooms, held)
-        every = [Worker(room, by_worker[room.worker]) for room in rooms]
-        self.active = [worker for worker in every if not worker.room.is_draining]
-        self._drained = [worker.room for worker in every if worker.room.is_draining]
-        self.loading = {base: w.room.worker for w in self.active for base in w.room.loading}
+    def __init__(self, states: Iterable[TrainerState], held: Iterable[HeldJob]) -> None:
+        states = sorted(states, key=lambda state: state.worker)
+        by_worker = _located(states, held)
+        every = [Worker(state, by_worker[state.worker]) for state in states]
+        self.active = [worker for worker in every if not worker.state.is_draining]
+        self._drained = [worker.state for worker in every if worker.state.is_draining]
+        self.loading = {base: w.state.worker for w in self.active for base in w.state.loading}
         self.of_base: dict[str, list[Worker]] = {}
         for worker in self.active:
-            for base in worker.room.base_models:
+            for base in worker.state.base_models:
                 self.of_base.setdefault(base, []).append(worker)
-        self._with_place = {base: _packing(ours) for base, ours in self.of_base.items()}
+        self._by_free_slots = {base: _packing(ours) for base, ours in self.of_base.items()}
 
     def place(self, job: Job) -> bool:
         """Give the job a place, if one is free."""
-        found = self._empty_one(job) if job.is_whole else self._with_free_place(job)
+        found = self._empty_one(job) if job.is_whole else self._with_free_slot(job)
         if found is not None:
             found.take(job)
         return found is not None
@@ -94,12 +94,12 @@ class Workers:
         able = (r for r in self._drained if job.base_model in r.base_models)
         return next((r.worker for r in able if r.n_gpus >= job.n_gpus), None)
 
-    def _with_free_place(self, job: Job) -> Worker | None:
-        ours = self._with_place.get(job.base_model, [])
-        while ours and not ours[-1].has_place():
+    def _with_free_slot(self, job: Job) -> Worker | None:
+        ours = self._by_free_slots.get(job.base_model, [])
+        while ours and not ours[-1].has_free_slot():
             ours.pop()
         for worker in reversed(ours):
-            if worker.has_place() and worker.is_open_to(job.model) and worker.fits(job):
+            if worker.has_free_slot() and worker.is_open_to(job.model) and worker.fits(job):
                 return worker
         return None
 
@@ -121,7 +121,7 @@ class Workers:
             for worker in self.active
             if worker.may_load(job.base_model)
             and worker.is_empty
-            and not worker.room.is_missed
+            and not worker.state.is_missed
             and worker.loads in (None, job.base_model)
             and worker.is_open_to(job.model)
             and worker.fits(job)
@@ -130,11 +130,11 @@ class Workers:
 
 
 def _located(
-    rooms: Sequence[TrainerRoom], held: Iterable[HeldJob]
+    states: Sequence[TrainerState], held: Iterable[HeldJob]
 ) -> dict[WorkerId, list[HeldJob]]:
     """The jobs of each worker, by the store or by what the worker says."""
-    listed = {model: room.worker for room in rooms for model in room.held}
-    found: dict[WorkerId, list[HeldJob]] = {room.worker: [] for room in rooms}
+    listed = {model: state.worker for state in states for model in state.held}
+    found: dict[WorkerId, list[HeldJob]] = {state.worker: [] for state in states}
     for job in held:
         worker = job.worker or listed.get(job.model)
         if worker is not None and worker in found:
@@ -142,9 +142,9 @@ def _located(
     return found
 
 
-def untaken(rooms: Sequence[TrainerRoom], held: Iterable[HeldJob]) -> list[HeldJob]:
+def untaken(states: Sequence[TrainerState], held: Iterable[HeldJob]) -> list[HeldJob]:
     """Admitted jobs that no worker has, those that need a whole one first."""
-    listed = {model for room in rooms for model in room.held}
+    listed = {model for state in states for model in state.held}
     ours = [job for job in held if job.worker is None and job.model not in listed]
     return sorted(ours, key=lambda job: (not job.is_whole, job.since_s, job.model))
 
@@ -154,12 +154,12 @@ def _packing(workers: Sequence[Worker]) -> list[Worker]:
     are served, and where most places are taken."""
 
     def burden(worker: Worker) -> tuple[bool, int, int]:
-        room = worker.room
-        return room.reserved_for is not None, len(room.base_models), -worker.n_held
+        state = worker.state
+        return state.reserved_for is not None, len(state.base_models), -worker.n_held
 
     return sorted(workers, key=burden)[::-1]
 
 
 def _snugness(worker: Worker, model: ModelId) -> tuple[bool, int, int, WorkerId]:
-    room = worker.room
-    return room.reserved_for != model, room.n_gpus, len(room.base_models), room.worker
+    state = worker.state
+    return state.reserved_for != model, state.n_gpus, len(state.base_models), state.worker
