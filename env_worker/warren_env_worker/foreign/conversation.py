@@ -11,6 +11,8 @@ from typing import Any
 import orjson
 
 MAX_LINE_BYTES = 4 << 20
+_NOBODY_LISTENS = (ConnectionError, FileNotFoundError)
+"""Other errors (no descriptor is left, say) are this process's own, and say nothing of the one that it asks."""
 
 
 class ProcessLost(Exception):
@@ -24,10 +26,10 @@ class Conversation:
 
     @classmethod
     async def opened(cls, path: str) -> "Conversation":
-        """Raises `ProcessLost`."""
+        """Raises `ProcessLost` where nobody listens, and `OSError` where this process can't connect."""
         try:
             return cls(*await asyncio.open_unix_connection(path, limit=MAX_LINE_BYTES))
-        except OSError as error:
+        except _NOBODY_LISTENS as error:
             raise ProcessLost(str(error)) from error
 
     async def ask(self, request: Mapping[str, object]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from warren.environment import ConfigError
 from warren_env_worker.foreign import places
-from warren_env_worker.foreign.conversation import Conversation, ProcessLost
+from warren_env_worker.foreign.conversation import MAX_LINE_BYTES, Conversation, ProcessLost
 
 START_S = 60.0
 """To import the package."""
@@ -33,7 +33,8 @@ class Package:
         self._folder: Path | None = None
 
     async def episode(self) -> Conversation:
-        """A fresh process. Raises `ConfigError` where the package is not installed, and `ProcessLost`."""
+        """A fresh process. Raises `ConfigError` where the package is not installed, `ProcessLost`, and `OSError`
+        where this process can't connect."""
         for _ in range(MAX_STARTS):
             process, path = await self._listening()
             try:
@@ -59,7 +60,7 @@ class Package:
         path = self._folder / "socket"
         command = [places.python(self._name), "-I", places.PROGRAMS / "fork_server.py", path]
         process = await asyncio.create_subprocess_exec(
-            *map(str, command), str(self._program), str(MEMORY_MB),
+            *map(str, command), str(self._program), str(MEMORY_MB), str(MAX_LINE_BYTES),
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
         )  # fmt: skip
         await self._require_ready(process)

@@ -20,6 +20,7 @@ from warren.environment import Env, Isolation
 from warren_broker.worker.child import Channel
 from warren_env_worker.host.call_status import open_status
 from warren_env_worker.host.child.loops import is_async, serve
+from warren_env_worker.host.child.open_files import raise_open_files_limit
 from warren_env_worker.host.child.task_cache import TaskCache
 from warren_env_worker.host.code import code_digest
 from warren_env_worker.host.forked.fork_server import ForkServer
@@ -39,6 +40,7 @@ def main() -> None:
     answer_signals(_STDERR)  # what is forked from here answers, too
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     reference, status = channel.arguments
+    raise_open_files_limit()
     confine()
     with contextlib.suppress(ConnectionError):  # the supervisor has gone, maybe while we imported
         _live(channel, reference, status)

@@ -84,11 +84,12 @@ async def test_the_same_seed_and_actions_show_the_same(host: Host) -> None:
 
 
 async def test_what_is_no_action_is_told_and_changes_nothing(host: Host) -> None:
-    _, wrong, right = await shown(episode(host, **LAKE), "jump", "1")
+    _, wrong, long, right = await shown(episode(host, **LAKE), "jump", "1" * 5000, "01")
     assert last_text(wrong) == "There is no such action. Say one of: left, down, right, up"
     assert wrong.reward is None
+    assert long.messages == wrong.messages
     assert last_text(right).endswith("SFFF\n[F]HFH\nFFFH\nHFFG")
-    assert right.metrics == {"steps": 1.0, "invalid_actions": 1.0}
+    assert right.metrics == {"steps": 1.0, "invalid_actions": 2.0}
 
 
 async def test_a_config_that_cannot_be_played_is_refused(host: Host) -> None:

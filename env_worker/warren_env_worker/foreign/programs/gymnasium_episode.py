@@ -26,9 +26,7 @@ _CODE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Episode:
-    def make(
-        self, env: str, arguments: dict[str, Any], seed: int, names: list[str]
-    ) -> dict[str, Any]:
+    def make(self, env: str, arguments: dict[str, Any], seed: int, names: list[str]) -> None:
         modes: list[str] = gymnasium.spec(env).make().metadata.get("render_modes", [])
         self._prints = "ansi" in modes
         mode = "ansi" if self._prints else None
@@ -42,7 +40,10 @@ class Episode:
         self._names = names or self._known_names(env, int(space.n))
         if len(self._names) != int(space.n):
             raise ValueError(f"{env} has {space.n} actions, and actions names {len(self._names)}")
-        observation, _ = self._env.reset(seed=seed % MAX_SEED)
+        self._seed = seed % MAX_SEED
+
+    def begin(self) -> dict[str, Any]:
+        observation, _ = self._env.reset(seed=self._seed)
         return {"shown": self._text(observation), "actions": self._names}
 
     def step(self, words: str) -> dict[str, Any]:
@@ -73,7 +74,9 @@ class Episode:
         names = [name.lower() for name in self._names]
         if said in names:
             return names.index(said)
-        return int(said) if said.isascii() and said.isdigit() and int(said) < len(names) else None
+        numbers = [str(number) for number in range(len(names))]
+        digits = said.lstrip("0") or said[:1]
+        return numbers.index(digits) if digits in numbers else None
 
     def _text(self, observation: Any) -> str:
         grid = getattr(self._env.unwrapped, "pprint_grid", None)

@@ -8,10 +8,13 @@ MAX_SEED = 2**31
 
 
 class Episode:
-    def make(self, game: str, arguments: dict[str, Any], seed: int) -> dict[str, Any]:
+    def make(self, game: str, arguments: dict[str, Any], seed: int) -> None:
         self._game: Any = textarena.make(game, **arguments)
-        self._game.reset(num_players=1, seed=seed % MAX_SEED)
+        self._seed = seed % MAX_SEED
         self._seen = ""
+
+    def begin(self) -> dict[str, Any]:
+        self._game.reset(num_players=1, seed=self._seed)
         return {"shown": self._new_words("")}
 
     def step(self, words: str) -> dict[str, Any]:

@@ -78,8 +78,7 @@ async def result_of(function: Any, routes: Any, connections: Any) -> Any:
 
 
 class Episode:
-    def make(self, taskset: str, arguments: dict[str, Any], split: str) -> dict[str, Any]:
-        """The number of its tasks, whatever the split; None: without end."""
+    def make(self, taskset: str, arguments: dict[str, Any], split: str) -> None:
         module: Any = types.ModuleType(HARNESS)
         module.Chat, module.__all__ = Chat, ["Chat"]
         sys.modules[HARNESS] = module
@@ -88,6 +87,9 @@ class Episode:
         config = {"taskset": {"id": taskset, **arguments}, "agent": agent, **served}
         self._env: Any = loaders.load_environment(loaders.resolve_env_config(config))
         self._tasks: Any = self._env.taskset
+
+    def begin(self) -> dict[str, Any]:
+        """The number of its tasks, whatever the split; None: without end."""
         return {"n_tasks": sum(1 for _ in self._tasks) if self._tasks.bounded else None}
 
     def step(self, asked: dict[str, Any]) -> dict[str, Any]:

@@ -21,13 +21,16 @@ MAX_RETRIES = 3
 
 
 class Episode:
-    def make(self, taskset: str, arguments: dict[str, Any], split: str) -> dict[str, Any]:
-        """The number of its tasks: those of its `dataset` for `train`, and of its `eval_dataset` for another split."""
+    def make(self, taskset: str, arguments: dict[str, Any], split: str) -> None:
+        """The tasks are those of its `dataset` for `train`, and of its `eval_dataset` for another split."""
         self._env: Any = vf.load_environment(taskset, **arguments)
         if self._env.requires_group_rollouts:
             raise ValueError("it rewards whole groups, which is not played")
         env = self._env
         self._rows: Any = env.get_dataset() if split == "train" else env.get_eval_dataset()
+
+    def begin(self) -> dict[str, Any]:
+        """The number of its tasks."""
         return {"n_tasks": len(self._rows)}
 
     def step(self, asked: dict[str, Any]) -> dict[str, Any]:

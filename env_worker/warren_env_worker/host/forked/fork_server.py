@@ -22,7 +22,7 @@ from warren_env_worker.host.call_status import CallStatus
 from warren_env_worker.host.child.live_episodes import is_last
 from warren_env_worker.host.forked.complaints import Complaints
 from warren_env_worker.host.forked.episode_process import EpisodeProcess
-from warren_env_worker.host.forked.forking import fork, raise_open_files_limit
+from warren_env_worker.host.forked.forking import fork
 from warren_env_worker.host.forked.leftovers import Template
 from warren_env_worker.host.forked.processes import Processes
 from warren_env_worker.host.forked.stateless.episodes import StatelessEpisodes
@@ -67,7 +67,6 @@ class ForkServer:
 
     def serve(self) -> None:
         """Until the supervisor goes; all processes end with it."""
-        raise_open_files_limit()
         try:
             while self._turn():
                 pass

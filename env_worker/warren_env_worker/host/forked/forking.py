@@ -9,7 +9,6 @@ Invariant: the forked process never returns into the fork server's code; it ends
 import contextlib
 import ctypes
 import os
-import resource
 import signal
 import socket
 import sys
@@ -20,7 +19,6 @@ from typing import NoReturn
 from warren_env_worker.host.call_status import CallStatus
 from warren_env_worker.host.forked.episode_process import EpisodeProcess
 
-MAX_FILES = 65_536
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _STDOUT, _STDERR = 1, 2
 _ANONYMOUS = -1
@@ -57,13 +55,6 @@ def fork(n_loads: int, play: Play) -> EpisodeProcess:
 def _put_down(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-
-
-def raise_open_files_limit() -> None:
-    """Let this process open many: each process takes four, and the usual limit is 1,024."""
-    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    allowed = MAX_FILES if most == resource.RLIM_INFINITY else min(most, MAX_FILES)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limit, allowed), most))
 
 
 def _live(talk: socket.socket, output: int, status: CallStatus, play: Play) -> NoReturn:

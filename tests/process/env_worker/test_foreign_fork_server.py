@@ -1,0 +1,119 @@
+"""The fork server of a foreign package, with a program that needs no package."""
+
+import asyncio
+import resource
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from warren_env_worker.foreign import places
+from warren_env_worker.foreign.conversation import MAX_LINE_BYTES, Conversation, ProcessLost
+
+PROGRAM = Path(__file__).parents[2] / "support" / "foreign_program.py"
+N_FILES = 40
+
+
+@asynccontextmanager
+async def fork_server(path: Path) -> AsyncGenerator[int]:
+    command = (sys.executable, "-I", places.PROGRAMS / "fork_server.py", path, PROGRAM, 2048)
+    process = await asyncio.create_subprocess_exec(
+        *map(str, command), str(MAX_LINE_BYTES),
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        assert await process.stdout.readline() == b"ready\n"
+        yield process.pid
+    finally:
+        process.stdin.close()
+        assert await process.wait() == 0
+
+
+async def begun(path: Path) -> Conversation:
+    conversation = await Conversation.opened(str(path))
+    assert await conversation.ask({"make": {}}) == {"shown": "begun"}
+    return conversation
+
+
+async def told_of_more(path: Path, kept: list[Conversation]) -> str:
+    """What the first one is told that there is no room for."""
+    while True:
+        conversation = await Conversation.opened(str(path))
+        kept.append(conversation)
+        answer = await conversation.ask({"make": {}})
+        if "error" in answer:
+            assert not answer["misfit"]
+            return answer["error"]
+
+
+async def test_an_episode_that_there_is_no_room_for_is_told_so_and_costs_the_others_nothing(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "socket"
+    async with fork_server(path) as pid:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (N_FILES, N_FILES))
+        kept: list[Conversation] = []
+        for _ in range(3):
+            assert "Too many open files" in await told_of_more(path, kept)
+            kept.pop().close()
+        assert len(kept) > N_FILES // 4
+        for conversation in kept:
+            assert await conversation.ask({"step": "well"}) == {"shown": "well"}
+        for conversation in kept:
+            conversation.close()
+
+
+async def test_a_process_gone_is_lost_and_makes_room(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    async with fork_server(path):
+        conversation = await begun(path)
+        with pytest.raises(ProcessLost):
+            await conversation.ask({"step": "die"})
+        (await begun(path)).close()
+
+
+async def test_who_has_no_descriptor_left_does_not_take_the_other_for_dead(tmp_path: Path) -> None:
+    with pytest.raises(ProcessLost):
+        await Conversation.opened(str(tmp_path / "nobody"))
+    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with fork_server(tmp_path / "socket"):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1, usual[1]))
+        try:
+            with pytest.raises(OSError, match="Too many open files"):
+                await Conversation.opened(str(tmp_path / "socket"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, usual)
+        (await begun(tmp_path / "socket")).close()
+
+
+async def test_what_cannot_be_told_is_the_package_s_failure_and_the_process_stays(
+    tmp_path: Path,
+) -> None:
+    async with fork_server(tmp_path / "socket"):
+        conversation = await begun(tmp_path / "socket")
+        for words, reason in {
+            "not finite": "its reward is nan; expected a finite number",
+            "half a pair": "UnicodeEncodeError",
+            "no JSON": "bytes is not JSON serializable",
+            "long": "it shows 5242894 bytes at once; 4194304 can be sent",
+        }.items():
+            answer = await conversation.ask({"step": words})
+            assert reason in answer["error"]
+            assert answer["misfit"] is False
+        assert await conversation.ask({"step": "well"}) == {"shown": "well"}
+        conversation.close()
+
+
+@pytest.mark.parametrize(("trouble", "is_misfit"), [("make", True), ("begin", False)])
+async def test_the_config_is_to_blame_for_what_raises_when_it_is_used_alone(
+    tmp_path: Path, trouble: str, is_misfit: bool
+) -> None:
+    async with fork_server(tmp_path / "socket"):
+        conversation = await Conversation.opened(str(tmp_path / "socket"))
+        answer = await conversation.ask({"make": {"trouble": trouble}})
+        assert answer["misfit"] is is_misfit
+        conversation.close()
