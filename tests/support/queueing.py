@@ -105,7 +105,7 @@ class Site:
         for job in jobs:
             self.waiting[job.model] = self.jobs[job.model] = job
 
-    def rooms(self) -> list[TrainerState]:
+    def states(self) -> list[TrainerState]:
         return [replace(room, **self._state(room)) for room in self.trainers]
 
     def _state(self, room: TrainerState) -> dict[str, object]:
@@ -118,7 +118,7 @@ class Site:
     def decide(self) -> Decision:
         held = list(self.held.values())
         return decide(
-            list(self.waiting.values()), held, self.rooms(), self.owners, now_s=self.now_s
+            list(self.waiting.values()), held, self.states(), self.owners, now_s=self.now_s
         )
 
     def admit(self) -> Decision:
@@ -140,14 +140,14 @@ class Site:
         return decision
 
     def _taker(self, job: HeldJob) -> WorkerId | None:
-        for room in self.rooms():
+        for room in self.states():
             is_for = room.reserved_for in (None, job.model) and job.base_model in room.base_models
-            has_room = not room.held if job.is_whole else self._has_place(room)
+            has_room = not room.held if job.is_whole else self._has_free_slot(room)
             if is_for and has_room and not room.is_draining and room.n_gpus >= job.n_gpus:
                 return room.worker
         return None
 
-    def _has_place(self, room: TrainerState) -> bool:
+    def _has_free_slot(self, room: TrainerState) -> bool:
         is_alone = any(self.held[model].is_whole for model in room.held)
         return not is_alone and len(room.held) < room.max_models
 

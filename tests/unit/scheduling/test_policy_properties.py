@@ -18,7 +18,7 @@ BASES = ("tiny", "large")
 
 
 @st.composite
-def rooms(draw: st.DrawFn, may_load: bool = True) -> list[TrainerState]:
+def trainer_states(draw: st.DrawFn, may_load: bool = True) -> list[TrainerState]:
     n = draw(st.integers(1, 4))
     return [
         trainer_state(
@@ -70,7 +70,7 @@ def assert_within_room(site: Site) -> None:
     (One of several may take another message than the one that was thought of.)"""
     untaken = [job for job in site.held.values() if job.worker is None]
     assert not untaken or any(len(room.base_models) > 1 for room in site.trainers)
-    for room in site.rooms():
+    for room in site.states():
         held = [site.held[model] for model in room.held]
         assert len(held) <= room.max_models or len(held) == 1
         assert len(held) == 1 or not any(job.is_whole for job in held)
@@ -87,7 +87,7 @@ def can_ever_start(job: WaitingJob, site: Site) -> bool:
 
 
 @settings(deadline=None, max_examples=100)
-@given(rooms(may_load=False), jobs(), shares(), st.randoms(use_true_random=False))
+@given(trainer_states(may_load=False), jobs(), shares(), st.randoms(use_true_random=False))
 def test_never_more_than_room_and_nobody_starves(
     trainers: list[TrainerState],
     submitted: list[WaitingJob],
@@ -109,7 +109,7 @@ def test_never_more_than_room_and_nobody_starves(
 
 
 @settings(deadline=None, max_examples=50)
-@given(rooms(), jobs(), shares())
+@given(trainer_states(), jobs(), shares())
 def test_places_are_a_permutation_and_the_input_order_is_nothing(
     trainers: list[TrainerState], submitted: list[WaitingJob], owners: dict[str, OwnerShare]
 ) -> None:
@@ -130,10 +130,10 @@ def test_places_are_a_permutation_and_the_input_order_is_nothing(
 @settings(deadline=None, max_examples=50)
 @given(st.integers(1, 4), st.integers(1, 4), shares(), st.randoms(use_true_random=False))
 def test_jobs_of_one_kind_start_in_the_order_of_their_places(
-    n_workers: int, n_places: int, owners: dict[str, OwnerShare], random: Random
+    n_workers: int, n_slots: int, owners: dict[str, OwnerShare], random: Random
 ) -> None:
     """Where the use of what ended is counted: an owner whose job ends keeps its share."""
-    site = Site([trainer_state(f"w{n}", max_models=n_places) for n in range(n_workers)])
+    site = Site([trainer_state(f"w{n}", max_models=n_slots) for n in range(n_workers)])
     site.owners = {name: OwnerShare(name, one.weight) for name, one in owners.items()}
     site.submit(*(waiting_job(n, random.choice(OWNERS)) for n in range(20)))
     decision = site.admit()
@@ -141,7 +141,7 @@ def test_jobs_of_one_kind_start_in_the_order_of_their_places(
         next_one = min(decision.places, key=lambda model: decision.places[model].number)
         ended = random.choice(sorted(site.held))
         owner = site.owners[site.jobs[ended].owner]
-        used_gpu_s = owner.used_gpu_s + HELD_S / n_places
+        used_gpu_s = owner.used_gpu_s + HELD_S / n_slots
         site.owners[owner.owner] = replace(owner, used_gpu_s=used_gpu_s)
         site.release(ended)
         decision = site.admit()
@@ -151,11 +151,11 @@ def test_jobs_of_one_kind_start_in_the_order_of_their_places(
 @settings(deadline=None, max_examples=50)
 @given(st.integers(1, 4), st.integers(1, 3), st.randoms(use_true_random=False))
 def test_a_full_job_starts_in_a_stream_of_small_ones(
-    n_workers: int, n_places: int, random: Random
+    n_workers: int, n_slots: int, random: Random
 ) -> None:
     """At most as many releases as are held, on the worker that is kept."""
-    site = Site([trainer_state(f"w{n}", max_models=n_places) for n in range(n_workers)])
-    site.submit(*(waiting_job(n) for n in range(n_workers * n_places)))
+    site = Site([trainer_state(f"w{n}", max_models=n_slots) for n in range(n_workers)])
+    site.submit(*(waiting_job(n) for n in range(n_workers * n_slots)))
     site.admit()
     full = waiting_job(100, is_full=True)
     site.submit(full)
@@ -172,7 +172,7 @@ def test_a_full_job_starts_in_a_stream_of_small_ones(
             released = random.choice(sorted(site.held))
             n_on_kept += site.held[released].worker == kept
             site.release(released)
-    assert n_on_kept <= n_places and len(site.waiting) > 0
+    assert n_on_kept <= n_slots and len(site.waiting) > 0
 
 
 @dataclass
@@ -188,18 +188,20 @@ class Count:
 
 @settings(deadline=None, max_examples=20)
 @given(st.lists(st.sampled_from((1.0, 2.0, 4.0)), min_size=3, max_size=3), st.integers(2, 8))
-def test_weighted_shares_converge(weights: list[float], n_places: int) -> None:
+def test_weighted_shares_converge(weights: list[float], n_slots: int) -> None:
     by_owner: dict[str, float] = dict(zip(OWNERS, weights, strict=True))
-    site = Site([trainer_state("w0", max_models=n_places)])
+    site = Site([trainer_state("w0", max_models=n_slots)])
     count = Count(Counter())
-    for n in range(1200):
-        site.submit(waiting_job(n, OWNERS[n % 3]))
+    numbers = iter(range(9999))
     for _ in range(280):
+        for owner in OWNERS:  # who always has more than could start at once
+            n_waiting = sum(job.owner == owner for job in site.waiting.values())
+            site.submit(*(waiting_job(next(numbers), owner) for _ in range(n_waiting, n_slots + 1)))
         site.owners = count.owners(by_owner)
         site.admit()
         oldest = min(site.held)
         for job in site.held.values():
-            count.used[job.owner] += 3600 // n_places
+            count.used[job.owner] += 3600 // n_slots
         site.release(oldest)
     shares_of = [count.used[name] / weight for name, weight in by_owner.items()]
     assert max(shares_of) <= 1.1 * min(shares_of)
