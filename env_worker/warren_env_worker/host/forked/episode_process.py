@@ -12,6 +12,7 @@ import struct
 import time
 from collections.abc import Sequence
 
+from warren.environment import Limits
 from warren_env_worker.host.call_status import CallStatus
 from warren_env_worker.host.protocol import IDLE, Call, send
 from warren_env_worker.output.episode import EpisodeOutput
@@ -195,19 +196,19 @@ class EpisodeProcess:
         limit_s = self.status.limit_s
         return f"a call took longer than {limit_s:g} s{self._printed.where(self.pid, root)}"
 
-    def silence(self, step_s: float, now_s: float) -> str | None:
+    def silence(self, limits: Limits, now_s: float) -> str | None:
         """What to say of one that owes an answer, or its end, and is in no call."""
-        n_steps = sum(1 + len(call.actions) for call in self.calls.values()) or 1
-        is_stuck = now_s - self.asked_s > step_s * n_steps + STUCK_S
+        longest_s = sum(_longest_s(call, limits) for call in self.calls.values()) or limits.step_s
+        is_stuck = now_s - self.asked_s > longest_s + STUCK_S
         return (
             "its process was silent for too long" if is_stuck and self.status.call == IDLE else None
         )
 
-    def is_overdue(self, root: str, step_s: float, now_s: float, *, closes: bool) -> bool:
+    def is_overdue(self, root: str, limits: Limits, now_s: float, *, closes: bool) -> bool:
         """Whether it is late or silent; `sentence` says how. `closes`: it is ending its episode."""
         self.sentence = self.lateness(root)
         if self.sentence is None and (self.calls or self.is_stateless or closes):
-            self.sentence = self.silence(step_s, now_s)
+            self.sentence = self.silence(limits, now_s)
         return self.sentence is not None
 
     def kill(self) -> None:
@@ -238,3 +239,12 @@ class EpisodeProcess:
     def close(self) -> None:
         self.talk.close()
         os.close(self.output)
+
+
+def _longest_s(call: Call, limits: Limits) -> float:
+    """How long its answer may take, if each method takes as long as it may."""
+    beginning_s = (
+        3 * limits.reset_s if call.start is not None else 0.0
+    )  # with constructor and prompt
+    demonstration_s = limits.step_s
+    return beginning_s + len(call.actions) * limits.step_s + limits.score_s + demonstration_s

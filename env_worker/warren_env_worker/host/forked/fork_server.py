@@ -286,10 +286,10 @@ class ForkServer:
 
     def _enforce_limits(self, now_s: float) -> None:
         self._processes.dismiss_old(now_s)
-        step_s = self._environment.limits.step_s
+        limits = self._environment.limits
         for process in self._processes:
             if process.is_overdue(
-                self._root, step_s, now_s, closes=self._processes.expect_end(process)
+                self._root, limits, now_s, closes=self._processes.expect_end(process)
             ):
                 self._end(process)
             elif process.is_slow:
