@@ -1,4 +1,4 @@
-"""The first hour with Warren: the pages that a newcomer follows, executed as they stand."""
+"""The first hour with Warren: the pages that a newcomer follows, executed as they stand. Their runs raise no alarm."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,6 +8,7 @@ from tests.support.patience import whole_deployment
 from tests.support.private_rabbit import PrivateRabbit
 from tests.tour.pages import blocks_of
 from tests.tour.rules import Deed, task_of
+from tests.tour.terminal import Terminal
 from tests.tour.walk import Walk, give_stand_ins, reader_of_the_readme
 
 pytestmark = [pytest.mark.tour, whole_deployment]
@@ -42,12 +43,19 @@ def walk(
 def test_the_readme(walk: Walk) -> None:
     reader_of_the_readme(walk.folder)
     walk.follow(blocks_of("README.md"))
+    trained = [each for each in walk.done if "--follow" in each.command or is_of_guess(each)]
+    assert len(trained) > 1 and not any("warning: " in each.shown for each in trained)
+
+
+def is_of_guess(terminal: Terminal) -> bool:
+    return "warren train examples/guess.yaml" in terminal.command
 
 
 def test_an_environment_from_an_empty_file_to_a_trained_model(walk: Walk) -> None:
     walk.follow(blocks_of("docs/environments.md"))
     trained = [each for each in walk.done if "warren train parity.yaml" in each.command]
     assert trained and (walk.home / ".warren" / "runs").is_dir()
+    assert not any("warning: " in each.shown for each in trained)
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/environments.md"])

@@ -147,8 +147,12 @@ def victims_config(judge: str, steps: int = 3) -> TrainConfig:
 
 async def attack(scene: Scene) -> None:
     """In every way; none may succeed, and the victim's run ends as it should."""
-    await attack_by_http(scene)
+    await attack_by_sdk(scene)
     await attack_by_cli(scene)
+
+
+async def attack_by_sdk(scene: Scene) -> None:
+    await attack_by_http(scene)
     await attack_by_websocket(scene)
 
 

@@ -1,6 +1,6 @@
 """A hostile tenant, where all programs serve in this process, on the in-process broker.
 
-Their children are real.
+Their children are real. The same by the command: `test_deployment`.
 """
 
 from functools import partial
@@ -10,7 +10,7 @@ import pytest
 from tests.support.hosting import child_pids
 from tests.support.one_process import in_process, tiny_site
 from tests.support.patience import several_waits
-from tests.trust.scene import attack, open_scene, open_services
+from tests.trust.scene import attack_by_sdk, open_scene, open_services
 from tests.trust.table import KEY, SECRET, base
 
 from warren_broker.port import Broker
@@ -47,7 +47,7 @@ async def test_no_field_of_a_config_reaches_what_is_not_its_owners(
                 hidden=(SECRET, PASSWORD),
             ) as scene,
         ):
-            await attack(scene)
+            await attack_by_sdk(scene)
 
 
 async def test_the_least_config_itself_is_no_attack() -> None:
