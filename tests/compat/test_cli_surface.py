@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cyclopts import App, Argument
 
-from warren.cli.app import build
+from warren.cli.app import build, run
 from warren.cli.plugins import plugins
 
 GOLDEN = Path(__file__).with_name("cli_surface.txt")
@@ -75,6 +75,11 @@ def test_every_help_has_an_example(command: str, capsys: pytest.CaptureFixture[s
     text = capsys.readouterr().out
     assert "For example" in text
     assert f"    warren {command}" in text
+
+
+def test_no_words_at_all_are_answered_with_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not run([])
+    assert "warren up" in capsys.readouterr().out
 
 
 if __name__ == "__main__":

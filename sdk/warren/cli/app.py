@@ -100,11 +100,11 @@ def run(tokens: Sequence[str]) -> object:
 
 def _with_default(tokens: Sequence[str]) -> list[str]:
     """`warren workers --json` is `warren workers ls --json`; its help stays that of all its commands."""
-    command, *rest = tokens or [""]
+    if not tokens or tokens[0] != "workers":
+        return list(tokens)
+    command, *rest = tokens
     is_bare = not rest or (rest[0].startswith("-") and rest[0] not in ("-h", "--help"))
-    return [command, *(["ls"] if command == "workers" and is_bare else []), *rest][
-        : len(tokens) + 1
-    ]
+    return [command, "ls", *rest] if is_bare else [command, *rest]
 
 
 def _subcommands(name: str, module: str, group: Group) -> App:
