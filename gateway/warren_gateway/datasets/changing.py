@@ -16,7 +16,7 @@ from warren_schemas.http import DatasetView, ShareDataset
 
 
 def delete_versions(viewer: Viewer, reference: str, session: Session) -> dict[str, str]:
-    """The references of those that are gone, by id. Raises `NoSuchDataset`, `DatasetInUse`."""
+    """The references of those that nobody finds any more, by id; their rows go after their files. Raises `NoSuchDataset`, `DatasetInUse`."""
     rows = stored.owned(session, viewer, reference)
     final = [state.value for state in RunState if state.is_final]
     in_use = (
@@ -31,9 +31,11 @@ def delete_versions(viewer: Viewer, reference: str, session: Session) -> dict[st
     gone = {row.id: exact(row.owner, row.name, row.digest) for row in rows}
     owner, name = rows[0].owner, rows[0].name
     for row in rows:
-        session.delete(row)
+        discard(row)
     session.flush()
-    left = select(DatasetRow).where(col(DatasetRow.owner) == owner, col(DatasetRow.name) == name)
+    left = select(DatasetRow).where(
+        col(DatasetRow.is_complete), col(DatasetRow.owner) == owner, col(DatasetRow.name) == name
+    )
     if session.exec(left).first() is None:
         session.exec(
             delete(DatasetShareRow).where(
@@ -41,6 +43,16 @@ def delete_versions(viewer: Viewer, reference: str, session: Session) -> dict[st
             )
         )
     return gone
+
+
+def discard(row: DatasetRow) -> None:
+    """It does not exist, and counts as stored until its files are gone; an upload of its owner's sees to what is left."""
+    row.is_complete, row.created_s = False, 0.0
+
+
+def delete_row(dataset: str, session: Session) -> None:
+    """Of a version whose files are gone."""
+    session.exec(delete(DatasetRow).where(col(DatasetRow.id) == dataset))
 
 
 def share(viewer: Viewer, wanted: ShareDataset, session: Session) -> DatasetView:

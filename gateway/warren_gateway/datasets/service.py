@@ -3,7 +3,7 @@
 Invariants
 - A version is complete once its row says so, in one transaction with the end of its uploads; making it again of the
   same files gives the same version.
-- A version that a run reads which is not over stays. A deleted one is gone from the store first, then its files.
+- A version that a run reads which is not over stays. A deleted one is found by nobody; its files go, then its row.
 """
 
 import asyncio
@@ -11,18 +11,18 @@ import time
 from functools import partial
 from pathlib import Path
 
-from sqlmodel import Session, col, delete, select
+from sqlmodel import Session, col, select
 from sqlmodel.sql.expression import SelectOfScalar
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.datasets import folder, stored
 from warren_gateway.datasets.assembling import assemble, digest_of
-from warren_gateway.datasets.changing import delete_versions, share, unshare
+from warren_gateway.datasets.changing import delete_row, delete_versions, discard, share, unshare
 from warren_gateway.datasets.folder import Folder
 from warren_gateway.datasets.problems import FilesUnavailable, NoSuchDataset, WrongUpload
 from warren_gateway.datasets.resolving import read_row, references
 from warren_gateway.datasets.row_files import RowFile, RowFiles
-from warren_gateway.datasets.uploads import Uploads, forget
+from warren_gateway.datasets.uploads import Uploads, forget, require_space
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import DatasetRow
 from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
@@ -43,6 +43,7 @@ class Datasets:
     ) -> None:
         """Files lie at this URL; `cache` is a folder of this gateway's own."""
         self._store = store
+        self._limits = limits
         self.files = Folder(url)
         self.row_files = RowFiles(self.files, cache)
         self.uploads = Uploads(store, self.files, limits)
@@ -50,13 +51,12 @@ class Datasets:
     async def create(self, viewer: Viewer, wanted: CreateDataset) -> tuple[DatasetView, bool]:
         """A data set of files that were uploaded, and whether it is new.
 
-        Raises `WrongUpload`, `FilesUnavailable`, `StoreUnavailable`.
+        Raises `WrongUpload`, `OverBudget`, `FilesUnavailable`, `StoreUnavailable`.
         """
-        names = [file.split for file in wanted.files]
-        if len(set(names)) < len(names):
-            raise WrongUpload("two files have the same split")
+        _require_distinct(wanted)
         dataset = new_id("data")
-        if known := await self._store.transact(partial(_begin, viewer, dataset, wanted)):
+        begin = partial(_begin, viewer, dataset, wanted, self._limits)
+        if known := await self._store.transact(begin):
             await self._remove_parts(viewer, wanted)
             return known, False
         try:
@@ -69,7 +69,7 @@ class Datasets:
             raise
         row, is_new = await self._store.transact(partial(_complete, dataset, splits))
         if not is_new:
-            await asyncio.to_thread(self.files.remove, folder.version(dataset))
+            await self._remove_version(dataset)
         await self._remove_parts(viewer, wanted)
         return await self._store.transact(partial(_view, viewer, row)), is_new
 
@@ -79,6 +79,13 @@ class Datasets:
     async def _remove_parts(self, viewer: Viewer, wanted: CreateDataset) -> None:
         for file in wanted.files:
             await asyncio.to_thread(self.files.remove, folder.parts(viewer.user, file.sha256))
+        sha256s = [file.sha256 for file in wanted.files]
+        await self._store.transact(lambda session: forget(session, viewer.user, sha256s))
+
+    async def _remove_version(self, dataset: str) -> None:
+        """In this order, so that what is left by a failure is still known, and counts."""
+        await asyncio.to_thread(self.files.remove, folder.version(dataset))
+        await self._store.transact(partial(delete_row, dataset))
 
     async def _drop(
         self, viewer: Viewer, dataset: str, wanted: CreateDataset, *, with_uploads: bool
@@ -87,7 +94,7 @@ class Datasets:
         await asyncio.to_thread(self.files.remove, folder.version(dataset))
         if with_uploads:
             await self._remove_parts(viewer, wanted)
-        give_up = partial(_give_up, viewer, dataset, wanted, with_uploads)
+        give_up = partial(_give_up, viewer, dataset, wanted)
         return await self._store.transact(give_up)
 
     async def listed(self, viewer: Viewer) -> tuple[DatasetView, ...]:
@@ -146,7 +153,7 @@ class Datasets:
         """
         gone = await self._store.transact(partial(delete_versions, viewer, reference))
         for dataset in gone:
-            await asyncio.to_thread(self.files.remove, folder.version(dataset))
+            await self._remove_version(dataset)
         return tuple(gone.values())
 
     async def share(self, viewer: Viewer, wanted: ShareDataset) -> DatasetView:
@@ -165,13 +172,22 @@ class Datasets:
         return await self._store.transact(look)
 
 
+def _require_distinct(wanted: CreateDataset) -> None:
+    """One upload is one file of the version, or more would be stored than was uploaded. Raises `WrongUpload`."""
+    if len({file.split for file in wanted.files}) < len(wanted.files):
+        raise WrongUpload("two files have the same split")
+    if len({file.sha256 for file in wanted.files}) < len(wanted.files):
+        raise WrongUpload("two splits have the same content; leave one out")
+
+
 def _begin(
-    viewer: Viewer, dataset: str, wanted: CreateDataset, session: Session
+    viewer: Viewer, dataset: str, wanted: CreateDataset, limits: OwnerLimits, session: Session
 ) -> DatasetView | None:
-    """The version if there is one; else a row, so that its files are dropped if nobody completes it."""
+    """The version if there is one; else a row, so that its files count, and are dropped if nobody completes it."""
     if (known := _known(session, viewer, wanted)) is not None:
-        forget(session, viewer.user, [file.sha256 for file in wanted.files])
         return known
+    size_bytes = sum(file.size_bytes for file in wanted.files)
+    require_space(session, viewer.user, size_bytes, limits)
     row = DatasetRow(
         id=dataset,
         owner=viewer.user,
@@ -179,7 +195,7 @@ def _begin(
         digest="",
         kind=wanted.kind.value,
         splits=[],
-        size_bytes=0,
+        size_bytes=size_bytes,
         created_s=time.time(),
     )
     session.add(row)
@@ -193,11 +209,9 @@ def _known(session: Session, viewer: Viewer, wanted: CreateDataset) -> DatasetVi
 
 
 def _give_up(
-    viewer: Viewer, dataset: str, wanted: CreateDataset, with_uploads: bool, session: Session
+    viewer: Viewer, dataset: str, wanted: CreateDataset, session: Session
 ) -> DatasetView | None:
-    session.exec(delete(DatasetRow).where(col(DatasetRow.id) == dataset))
-    if with_uploads:
-        forget(session, viewer.user, [file.sha256 for file in wanted.files])
+    delete_row(dataset, session)
     return _known(session, viewer, wanted)
 
 
@@ -216,10 +230,9 @@ def _complete(
 ) -> tuple[DatasetRow, bool]:
     row = session.get_one(DatasetRow, dataset, with_for_update=True)
     digest = digest_of({split.name: split.sha256 for split in splits})
-    forget(session, row.owner, [split.sha256 for split in splits])
     same = _same(row.owner, row.name, row.kind, digest)
     if (known := session.exec(same).first()) is not None:
-        session.delete(row)
+        discard(row)
         return known, False
     row.digest = digest
     row.splits = [split.model_dump(mode="json") for split in splits]

@@ -4,6 +4,7 @@ Invariants
 - A part counts once the store says so, and parts follow each other without a gap, whichever gateway took them:
   a client that lost its connection asks how far it came and goes on from there.
 - What is being uploaded counts among what its owner stores, so the limit holds before the disk is full.
+- What is dropped goes by its files first and its row then, so that nothing is stored that does not count.
 - What nobody went on with for a day is dropped when its owner uploads something else.
 """
 
@@ -12,6 +13,7 @@ import time
 from functools import partial
 
 from sqlmodel import Session, col, delete, func, select
+from sqlmodel.sql.expression import SelectOfScalar
 
 from warren_gateway.budgets.budget import OverBudget
 from warren_gateway.datasets import folder
@@ -64,13 +66,7 @@ class Uploads:
         return await self._store.transact(partial(_note, owner, sha256, offset, len(data)))
 
     def _room_for(self, owner: str, sha256: str, n_bytes: int, session: Session) -> UploadProgress:
-        most_gib = self._limits.of(session.get(User, owner)).stored_gib
-        stored = stored_bytes(session, owner) + uploading_bytes(session, owner) + n_bytes
-        if stored > most_gib * GIB:
-            raise OverBudget(
-                f"With this you would store {stored / GIB:.3g} GiB of checkpoints, policies and data sets, and"
-                f" may store {most_gib:g}; `warren data rm NAME` and `warren runs delete RUN` make room"
-            )
+        require_space(session, owner, uploading_bytes(session, owner) + n_bytes, self._limits)
         return _progress(owner, sha256, session)
 
     async def _drop_forgotten(self, owner: str) -> None:
@@ -78,6 +74,18 @@ class Uploads:
         names = await self._store.transact(partial(_forgotten, owner, before_s))
         for name in names:
             await asyncio.to_thread(self._files.remove, name)
+        await self._store.transact(partial(_forget_old, owner, before_s, names))
+
+
+def require_space(session: Session, owner: str, n_bytes: int, limits: OwnerLimits) -> None:
+    """For so much more than what is stored; of two who ask at once one sees the other's. Raises `OverBudget`."""
+    most_gib = limits.of(session.get(User, owner, with_for_update=True)).stored_gib
+    stored = stored_bytes(session, owner) + n_bytes
+    if stored > most_gib * GIB:
+        raise OverBudget(
+            f"With this you would store {stored / GIB:.3g} GiB of checkpoints, policies and data sets, and"
+            f" may store {most_gib:g}; `warren data rm NAME` and `warren runs delete RUN` make room"
+        )
 
 
 def uploading_bytes(session: Session, owner: str) -> int:
@@ -104,7 +112,28 @@ def _note(owner: str, sha256: str, offset: int, n_bytes: int, session: Session) 
 
 
 def _forgotten(owner: str, before_s: float, session: Session) -> list[str]:
-    """Forget them; the names of their folders."""
+    """The names of their folders."""
+    uploads, halves = _old(owner, before_s)
+    return [
+        *(folder.parts(owner, row.sha256) for row in session.exec(uploads)),
+        *(folder.version(row.id) for row in session.exec(halves)),
+    ]
+
+
+def _forget_old(owner: str, before_s: float, names: list[str], session: Session) -> None:
+    """Those whose folders of these names are gone, and that nobody went on with meanwhile."""
+    uploads, halves = _old(owner, before_s)
+    for upload in session.exec(uploads):
+        if folder.parts(owner, upload.sha256) in names:
+            session.delete(upload)
+    for half in session.exec(halves):
+        if folder.version(half.id) in names:
+            session.delete(half)
+
+
+def _old(
+    owner: str, before_s: float
+) -> tuple[SelectOfScalar[DatasetUploadRow], SelectOfScalar[DatasetRow]]:
     uploads = select(DatasetUploadRow).where(
         col(DatasetUploadRow.owner) == owner, col(DatasetUploadRow.touched_s) < before_s
     )
@@ -113,13 +142,7 @@ def _forgotten(owner: str, before_s: float, session: Session) -> list[str]:
         col(DatasetRow.is_complete).is_(False),
         col(DatasetRow.created_s) < before_s,
     )
-    found_uploads, found_halves = session.exec(uploads).all(), session.exec(halves).all()
-    for row in (*found_uploads, *found_halves):
-        session.delete(row)
-    return [
-        *(folder.parts(owner, row.sha256) for row in found_uploads),
-        *(folder.version(row.id) for row in found_halves),
-    ]
+    return uploads, halves
 
 
 def forget(session: Session, owner: str, sha256s: list[str]) -> None:

@@ -45,7 +45,8 @@ def insert_model(
     run = _run(viewer.user, body, config)
     if (known := with_key_of(run, session)) is not None:
         model = _model_of(session, known)
-        is_alike = known.config == run.config and model.metadata_ == body.metadata
+        asked_before = TrainConfig.model_validate(known.submitted or known.config)
+        is_alike = asked_before == config and model.metadata_ == body.metadata
         touch(known, session)
         return Created(known, model, is_new=False, is_alike=is_alike)
     require_allowed(viewer, run.priority)

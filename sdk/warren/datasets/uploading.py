@@ -40,10 +40,15 @@ async def upload(transport: Transport, source: Source, *, reconnect_s: float) ->
             await _send_rest(transport, source, progress.received_bytes)
             return
         except (GatewayUnreachable, GatewayError) as error:
-            is_passing = error.retryable or getattr(error, "code", "") == "upload_out_of_order"
-            if not is_passing or time.monotonic() - alive_s >= reconnect_s:
+            if not _is_passing(error) or time.monotonic() - alive_s >= reconnect_s:
                 raise
             await asyncio.sleep(next(waits))
+
+
+def _is_passing(error: GatewayUnreachable | GatewayError) -> bool:
+    """What is stored goes by nobody's waiting: its owner has to make room."""
+    code = getattr(error, "code", "")
+    return code == "upload_out_of_order" or (error.retryable and code != "over_budget")
 
 
 async def _send_rest(transport: Transport, source: Source, received: int) -> None:

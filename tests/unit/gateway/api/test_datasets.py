@@ -3,7 +3,9 @@
 import asyncio
 import hashlib
 import json
+import time
 from collections.abc import AsyncGenerator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,9 @@ import warren
 from warren.cli.commands.runs import data
 from warren.cli.options import Gateway as GatewayOption
 from warren.datasets import uploading
+from warren_gateway.access.caller import Viewer
 from warren_gateway.budgets.options import BudgetOptions
+from warren_gateway.datasets.changing import delete_versions
 from warren_gateway.store.tables import DatasetRow, DatasetUploadRow, RunDatasetRow
 from warren_schemas.http import DatasetKind
 
@@ -230,7 +234,42 @@ async def test_no_more_is_stored_than_the_owner_may(client: warren.Client, tmp_p
     await client.datasets.upload(small, "small")
     large = json_lines(tmp_path / "large.jsonl", CHATS * 20)
     with pytest.raises(warren.GatewayBusy, match="may store 1e-06"):
-        await client.datasets.upload(large, "large", reconnect_s=0.0)
+        await client.datasets.upload(large, "large")  # to wait would make no room
+
+
+@pytest.mark.parametrize("budgets", [BudgetOptions(stored_gib_per_owner=1e-6)])
+async def test_what_others_put_together_meanwhile_counts(gateway: Gateway) -> None:
+    line = b'{"a": 1}\n'
+    sha256 = hashlib.sha256(line).hexdigest()
+    where = f"/v1/datasets/upload?sha256={sha256}&kind=tasks"
+    async with gateway.ann.post(where, data=line) as response:
+        assert response.status == 200
+    other = DatasetRow(
+        id="data_1", owner="ann", name="x", digest="", kind="tasks", splits=[],
+        size_bytes=2000, created_s=time.time(),
+    )  # fmt: skip
+    await gateway.store.transact(lambda session: session.add(other))
+    file = {"split": "train", "sha256": sha256, "size_bytes": len(line)}
+    body = {"name": "y", "kind": "tasks", "files": [file]}
+    async with gateway.ann.post("/v1/datasets", json=body) as response:
+        assert (response.status, (await response.json())["code"]) == (429, "over_budget")
+    twice = {**body, "files": [file, {**file, "split": "test"}]}
+    async with gateway.ann.post("/v1/datasets", json=twice) as response:
+        assert (response.status, (await response.json())["code"]) == (422, "wrong_upload")
+
+
+async def test_what_is_deleted_counts_until_its_files_are_gone(
+    client: warren.Client, gateway: Gateway, tmp_path: Path
+) -> None:
+    dataset = await client.datasets.upload(json_lines(tmp_path / "chats.jsonl", CHATS), "chats")
+    gone = await gateway.store.transact(partial(delete_versions, Viewer("ann"), "chats"))
+    with pytest.raises(warren.NotFound):  # a gateway that died here
+        await client.datasets.get("chats")
+    (row,) = await gateway.store.transact(lambda session: list(session.exec(select(DatasetRow))))
+    assert (row.id, row.size_bytes) == (*gone, dataset.view.size_bytes)
+    await client.datasets.upload(json_lines(tmp_path / "new.jsonl", CHATS[:2]), "new")
+    rows = await gateway.store.transact(lambda session: list(session.exec(select(DatasetRow))))
+    assert [row.name for row in rows] == ["new"]
 
 
 async def test_what_a_run_reads_stays_until_it_is_over(

@@ -61,7 +61,10 @@ async def test_a_client_that_starts_again_is_heard(gateway: Gateway, client: war
     assert first.view.idle_s == 60.0
 
     def forget(session: Session) -> None:
-        session.get_one(Run, first.view.run).client_until_s = 1.0
+        """Its owner has changed it meanwhile."""
+        run = session.get_one(Run, first.view.run)
+        run.client_until_s, run.submitted = 1.0, run.config
+        run.config = {**run.config, "limits": {**run.config["limits"], "wait_s": 77.0}}
 
     await gateway.store.transact(forget)
     again = await client.create_model("warren/tiny", key="a-key-of-mine", idle_s=60.0)
