@@ -174,7 +174,7 @@ ROUTES = (
         scope=KeyScope.SUBMIT,
         status=201,
         repeated_status=200,
-        errors=(400, 413, 422),
+        errors=(400, 413, 422, 507),
     ),
     Route(
         "GET",
@@ -226,7 +226,7 @@ ROUTES = (
         answers=UploadProgress,
         summary="Upload the next part of a file: whole lines, at most 4 MiB; the same part again changes nothing",
         scope=KeyScope.SUBMIT,
-        errors=(400, 409, 413, 422),
+        errors=(400, 409, 413, 422, 507),
         takes_file=True,
     ),
     Route(

@@ -42,6 +42,7 @@ _REASONS = {
     502: "A sampler failed",
     503: "Store, broker or samplers are unavailable; see Retry-After",
     504: "No sampler answered in time",
+    507: "No space is left for it",
 }
 
 

@@ -18,6 +18,7 @@ from warren_gateway.budgets.budget import OverBudget
 from warren_gateway.datasets.problems import (
     DatasetInUse,
     FilesUnavailable,
+    FullFolder,
     NoSuchDataset,
     OutOfOrder,
     UnusableDataset,
@@ -102,12 +103,18 @@ def _refusal(request: web.Request, error: Exception) -> Refusal:
         refusal = _of_ours(error)
         if refusal.status == 503:
             log.warning("%s: %s", refusal.problem.message, error)
+        _require_unanswered(request, error)
         return refusal
     error_id = new_id("error")
     log.exception("%s: %s %s failed", error_id, request.method, request.path)
-    if request.writer.output_size > 0:
-        raise error  # an answer has begun: all that is left is to cut it off
+    _require_unanswered(request, error)
     return _unexpected(error_id)
+
+
+def _require_unanswered(request: web.Request, error: Exception) -> None:
+    """Where an answer has begun, all that is left is to cut it off."""
+    if request.writer.output_size > 0:
+        raise error
 
 
 def status_of(error: Exception) -> int:
@@ -225,6 +232,11 @@ def _of_datasets(
                 422,
                 Problem(code="invalid_config", message=message, details=(str(error),), hint=hint),
             )
+        case FullFolder():
+            log.warning("%s", error)
+            message = "The gateway's folder of data sets is full; nothing was stored."
+            hint = "Its operator can make room, and so can you: `warren data rm NAME`."
+            return Refusal(507, Problem(code="storage_full", message=message, hint=hint))
         case FilesUnavailable():
             log.warning("%s", error)
             return _away("folder of data sets")

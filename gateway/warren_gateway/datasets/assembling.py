@@ -28,7 +28,7 @@ def check_part(data: bytes, kind: DatasetKind, first_line: int) -> None:
 def assemble(
     files: Folder, owner: str, dataset: str, file: UploadedFile, kind: DatasetKind
 ) -> DatasetSplit:
-    """Write the split. Raises `WrongUpload`, `FilesUnavailable`."""
+    """Write the split. Raises `WrongUpload`, `FilesUnavailable`, `FullFolder`."""
     digest, columns, n_bytes, n_rows = hashlib.sha256(), Columns(), 0, 0
     with files.writing(folder.split_file(dataset, file.split)) as written:
         for n_rows, line in enumerate(_lines(files, owner, file.sha256), 1):
@@ -70,7 +70,7 @@ def _chunks(files: Folder, owner: str, sha256: str) -> Iterator[bytes]:
     """Each part begins where the one before ends; others are left of an upload that was given up."""
     there, offset = set(files.names(folder.parts(owner, sha256))), 0
     while (part := folder.part(owner, sha256, offset)).rpartition("/")[2] in there:
-        with files.open(part) as file:
+        with files.reading(part) as file:
             before = offset
             while chunk := file.read(_READ_BYTES):
                 offset += len(chunk)

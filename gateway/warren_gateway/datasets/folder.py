@@ -5,13 +5,17 @@ version. Nothing here is taken for whole because it is there: the store says whi
 what a gateway that died has left behind is never read. Everything here blocks.
 """
 
+import errno
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from warren_gateway.datasets.problems import FilesUnavailable
+from warren_gateway.datasets.problems import FilesUnavailable, FullFolder
+
+_TRIES = 10
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def part(owner: str, sha256: str, offset: int) -> str:
@@ -30,8 +34,27 @@ def split_file(dataset: str, split: str) -> str:
     return f"{version(dataset)}/{split}.jsonl"
 
 
+class StoredFile:
+    """Its methods raise `FilesUnavailable`, `FullFolder`, as the folder's do."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def read(self, size: int = -1, /) -> bytes:
+        with _told():
+            return self._file.read(size)
+
+    def write(self, data: bytes, /) -> int:
+        with _told():
+            return self._file.write(data)
+
+    def close(self) -> None:
+        with _told():
+            self._file.close()
+
+
 class Folder:
-    """Methods raise `FilesUnavailable`."""
+    """Methods raise `FilesUnavailable`, and those that write `FullFolder`."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -42,37 +65,45 @@ class Folder:
             file.write(data)
 
     @contextmanager
-    def writing(self, name: str) -> Generator[BinaryIO]:
+    def writing(self, name: str) -> Generator[StoredFile]:
         with self._asked() as (files, root):
             path = f"{root}/{name}"
             files.makedirs(path.rpartition("/")[0], exist_ok=True)
             file: BinaryIO = files.open(path, "wb")
-        with file:
-            yield file
-            with self._asked():
-                file.flush()
+        with closing(StoredFile(file)) as stored:
+            yield stored
 
-    def open(self, name: str, offset: int = 0) -> BinaryIO:
+    @contextmanager
+    def reading(self, name: str) -> Generator[StoredFile]:
+        with closing(self.open(name)) as file:
+            yield file
+
+    def open(self, name: str, offset: int = 0) -> StoredFile:
         with self._asked() as (files, root):
             file: BinaryIO = files.open(f"{root}/{name}", "rb")
             file.seek(offset)
-        return file
+        return StoredFile(file)
 
     def names(self, name: str) -> list[str]:
         """Of the files in a folder, sorted; none where it isn't there."""
         with self._asked() as (files, root):
             path = f"{root}/{name}"
             files.invalidate_cache(path)
-            found: list[object] = files.ls(path, detail=False) if files.exists(path) else []
+            found: list[object] = []
+            with suppress(FileNotFoundError):
+                found = files.ls(path, detail=False)
         return sorted(str(each).rpartition("/")[2] for each in found)
 
     def remove(self, name: str) -> None:
-        """A folder with what is in it, if it is there."""
+        """A folder with what is in it, if it is there; others may do so at the same time."""
         with self._asked() as (files, root):
             path = f"{root}/{name}"
-            files.invalidate_cache(path)
-            if files.exists(path):
-                files.rm(path, recursive=True)
+            for _ in range(_TRIES):
+                files.invalidate_cache(path)
+                if not files.exists(path):
+                    return
+                with suppress(FileNotFoundError):
+                    files.rm(path, recursive=True)
 
     def local(self, name: str) -> Path | None:
         """Where the file lies on this machine; None where it lies elsewhere."""
@@ -82,14 +113,21 @@ class Folder:
 
     @contextmanager
     def _asked(self) -> Generator[tuple[Any, str]]:
-        """Each kind of file system has errors of its own, and botocore's are no `OSError`."""
-        try:
+        with _told():
             if self._opened is None:
                 core: Any = import_module("fsspec.core")  # has no types
                 self._opened = core.url_to_fs(self._url)
             assert self._opened is not None
             yield self._opened
-        except Exception as error:
-            raise FilesUnavailable(
-                f"the folder of data sets can't be used: {type(error).__name__}: {error}"
-            ) from error
+
+
+@contextmanager
+def _told() -> Generator[None]:
+    """Each kind of file system has errors of its own, and botocore's are no `OSError`."""
+    try:
+        yield
+    except Exception as error:
+        is_full = isinstance(error, OSError) and error.errno in _FULL
+        kind = FullFolder if is_full else FilesUnavailable
+        reason = f"{type(error).__name__}: {error}"
+        raise kind(f"the folder of data sets can't be used: {reason}") from error

@@ -27,6 +27,10 @@ class FilesUnavailable(Exception):
     """The folder of data sets can't be used, by whatever error of its file system."""
 
 
+class FullFolder(FilesUnavailable):
+    """There is no space for more."""
+
+
 class UnusableDataset(Exception):
     """A config refers to no data set that its run could read; `path` is the key in the config."""
 

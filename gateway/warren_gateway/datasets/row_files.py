@@ -88,7 +88,7 @@ class RowFiles:
         beside = path.with_name(f".{sha256}.{secrets.token_hex(4)}")
         try:
             self._cache.mkdir(parents=True, exist_ok=True)
-            with self._files.open(name) as source, beside.open("wb") as target:
+            with self._files.reading(name) as source, beside.open("wb") as target:
                 shutil.copyfileobj(source, target)
                 os.fsync(target.fileno())
             beside.replace(path)

@@ -7,6 +7,7 @@ Invariants
 """
 
 import asyncio
+import logging
 import time
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,8 @@ from warren_schemas.http import (
 )
 from warren_schemas.ids import new_id
 
+log = logging.getLogger(__name__)
+
 
 class Datasets:
     def __init__(
@@ -51,13 +54,13 @@ class Datasets:
     async def create(self, viewer: Viewer, wanted: CreateDataset) -> tuple[DatasetView, bool]:
         """A data set of files that were uploaded, and whether it is new.
 
-        Raises `WrongUpload`, `OverBudget`, `FilesUnavailable`, `StoreUnavailable`.
+        Raises `WrongUpload`, `OverBudget`, `FilesUnavailable`, `FullFolder`, `StoreUnavailable`.
         """
         _require_distinct(wanted)
         dataset = new_id("data")
         begin = partial(_begin, viewer, dataset, wanted, self._limits)
         if known := await self._store.transact(begin):
-            await self._remove_parts(viewer, wanted)
+            await self._tidy(viewer, wanted)
             return known, False
         try:
             splits = await asyncio.to_thread(self._assembled, viewer.user, dataset, wanted)
@@ -68,13 +71,22 @@ class Datasets:
                 return known, False
             raise
         row, is_new = await self._store.transact(partial(_complete, dataset, splits))
-        if not is_new:
-            await self._remove_version(dataset)
-        await self._remove_parts(viewer, wanted)
+        await self._tidy(viewer, wanted, None if is_new else dataset)
         return await self._store.transact(partial(_view, viewer, row)), is_new
 
     def _assembled(self, owner: str, dataset: str, wanted: CreateDataset) -> list[DatasetSplit]:
         return [assemble(self.files, owner, dataset, file, wanted.kind) for file in wanted.files]
+
+    async def _tidy(
+        self, viewer: Viewer, wanted: CreateDataset, doubled: str | None = None
+    ) -> None:
+        """The version is there, whatever this comes to: an upload of its owner's drops later what it leaves."""
+        try:
+            if doubled is not None:
+                await self._remove_version(doubled)
+            await self._remove_parts(viewer, wanted)
+        except FilesUnavailable as error:
+            log.warning("what is left of an upload stays for now: %s", error)
 
     async def _remove_parts(self, viewer: Viewer, wanted: CreateDataset) -> None:
         for file in wanted.files:

@@ -52,7 +52,7 @@ class Uploads:
     ) -> UploadProgress:
         """Take in a part; one that has come before changes nothing.
 
-        Raises `OutOfOrder`, `WrongUpload`, `OverBudget`, `FilesUnavailable`, `StoreUnavailable`.
+        Raises `OutOfOrder`, `WrongUpload`, `OverBudget`, `FilesUnavailable`, `FullFolder`, `StoreUnavailable`.
         """
         known = await self._store.transact(partial(self._room_for, owner, sha256, len(data)))
         if known.received_bytes >= offset + len(data):
