@@ -232,3 +232,24 @@ class Exits(CommandAgent):
 
     name = "exits"
     command = ("bash", "-c", f"{Curl.command[2]}; echo sorry; exit 3")
+
+
+class Lingers(CommandAgent):
+    """A shell script that asks with its number and that of what it leaves in the background, in a session of its own."""
+
+    name = "lingers"
+    command = (
+        "bash",
+        "-c",
+        """setsid sleep 3600 &
+        curl -sf $OPENAI_BASE_URL/chat/completions -H "Authorization: Bearer $OPENAI_API_KEY" \\
+        -H "Content-Type: application/json" -d '{"model": "m", "messages": [{"role": "user", "content": "'"$$ $!"'"}]}'
+        echo 0.5 > $WARREN_REWARD""",
+    )
+
+
+class Missing(CommandAgent):
+    """A program that there is not."""
+
+    name = "missing"
+    command = ("no-such-program",)

@@ -8,13 +8,15 @@ The program finds in its variables `OPENAI_BASE_URL`, `OPENAI_API_KEY`, `ANTHROP
 `WARREN_MODEL`, `WARREN_TASK` (as JSON), `WARREN_SEED` and `WARREN_REWARD`: the path of a file where it may write the
 reward, a number. Its exit code must be 0. Without a reward from there, `score` may judge; it finds what was printed in
 `self.output`.
+
+Invariant: when the episode has ended, or its worker has died, nothing is left of the program and of what it started
+(`warren.agents.subreaper`). The episode ends with the program, and does not wait for what that leaves in the background.
 """
 
 import asyncio
-import contextlib
 import json
 import os
-import signal
+import sys
 import tempfile
 from abc import ABC
 from pathlib import Path
@@ -24,6 +26,7 @@ from warren.agents.environment import Agent, AgentEnv, AgentFailed
 from warren.environment import TaskT
 
 MAX_OUTPUT_BYTES = 1024**2
+SUBREAPER = Path(__file__).with_name("subreaper.py")
 _SHOWN_CHARS = 200
 
 
@@ -58,20 +61,20 @@ class CommandAgent(AgentEnv[TaskT], ABC, Generic[TaskT]):
         if not self.command:
             raise AgentFailed(f"{type(self).__name__} names no command")
         process = await asyncio.create_subprocess_exec(
-            *self.command,
+            *(sys.executable, "-I", "-S", str(SUBREAPER), *self.command),
             cwd=self.folder,
             env={**os.environ, **variables},
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
+        assert process.stdin is not None
         assert process.stdout is not None
         try:
             self.output = await _read(process.stdout)
             code = await process.wait()
         finally:
-            with contextlib.suppress(ProcessLookupError):  # it, and whatever it started
-                os.killpg(process.pid, signal.SIGKILL)
+            process.stdin.close()
             await process.wait()
         if code != 0:
             said = " ".join(self.output.split())[-_SHOWN_CHARS:]
