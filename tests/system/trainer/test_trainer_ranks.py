@@ -34,14 +34,18 @@ from warren_broker.inbox import receive
 from warren_broker.memory import open_hub
 from warren_broker.memory.hub import MemoryHub
 from warren_broker.topology import jobs, results, trainer
+from warren_gateway.scheduling.policy import WaitingJob, decide
+from warren_gateway.scheduling.trainer_states import trainer_states
 from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_schemas.control import Heartbeat
 from warren_schemas.envelope import Envelope
-from warren_schemas.ids import ModelId
+from warren_schemas.ids import ModelId, RunId
 from warren_schemas.training import (
     CloseModel,
     CriticTerm,
     Job,
     JobTaken,
+    KeepForJob,
     ModelSpec,
     OpBody,
     SaveState,
@@ -131,8 +135,10 @@ async def test_a_worker_of_several_devices_holds_one_model(
 async def test_it_takes_jobs_that_need_all_its_devices_and_those_that_need_fewer(
     pair_hub: MemoryHub, pair_owner: Owner, epochs: Iterator[int]
 ) -> None:
+    """As the scheduler decides about them: it keeps the worker for the former before it publishes their jobs."""
     await pair_owner.close(next(epochs))
     await pair_owner.until_held()
+    await pair_owner.until(lambda: BASE in pair_owner.heartbeats[-1].offers)
     assert pair_owner.heartbeats[-1].n_devices == 2
     model, broker = ModelId("model_asking"), pair_hub.client("asking")
     publisher = BatchPublisher(broker)
@@ -141,6 +147,10 @@ async def test_it_takes_jobs_that_need_all_its_devices_and_those_that_need_fewer
         receive(broker, results(model), JobTaken, prefetch=1) as taken,
     ):
         for epoch, n_gpus in enumerate((1, 2), 1):
+            kept_for = _kept_for(model, n_gpus, pair_owner.heartbeats[-1])
+            assert kept_for == (model if n_gpus == 2 else None)
+            await publisher.send(trainer(WORKER), KeepForJob(envelope=Envelope(), model=kept_for))
+            await pair_owner.until(lambda: pair_owner.heartbeats[-1].kept_for == kept_for)  # noqa: B023
             job = Job(envelope=Envelope(), model=model, epoch=epoch, spec=LORA)
             await publisher.send(jobs(BASE, is_full=False, n_gpus=n_gpus), job)
             (claim,) = await anext(taken)
@@ -148,6 +158,19 @@ async def test_it_takes_jobs_that_need_all_its_devices_and_those_that_need_fewer
             assert (claim.item.epoch, claim.item.worker) == (epoch, WORKER)
             leave = CloseModel(envelope=Envelope(), model=model, epoch=epoch)
             await publisher.send(trainer(WORKER), leave)
+
+
+def _kept_for(model: ModelId, n_gpus: int, beat: Heartbeat) -> ModelId | None:
+    """Whom the scheduler keeps this trainer for, once it has admitted a LoRA job of so many GPUs to it."""
+    run = RunId(model)
+    job = WaitingJob(
+        model, run, "ann", BASE, is_full=False, n_gpus=n_gpus, memory_bytes=None, priority=0,
+        queued_s=0.0, number=1, is_interrupted=False, blocked_by=None,
+    )  # fmt: skip
+    states = trainer_states([beat], [], {}, (), {})
+    decision = decide([job], [], states, {}, now_s=0.0)
+    assert decision.admitted == (model,)
+    return decision.reserved.get(beat.worker)
 
 
 async def test_no_memory_on_one_rank_ends_both_and_the_op_comes_again_in_smaller_passes(

@@ -56,11 +56,12 @@ class HeldModels:
         held = (holding.lease.is_full for holding in self._holdings.values())
         return 1 if any((*held, *reserved)) else self._max_models
 
-    def fits(self, model: ModelId | None, *, is_full: bool, reserved: Sequence[bool]) -> bool:
-        """Whether a model of this kind has room beside all others; `model` itself isn't counted."""
+    def fits(self, model: ModelId | None, *, is_whole: bool, reserved: Sequence[bool]) -> bool:
+        """Whether a model, which needs the whole worker or not, has room beside all others; `model` itself isn't
+        counted."""
         others = [kept.lease.is_full for name, kept in self._holdings.items() if name != model]
         others += reserved
-        if is_full or any(others):
+        if is_whole or any(others):
             return not others
         return len(others) < self._max_models
 

@@ -25,7 +25,7 @@ from warren_broker.topology import WorkQueue, jobs, results
 from warren_gpu_worker.trainer.supervisor.model_lease import is_awaited
 from warren_schemas.envelope import Envelope
 from warren_schemas.ids import ModelId, WorkerId
-from warren_schemas.training import Job, JobTaken, is_full
+from warren_schemas.training import Job, JobTaken
 
 KEEP_S = 60.0
 _AGAIN_S = 1.0
@@ -36,9 +36,9 @@ log = logging.getLogger(__name__)
 class Room(Protocol):
     """What the worker knows of the models that it holds."""
 
-    def has_room(self, model: ModelId | None, *, is_full: bool) -> bool:
-        """Whether a model of this kind would fit, beside those that are held and kept room for; `model`
-        itself is not counted."""
+    def has_room(self, model: ModelId | None, *, is_whole: bool) -> bool:
+        """Whether a model would fit beside those that are held and kept room for, if it needs the worker to itself
+        (`is_whole`) or not; `model` itself is not counted."""
         ...
 
     def held_epoch(self, model: ModelId) -> int | None:
@@ -57,7 +57,7 @@ class Room(Protocol):
 @dataclass(frozen=True, slots=True)
 class _Reservation:
     epoch: int
-    is_full: bool
+    is_whole: bool
     lapse: asyncio.TimerHandle
 
 
@@ -74,7 +74,7 @@ class JobQueues:
 
     def reserved(self, *, but: ModelId | None = None) -> list[bool]:
         """Of each job that room is kept for, whether it takes the whole worker."""
-        return [kept.is_full for model, kept in self._reserved.items() if model != but]
+        return [kept.is_whole for model, kept in self._reserved.items() if model != but]
 
     def room_changed(self) -> None:
         self._changed.set()
@@ -89,39 +89,44 @@ class JobQueues:
             self._room.on_reserved()
 
     async def take(self, base_models: Iterable[str], n_gpus: int) -> None:
-        """Take jobs of these base models that need no more GPUs; never returns."""
+        """Take jobs of these base models that need no more GPUs; never returns.
+
+        Those that need several have the worker to themselves, as full-parameter ones do: it is kept for them.
+        """
         async with asyncio.TaskGroup() as tasks:
             for base, full, n in product(base_models, (False, True), range(1, n_gpus + 1)):
                 queue = jobs(base, is_full=full, n_gpus=n)
-                tasks.create_task(self._take(queue, is_full=full), name=f"take {queue.name}")
+                tasks.create_task(
+                    self._take(queue, is_whole=full or n > 1), name=f"take {queue.name}"
+                )
 
-    async def _take(self, queue: WorkQueue, *, is_full: bool) -> None:
+    async def _take(self, queue: WorkQueue, *, is_whole: bool) -> None:
         while True:
-            await self._until(lambda: self._has_room(is_full=is_full))
+            await self._until(lambda: self._has_room(is_whole=is_whole))
             async with receive(self._broker, queue, Job, prefetch=1) as inbox:
                 stopping = asyncio.create_task(
-                    self._stop_when_full(inbox, is_full=is_full), name=f"{queue.name} when full"
+                    self._stop_when_full(inbox, is_whole=is_whole), name=f"{queue.name} when full"
                 )
                 try:
                     async for claims in inbox:
                         for claim in claims:
-                            await self._consider(claim, inbox)
+                            await self._consider(claim, inbox, is_whole=is_whole)
                 finally:
                     stopping.cancel()
                     await asyncio.wait([stopping])
 
-    async def _stop_when_full(self, inbox: Inbox[Job], *, is_full: bool) -> None:
-        await self._until(lambda: not self._has_room(is_full=is_full))
+    async def _stop_when_full(self, inbox: Inbox[Job], *, is_whole: bool) -> None:
+        await self._until(lambda: not self._has_room(is_whole=is_whole))
         await inbox.stop()
 
-    def _has_room(self, *, is_full: bool) -> bool:
-        return self._room.has_room(None, is_full=is_full)
+    def _has_room(self, *, is_whole: bool) -> bool:
+        return self._room.has_room(None, is_whole=is_whole)
 
     async def _until(self, holds: Callable[[], bool]) -> None:
         while not holds():
             await self._changed.wait()
 
-    async def _consider(self, claim: Claim[Job], inbox: Inbox[Job]) -> None:
+    async def _consider(self, claim: Claim[Job], inbox: Inbox[Job], *, is_whole: bool) -> None:
         job = claim.item
         kept = self._reserved.get(job.model)
         newest = self._room.newest_epoch(job.model)
@@ -131,21 +136,21 @@ class JobQueues:
             log.info("late job of %s, epoch %d: %d was here", job.model, job.epoch, newest)
             return await self._answer(claim, late_after=newest)
         if kept is None or kept.epoch < job.epoch:
-            if not self._room.has_room(job.model, is_full=is_full(job.spec)):
+            if not self._room.has_room(job.model, is_whole=is_whole):
                 return claim.hand_back(delay_s=_AGAIN_S)
             if not await is_awaited(self._broker, job.model):
                 log.info("nobody wants the job of %s any more", job.model)
                 return claim.done()
-            self._reserve(job)
-        if not self._has_room(is_full=is_full(job.spec)):
+            self._reserve(job, is_whole=is_whole)
+        if not self._has_room(is_whole=is_whole):
             await inbox.stop()
         await self._answer(claim)
 
-    def _reserve(self, job: Job) -> None:
+    def _reserve(self, job: Job, *, is_whole: bool) -> None:
         if (older := self._reserved.get(job.model)) is not None:
             older.lapse.cancel()
         lapse = asyncio.get_running_loop().call_later(KEEP_S, self.release, job.model, job.epoch)
-        self._reserved[job.model] = _Reservation(job.epoch, is_full(job.spec), lapse)
+        self._reserved[job.model] = _Reservation(job.epoch, is_whole, lapse)
         log.info("taking %s, epoch %d", job.model, job.epoch)
         self._room.on_reserved()
 

@@ -194,14 +194,14 @@ class _Trainer:
         is_staying = not self._draining.is_draining and self._reloading.told is None
         return self._is_open and is_staying
 
-    def has_room(self, model: ModelId | None, *, is_full: bool) -> bool:
-        """Of jobs, none while grants could not reach us or we are drained, and no small ones while we are kept for
-        another."""
-        is_kept = self._kept_for is not None and self._kept_for != model and not is_full
-        return self._is_offered and not is_kept and self._fits(model, is_full=is_full)
+    def has_room(self, model: ModelId | None, *, is_whole: bool) -> bool:
+        """Of jobs, none while grants could not reach us or we are drained, and while we are kept for another only
+        those that need the whole worker."""
+        is_kept = self._kept_for is not None and self._kept_for != model and not is_whole
+        return self._is_offered and not is_kept and self._fits(model, is_whole=is_whole)
 
-    def _fits(self, model: ModelId | None, *, is_full: bool) -> bool:
-        return self._models.fits(model, is_full=is_full, reserved=self._jobs.reserved(but=model))
+    def _fits(self, model: ModelId | None, *, is_whole: bool) -> bool:
+        return self._models.fits(model, is_whole=is_whole, reserved=self._jobs.reserved(but=model))
 
     def held_epoch(self, model: ModelId) -> int | None:
         lease = self._models.lease(model)
@@ -244,7 +244,7 @@ class _Trainer:
             await self._refuse(claim, order, f"{self._worker} had epoch {newest} of the model")
         else:
             await self._models.release(order.model)
-            if self._fits(order.model, is_full=is_full(order.spec)):
+            if self._fits(order.model, is_whole=is_full(order.spec)):
                 self._grant(claim, order)
             else:
                 await self._refuse(claim, order, f"{self._worker} has no capacity for the model")
