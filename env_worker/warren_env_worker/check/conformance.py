@@ -1,11 +1,13 @@
 """Whether a server keeps to the protocol, as far as a stranger can see: what `warren env check --url` looks at
 before it plays the environment.
 
-Each look has an episode of its own, so that one that fails says nothing of the others.
+Each look has an episode of its own, whose id no server has heard: one that fails says nothing of the others, nor does
+what an earlier check left behind.
 """
 
+import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from warren.environment import ConfigError
 from warren_env_worker.check.finding import Finding, bad, good, unknown
@@ -31,6 +33,8 @@ class Looks:
     server: EnvServer
     config: dict[str, object]
     split: str
+    number: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """In the ids of this check's episodes."""
 
     async def findings(self) -> AsyncGenerator[Finding]:
         """Where the server can't be asked at all, that alone."""
@@ -127,14 +131,17 @@ class Looks:
             "member": 0,
             "config": self.config,
         }
-        return await self.server.ask(BEGUN, "PUT", f"episodes/check-{name}", body)
+        return await self.server.ask(BEGUN, "PUT", self._episode(name), body)
 
     async def _step(self, name: str, turn: int) -> Stepped:
         body = {"turn": turn, "action": _ACTION}
-        return await self.server.ask(STEPPED, "POST", f"episodes/check-{name}/steps", body)
+        return await self.server.ask(STEPPED, "POST", f"{self._episode(name)}/steps", body)
 
     async def _delete(self, name: str) -> None:
         try:
-            await self.server.ask_once("DELETE", f"episodes/check-{name}")
+            await self.server.ask_once("DELETE", self._episode(name))
         except (EpisodeLost, AskAgain):
             raise ServerFailed("DELETE must be answered with 200, also a second time") from None
+
+    def _episode(self, name: str) -> str:
+        return f"episodes/check-{self.number}-{name}"

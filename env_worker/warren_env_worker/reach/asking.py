@@ -1,15 +1,21 @@
 """Asking a server again until it answers.
 
 A server that says that it is busy is waited for, as long as the caller may take; one that does not answer
-is given up after `patience_s`.
+is given up after `patience_s`. Pauses grow up to `LONGEST_PAUSE_S`; a server that asks for a longer one gets it.
 """
 
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Annotated, TypeVar
+
+from pydantic import Field
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 10.0
+MAX_CALL_S = 600.0
+"""What a call of an environment behind a server may take in all."""
+OfCallS = Annotated[float, Field(gt=0, le=MAX_CALL_S)]
+"""A time within such a call; a longer one would have no effect."""
 
 ResultT = TypeVar("ResultT")
 
@@ -31,7 +37,7 @@ async def patiently(
 ) -> ResultT:
     """What `ask` gives once it raises no `AskAgain`, with growing pauses; else raises what `failed` makes."""
     loop = asyncio.get_running_loop()
-    away_since_s, pause_s = math.inf, FIRST_PAUSE_S
+    away_since_s, n_asked = math.inf, 0
     while True:
         asked_s = loop.time()
         try:
@@ -40,5 +46,11 @@ async def patiently(
             away_since_s = math.inf if again.is_there else min(away_since_s, asked_s)
             if loop.time() - away_since_s >= patience_s:
                 raise failed() from again
-            await asyncio.sleep(min(max(pause_s, again.pause_s), LONGEST_PAUSE_S))
-            pause_s *= 2
+            n_asked += 1
+            await asyncio.sleep(pause_after(n_asked, again.pause_s))
+
+
+def pause_after(n_asked: int, asked_for_s: float) -> float:
+    """How long to wait where so many tries failed, and the server asks for this."""
+    grown_s = FIRST_PAUSE_S * 2 ** min(n_asked - 1, 10)
+    return max(min(grown_s, LONGEST_PAUSE_S), asked_for_s)

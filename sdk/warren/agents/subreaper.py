@@ -13,6 +13,7 @@ import select
 import signal
 import sys
 from contextlib import suppress
+from types import FrameType
 from typing import NoReturn
 
 PR_SET_PDEATHSIG = 1
@@ -28,7 +29,7 @@ def main() -> None:
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     for number in (signal.SIGCHLD, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)
+        signal.signal(number, woken)
     process_control(PR_SET_PDEATHSIG, signal.SIGTERM)
     process_control(PR_SET_CHILD_SUBREAPER, 1)
     program = os.fork()
@@ -38,6 +39,10 @@ def main() -> None:
     end_group(program)
     end_children()
     os._exit(code)
+
+
+def woken(number: int, frame: FrameType | None) -> None:
+    """A signal that is read from the pipe needs a handler, or it is ignored."""
 
 
 def become(command: list[str]) -> NoReturn:

@@ -24,10 +24,10 @@ from warren.environment import (
 from warren_env_worker.environments.http.answers import DESCRIPTION, Description, shown
 from warren_env_worker.environments.http.episode import Beginning, HttpEpisode
 from warren_env_worker.environments.http.server import EnvServer
+from warren_env_worker.reach.asking import MAX_CALL_S, OfCallS
 from warren_env_worker.reach.reach import current
 from warren_env_worker.reach.secrets import SecretVariable
 from warren_env_worker.reach.service import Service
-from warren_schemas.config.numbers import PositiveFloat
 from warren_schemas.text.explain import nearest
 
 EXACT_IN_JSON = 2**53
@@ -37,15 +37,15 @@ EXACT_IN_JSON = 2**53
 class Http(Env[int | None]):
     name = "http"
     version = "1"
-    limits = Limits(reset_s=600.0, step_s=600.0, score_s=600.0)
+    limits = Limits(reset_s=MAX_CALL_S, step_s=MAX_CALL_S, score_s=MAX_CALL_S)
 
     def __init__(
         self,
         url: str,
         config: Mapping[str, JsonValue] | None = None,
         key_variable: SecretVariable | None = None,
-        patience_s: PositiveFloat = 60.0,
-        answer_s: PositiveFloat = 300.0,
+        patience_s: OfCallS = 60.0,
+        answer_s: OfCallS = 300.0,
     ) -> None:
         """`url` of the environment, and the `config` that it is sent.
 

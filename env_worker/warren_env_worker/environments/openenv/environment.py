@@ -25,11 +25,11 @@ from warren_env_worker.environments.openenv.session import Action, OpenEnvSessio
 from warren_env_worker.environments.ors.server import OrsServer
 from warren_env_worker.environments.ors.tasks import TaskList
 from warren_env_worker.environments.tool_calls import Misfit, ReadCall, ToolCalls, ToolSpec
+from warren_env_worker.reach.asking import MAX_CALL_S, OfCallS
 from warren_env_worker.reach.reach import current
 from warren_env_worker.reach.secrets import SecretVariable
 from warren_schemas.chat.answer_text import spoken
 from warren_schemas.config import ToolFormat
-from warren_schemas.config.numbers import PositiveFloat
 
 MAX_SEED = 2**31
 _NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,127}", re.ASCII)
@@ -39,7 +39,9 @@ _NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,127}", re.ASCII)
 class OpenEnv(Env[int | None]):
     name = "openenv"
     version = "1"
-    limits = Limits(reset_s=600.0, step_s=600.0)  # sessions are waited for, and tools run long
+    limits = Limits(
+        reset_s=MAX_CALL_S, step_s=MAX_CALL_S
+    )  # sessions are waited for, and tools run long
 
     def __init__(
         self,
@@ -52,7 +54,7 @@ class OpenEnv(Env[int | None]):
         key_variable: SecretVariable | None = None,
         system_prompt: str | None = None,
         tool_format: ToolFormat = ToolFormat.HERMES,
-        patience_s: PositiveFloat = 60.0,
+        patience_s: OfCallS = 60.0,
     ) -> None:
         """`url` of the server. `tasks_of` is the environment's name in the server's list, where it has tasks;
         without it, each episode begins from its seed. `reset` is what `reset` gets besides.

@@ -23,11 +23,11 @@ from warren_env_worker.environments.ors.server import OrsFailed, OrsServer
 from warren_env_worker.environments.ors.session import OrsSession, Secrets, Task
 from warren_env_worker.environments.ors.tasks import TaskList
 from warren_env_worker.environments.tool_calls import Misfit, ReadCall, ToolCalls
+from warren_env_worker.reach.asking import MAX_CALL_S, OfCallS
 from warren_env_worker.reach.reach import current
 from warren_env_worker.reach.secrets import SecretVariable
 from warren_schemas.chat.answer_text import spoken
 from warren_schemas.config import ToolFormat
-from warren_schemas.config.numbers import PositiveFloat
 
 _NAME = re.compile(r"([A-Za-z0-9_][\w.-]{0,127}/)?[A-Za-z0-9_][\w.-]{0,127}", re.ASCII)
 """A part of a path, nothing that leads out of it; or of a header, with an owner before it."""
@@ -44,7 +44,7 @@ class Ors(Env[int]):
     name = "ors"
     version = "1"
     limits = Limits(
-        reset_s=600.0, step_s=600.0
+        reset_s=MAX_CALL_S, step_s=MAX_CALL_S
     )  # servers start machines, and tools run for minutes
 
     def __init__(
@@ -59,7 +59,7 @@ class Ors(Env[int]):
         ids: tuple[str, ...] = (),
         system_prompt: str | None = None,
         tool_format: ToolFormat = ToolFormat.HERMES,
-        patience_s: PositiveFloat = 60.0,
+        patience_s: OfCallS = 60.0,
     ) -> None:
         """`url` of the server, and the name of one of its environments; one with its owner's name before it
         (`Owner/Name`) is named by the header `X-Deployment`, as OpenReward's own servers want it.

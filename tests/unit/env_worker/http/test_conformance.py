@@ -30,6 +30,15 @@ async def test_a_server_that_keeps_to_it_passes() -> None:
     assert len(findings) == 7
 
 
+async def test_each_check_has_episodes_of_its_own() -> None:
+    """A server that keeps those of an earlier one, of another config perhaps, would show them again."""
+    once, again = FakeEnvServer(), FakeEnvServer()
+    for server in (once, again):
+        assert wrong(await findings_of(server)) == []
+    assert once.counts
+    assert not once.counts.keys() & again.counts.keys()
+
+
 @pytest.mark.parametrize(
     ("faulty", "split", "told"),
     [

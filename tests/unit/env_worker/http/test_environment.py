@@ -6,9 +6,21 @@ from typing import Any
 import pytest
 from tests.support.fake_env_server import FakeEnvServer, Fault
 
-from warren.environment import ConfigError, Context, NoDemonstrations, NotReplayable, StepResult
+from warren.environment import (
+    ConfigError,
+    Context,
+    Env,
+    NoDemonstrations,
+    NotReplayable,
+    StepResult,
+)
 from warren_env_worker.environments.http.environment import Http
 from warren_env_worker.environments.http.server import ServerFailed
+from warren_env_worker.environments.openenv.environment import OpenEnv
+from warren_env_worker.environments.ors.environment import Ors
+from warren_env_worker.host.config import ConfigSchema
+from warren_env_worker.host.refusal import Refusal
+from warren_env_worker.reach.asking import pause_after
 from warren_env_worker.reach.reach import KeyGrant, Reach, ServiceGrant, acting
 
 KEY = "WARREN_SECRET_ENVS"
@@ -193,3 +205,17 @@ async def test_the_key_goes_to_episodes_and_not_to_the_list_of_tasks() -> None:
         assert server.keys == {None, "Bearer s3cret-key"}
         with acting(Reach()), pytest.raises(ConfigError):
             Http(url)
+
+
+@pytest.mark.parametrize("environment", [Http, Ors, OpenEnv])
+def test_a_patience_beyond_a_turn_s_time_is_refused(environment: type[Env[Any]]) -> None:
+    config: dict[str, object] = {"url": "http://127.0.0.1:1/", "patience_s": 601.0}
+    with pytest.raises(Refusal, match="patience_s: expected a number of at most 600"):
+        ConfigSchema(environment).check(config)
+
+
+def test_a_busy_server_is_left_alone_for_as_long_as_it_asks() -> None:
+    pauses_s = [pause_after(n_asked, 0.0) for n_asked in range(1, 9)]
+    assert pauses_s == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+    assert pause_after(10**9, 0.0) == 10.0
+    assert pause_after(1, 60.0) == 60.0
