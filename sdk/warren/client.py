@@ -179,14 +179,16 @@ class Client(ModelClient):
         *,
         environment: str | None = None,
         tasks: Sequence[TaskT] = (),
-        max_live: int = 64,
+        max_live: int | None = None,
     ) -> Episodes[TaskT]:
         """Play a run's episodes in a loop of your own: `async with client.episodes(run) as episodes`.
 
         Its config says `workers: own` of the environment, of which no class is needed: each episode is handed to
         you with the address and the key of its model, and you say what it earned. `tasks` are dealt out by the
         number of the task in the run, the same to all members of a group. At most `max_live` are with you at a
-        time. `environment` names one of several. Opened, it raises `ConfigurationError` or `NotFound`.
+        time: one where you iterate over them and 64 where you `play` them, unless you say so. Each fails that has not
+        called its model within minutes, so take no more than you work on at once. `environment` names one of several.
+        Opened, it raises `ConfigurationError` or `NotFound`.
         """
 
         async def find() -> Run:

@@ -8,7 +8,9 @@
 This process is an env worker of the user's own, which hosts one environment: one that offers its episodes here.
 So an episode is leased for as long as this process lives, moves nowhere, and is tried again when it is lost.
 
-Invariants: at most `max_live` episodes are taken and not ended; one whose connection breaks has ended.
+Invariants: at most `max_live` episodes are taken and not ended; one whose connection breaks has ended. An episode
+fails where its agent does not call the model within minutes, so none is taken before somebody asks for one, and one at a
+time where they are asked for one by one.
 """
 
 import asyncio
@@ -17,6 +19,7 @@ import secrets
 import shutil
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from importlib.metadata import entry_points
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, cast
@@ -35,6 +38,9 @@ GROUP = "warren.workers"
 """Entry points by which the SDK finds workers, of which it imports none."""
 _HOSTED = f"warren.episodes.hosted:{PREFIX}"
 
+PLAYED_AT_ONCE = 64
+"""By `play`, where `max_live` doesn't say how many."""
+
 log = logging.getLogger(__name__)
 
 Host = Callable[[Settings, str, int], Coroutine[Any, Any, None]]
@@ -50,16 +56,18 @@ class Episodes(Generic[TaskT]):
         find: Callable[[], Awaitable[Run]],
         environment: str | None,
         tasks: Sequence[TaskT],
-        max_live: int,
+        max_live: int | None,
         host: Host | None = None,
     ) -> None:
-        """`host` is what hosts the environment; None: the env worker that is installed here."""
+        """`max_live` None: one at a time is iterated over, `PLAYED_AT_ONCE` are played. `host` is what hosts the
+        environment; None: the env worker that is installed here."""
         self._host = host
         self._settings = settings
         self._find = find
         self._environment = environment
         self._tasks = tasks
-        self.max_live = max_live
+        self._max_live = max_live
+        self._hosting: Callable[[int], Coroutine[Any, Any, None]] | None = None
         self._taken: asyncio.Queue[Episode[TaskT] | None] = asyncio.Queue()
         self._error: BaseException | None = None
         self._is_over = False
@@ -71,10 +79,9 @@ class Episodes(Generic[TaskT]):
         run = await self._find()
         environment = _own_environment(run, self._environment)
         host, token = self._host or _installed_host(), secrets.token_hex(8)
-        hosting = host(self._settings, f"{environment}={_HOSTED}{token}", self.max_live)
+        self._hosting = partial(host, self._settings, f"{environment}={_HOSTED}{token}")
         await self._stack.enter_async_context(_listening(token, self._offered))
         self._stack.callback(self._let_go)
-        await self._stack.enter_async_context(self._beside(hosting, "env worker"))
         await self._stack.enter_async_context(self._beside(_end_of(run), "end of the run"))
         return self
 
@@ -84,6 +91,8 @@ class Episodes(Generic[TaskT]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._hosting = None
+        self._end(None)
         await self._stack.aclose()
 
     def __aiter__(self) -> Self:
@@ -91,9 +100,12 @@ class Episodes(Generic[TaskT]):
 
     async def __anext__(self) -> Episode[TaskT]:
         """Raises what ended the worker that hosts them, such as `AuthenticationError`."""
+        await self._host_at_once(self._max_live or 1)
         while not self._is_over:
             episode = await self._taken.get()
-            if episode is not None and not episode.is_over:
+            if episode is None:
+                self._taken.put_nowait(None)  # for whoever else waits
+            elif not episode.is_over:
                 return episode
         if self._error is not None:
             raise self._error
@@ -103,11 +115,23 @@ class Episodes(Generic[TaskT]):
         """Play all of them with a coroutine function, many at once, until the run has ended.
 
         What it returns is the reward; what it raises fails that episode alone, and is logged. It is cancelled
-        where Warren ends the episode first.
+        where Warren ends the episode first, and not where it ended the episode itself.
         """
+        await self._host_at_once(self.most_played)
         async with asyncio.TaskGroup() as group:
             async for episode in self:
                 group.create_task(_played(agent, episode), name=f"play {episode}")
+
+    @property
+    def most_played(self) -> int:
+        """By `play`, at once."""
+        return self._max_live or PLAYED_AT_ONCE
+
+    async def _host_at_once(self, n_episodes: int) -> None:
+        """Begin to take episodes, with the first that asks for them."""
+        if (hosting := self._hosting) is not None:
+            self._hosting = None
+            await self._stack.enter_async_context(self._beside(hosting(n_episodes), "env worker"))
 
     @asynccontextmanager
     async def _beside(self, work: Coroutine[Any, Any, None], name: str) -> AsyncGenerator[None]:
@@ -125,6 +149,9 @@ class Episodes(Generic[TaskT]):
             await work
         except Exception as raised:  # noqa: BLE001  whoever takes episodes is told
             error = raised
+        self._end(error)
+
+    def _end(self, error: Exception | None) -> None:
         if not self._is_over:
             self._is_over, self._error = True, error
             self._taken.put_nowait(None)
@@ -192,8 +219,8 @@ async def _played(
     ending = asyncio.create_task(episode.outcome(), name="outcome")
     try:
         await asyncio.wait({playing, ending}, return_when=asyncio.FIRST_COMPLETED)
-        if playing.done():
-            episode.finish(playing.result())
+        if playing.done() or ending.result() is not None:
+            episode.finish(await playing)
     except Exception as error:
         log.warning("%r failed", episode, exc_info=True)
         episode.fail(f"{type(error).__name__}: {error}")

@@ -190,7 +190,7 @@ class Client:
         *,
         environment: str | None = None,
         tasks: Sequence[TaskT] = (),
-        max_live: int = 64,
+        max_live: int | None = None,
     ) -> Episodes[TaskT]:
         """Play a run's episodes in a loop of your own: `with client.episodes(run) as episodes`."""
         chosen = run if isinstance(run, str) else str(run.id)

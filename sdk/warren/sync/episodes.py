@@ -40,7 +40,7 @@ class Episodes(Generic[TaskT]):
 
         What it returns is the reward; what it raises fails that episode alone.
         """
-        with ThreadPoolExecutor(self._episodes.max_live, "play") as threads:
+        with ThreadPoolExecutor(self._episodes.most_played, "play") as threads:
 
             async def play(episode: Episode[TaskT]) -> Score:
                 return await asyncio.get_running_loop().run_in_executor(threads, agent, episode)

@@ -34,10 +34,12 @@ class Host:
     n_episodes: int = 1
     max_turns: int = 8
     asked_for: str = ""
+    capacity: int = 0
     played: list[Played | Exception] = field(default_factory=list[Played | Exception])
     is_done: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def __call__(self, settings: Settings, environment: str, capacity: int) -> None:
+        self.capacity = capacity
         self.asked_for, _, reference = environment.partition("=")
         found = import_environment(reference)
         for index in range(self.n_episodes):
@@ -63,7 +65,12 @@ async def gateway() -> AsyncGenerator[FakeGateway]:
 
 @asynccontextmanager
 async def opened(
-    gateway: FakeGateway, host: Host, *, config: TrainConfig = OWN, environment: str | None = None
+    gateway: FakeGateway,
+    host: Host,
+    *,
+    config: TrainConfig = OWN,
+    environment: str | None = None,
+    max_live: int | None = 4,
 ) -> AsyncGenerator[Episodes[str]]:
     settings = find_settings(gateway.url, KEY)
     transport = Transport(settings, timeout_s=30.0, retry_s=0.0)
@@ -74,7 +81,7 @@ async def opened(
             return await client.run(run)
 
         tasks = ["france", "peru"]
-        async with Episodes(settings, find, environment, tasks, 4, host) as episodes:
+        async with Episodes(settings, find, environment, tasks, max_live, host) as episodes:
             yield episodes
 
 
@@ -150,6 +157,44 @@ async def test_an_agent_is_cancelled_when_its_episode_ends_first(gateway: FakeGa
         playing.cancel()
 
 
+async def test_an_agent_that_ends_its_episode_itself_may_clean_up(gateway: FakeGateway) -> None:
+    host, has_cleaned_up = Host(), asyncio.Event()
+
+    async def agent(episode: warren.Episode[str]) -> None:
+        await ask(episode)
+        episode.finish(0.5)
+        await host.is_done.wait()
+        has_cleaned_up.set()
+
+    async with opened(gateway, host) as episodes, asyncio.TaskGroup() as group:
+        playing = group.create_task(episodes.play(agent))
+        await has_cleaned_up.wait()
+        playing.cancel()
+    (played,) = host.played
+    assert isinstance(played, Played)
+    assert played.reward == 0.5
+
+
+@pytest.mark.parametrize(("max_live", "iterated", "played"), [(None, 1, 64), (4, 4, 4)])
+async def test_no_more_are_taken_than_are_worked_on(
+    gateway: FakeGateway, max_live: int | None, iterated: int, played: int
+) -> None:
+    """One that waits for its turn would fail, for it doesn't call its model."""
+    host = Host()
+    async with opened(gateway, host, max_live=max_live) as episodes:
+        await anext(episodes)
+    assert host.capacity == iterated
+
+    async def agent(episode: warren.Episode[str]) -> None:
+        await ask(episode)
+
+    async with opened(gateway, host, max_live=max_live) as episodes, asyncio.TaskGroup() as group:
+        playing = group.create_task(episodes.play(agent))
+        await host.is_done.wait()
+        playing.cancel()
+    assert host.capacity == played
+
+
 async def test_what_is_left_unfinished_is_given_back(gateway: FakeGateway) -> None:
     played: asyncio.Future[Played | Exception] = asyncio.get_running_loop().create_future()
 
@@ -171,6 +216,18 @@ async def test_no_more_come_once_the_run_has_ended(gateway: FakeGateway) -> None
         await gateway.emit(run, StateChanged(state=RunState.COMPLETED))
         assert [episode async for episode in episodes] == []
         assert [episode async for episode in episodes] == []
+
+
+async def test_all_who_wait_for_one_hear_that_the_run_has_ended(gateway: FakeGateway) -> None:
+    async with opened(gateway, Host(n_episodes=0)) as episodes, asyncio.TaskGroup() as group:
+
+        async def wait() -> list[warren.Episode[str]]:
+            return [episode async for episode in episodes]
+
+        waiting = [group.create_task(wait()) for _ in range(3)]
+        (run,) = gateway.runs
+        await gateway.emit(run, StateChanged(state=RunState.COMPLETED))
+    assert [task.result() for task in waiting] == [[], [], []]
 
 
 async def test_what_ends_the_worker_is_raised(gateway: FakeGateway) -> None:
