@@ -12,7 +12,7 @@ class RunEstimate(Frozen):
     """Episodes that are trained on. Those that fail, grow stale or can't be compared are not."""
     evaluation_episodes: NonNegativeInt
     demonstrations: NonNegativeInt
-    """Of SFT; nothing is sampled for them."""
+    """Of SFT, with rows that it holds out; nothing is sampled for them."""
     sampled_tokens: NonNegativeInt
     """If every turn of every episode is as long as it may be."""
     kept_checkpoints: NonNegativeInt

@@ -17,10 +17,11 @@ from tests.support.one_process import in_process, tiny_site
 from tests.support.patience import several_waits
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from warren import Client, Dataset, Run
 from warren_schemas.config import TrainConfig
 from warren_schemas.datasets.order import Order
 
-N_ROWS, PER_STEP, EPOCHS = 10, 4, 2.0
+N_ROWS, PER_STEP, EPOCHS, EVALUATE_EVERY = 10, 4, 2.0, 2
 PEAK = {"lora": 1.0, "full": 0.03}
 """Learning rates with which something is learned in five steps."""
 RANK, ALPHA = 4, 8.0
@@ -37,12 +38,19 @@ CHATS = [
 ]  # fmt: skip
 
 
+HELD_OUT = [
+    [{"role": "user", "content": f"{n}+{n}="}, {"role": "assistant", "content": str(2 * n)}]
+    for n in range(N_ROWS, N_ROWS + 5)
+]
+
+
 def _config(update: dict[str, Any]) -> TrainConfig:
     return TrainConfig.model_validate(
         {
             "model": {"base": "warren/tiny", "update": update},
             "sft": {
                 "dataset": "sums", "epochs": EPOCHS, "episodes_per_step": PER_STEP, "learning_rate": PEAK[update["kind"]],
+                "evaluation_split": "held-out", "evaluate_every": EVALUATE_EVERY,
             },
             "optimizer": ADAM,
             "limits": {"steps": 0},
@@ -74,25 +82,46 @@ async def test_it_equals_a_plain_loop(tmp_path: Path, kind: str, packed: bool) -
         site,
         gpu=site.gpu.model_copy(update={"pack_sequences": packed, "adapters": adapters}),
     )
-    file = tmp_path / "sums.jsonl"
-    file.write_text("".join(json.dumps({"messages": chat}) + "\n" for chat in CHATS))
     async with site.running(site.gpu_worker) as client:
-        dataset = await client.datasets.upload(file, "sums")
+        dataset = await _uploaded(client, tmp_path)
         run = await client.train(_config(update))
         await run.result()
         assert run.view.config is not None and run.view.config.sft is not None
         assert run.view.config.sft.dataset == dataset.reference
         losses = [row.metrics["sft/policy/loss"] async for row in run.metrics(["sft/policy/loss"])]
+        held_out = await _evaluations(run)
         name = (await run.checkpoints()).checkpoints[-1].name
         await run.download(tmp_path / "result", name)
-    expected = _plain_loop(model, base, PEAK[kind])
+    expected, wanted_of_held_out = _plain_loop(model, base, PEAK[kind])
     assert losses == pytest.approx(expected, rel=1e-3)
+    assert [at for at, _ in held_out] == [at for at, _ in wanted_of_held_out]
+    assert [loss for _, loss in held_out] == pytest.approx(
+        [loss for _, loss in wanted_of_held_out], rel=1e-3
+    )
     assert expected[-1] < 0.7 * expected[0], "nothing was learned, so nothing is compared"
     saved = _saved(tmp_path / "result")
     wanted = _weights(model)
     assert saved.keys() >= wanted.keys() or wanted.keys() >= saved.keys()
     for key in saved.keys() & wanted.keys():
         torch.testing.assert_close(saved[key], wanted[key], rtol=1e-3, atol=1e-3)
+
+
+async def _uploaded(client: Client, folder: Path) -> Dataset:
+    """The split to learn from and the one that is held out."""
+    files = folder / "sums"
+    files.mkdir()
+    for split, chats in (("train", CHATS), ("held-out", HELD_OUT)):
+        lines = "".join(json.dumps({"messages": chat}) + "\n" for chat in chats)
+        (files / f"{split}.jsonl").write_text(lines)
+    return await client.datasets.upload(files, "sums")
+
+
+async def _evaluations(run: Run) -> list[tuple[tuple[int, int], float]]:
+    """Step, tokens and loss of each."""
+    return [
+        ((row.step, int(row.metrics["sft/evaluation_tokens"])), row.metrics["sft/evaluation_loss"])
+        async for row in run.metrics(["sft/evaluation_*"])
+    ]
 
 
 def _adapted(model: Any, folder: Path) -> Any:
@@ -117,7 +146,10 @@ def _weights(model: Any) -> dict[str, torch.Tensor]:
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
-def _plain_loop(model: Any, base: str, peak: float) -> list[float]:
+def _plain_loop(
+    model: Any, base: str, peak: float
+) -> tuple[list[float], list[tuple[tuple[int, int], float]]]:
+    """The losses of the steps, and those over what is held out."""
     tokenizer: Any = AutoTokenizer.from_pretrained(base)
     n_steps = math.ceil(EPOCHS * N_ROWS / PER_STEP)
     order = Order("train", 3)
@@ -129,6 +161,7 @@ def _plain_loop(model: Any, base: str, peak: float) -> list[float]:
     )
     model.train()
     losses: list[float] = []
+    held_out: list[tuple[tuple[int, int], float]] = []
     for step in range(n_steps):
         batch = [
             _example(tokenizer, CHATS[i]) for i in rows[step * PER_STEP : (step + 1) * PER_STEP]
@@ -141,7 +174,17 @@ def _plain_loop(model: Any, base: str, peak: float) -> list[float]:
         loss.backward()  # pyright: ignore[reportUnknownMemberType]
         adam.step()
         losses.append(float(loss.detach()))
-    return losses
+        if (step + 1) % EVALUATE_EVERY == 0 or step + 1 == n_steps:
+            held_out.append(_evaluated(model, tokenizer, step + 1))
+    return losses, held_out
+
+
+def _evaluated(model: Any, tokenizer: Any, step: int) -> tuple[tuple[int, int], float]:
+    examples = [_example(tokenizer, chat) for chat in HELD_OUT]
+    n_tokens = sum(sum(mask) for _, mask in examples)
+    with torch.no_grad():
+        total = sum(float(_nll(model, ids, mask)) for ids, mask in examples)
+    return (step, n_tokens), total / n_tokens
 
 
 def _example(tokenizer: Any, chat: Sequence[dict[str, str]]) -> tuple[list[int], list[int]]:
@@ -169,11 +212,9 @@ async def test_one_that_was_torn_down_in_the_middle_ends_with_the_same_weights(
 ) -> None:
     """Gateway, broker and workers at once: what was in their memory is gone."""
     site = tiny_site(tmp_path, lambda: in_process(tmp_path / "streams"))
-    file = tmp_path / "sums.jsonl"
-    file.write_text("".join(json.dumps({"messages": chat}) + "\n" for chat in CHATS))
     config = _config({"kind": "full"})
     async with site.running(site.gpu_worker) as client:
-        await client.datasets.upload(file, "sums")
+        await _uploaded(client, tmp_path)
         torn = await client.train(config)
         async for row in torn.metrics(follow=True):
             if row.step == 2:
@@ -190,7 +231,10 @@ async def test_one_that_was_torn_down_in_the_middle_ends_with_the_same_weights(
             [row.metrics["sft/policy/loss"] async for row in run.metrics(["sft/policy/loss"])]
             for run in (torn, whole)
         ]
+        held_out = [await _evaluations(run) for run in (torn, whole)]
     assert losses[0] == losses[1]
+    assert held_out[0] == held_out[1]
+    assert [step for (step, _), _ in held_out[0]] == [2, 4, 5]
     found, wanted = (_saved(tmp_path / folder) for folder in ("torn", "whole"))
     assert found.keys() == wanted.keys()
     assert all(torch.equal(found[key], wanted[key]) for key in wanted)

@@ -28,7 +28,13 @@ def _told(n: int) -> int:
 
 
 def _demonstrations(config: TrainConfig) -> int:
-    return config.sft.steps * config.sft.episodes_per_step if config.sft else 0
+    """Those that are held out among them."""
+    if (sft := config.sft) is None:
+        return 0
+    n_evaluations = (
+        -(-sft.steps // (sft.evaluate_every or sft.steps)) if sft.evaluation_split else 0
+    )
+    return sft.steps * sft.episodes_per_step + n_evaluations * sft.evaluation_rows
 
 
 def _evaluations(config: TrainConfig) -> int:

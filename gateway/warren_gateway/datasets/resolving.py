@@ -84,7 +84,12 @@ def _sft(session: Session, viewer: Viewer, sft: SftConfig, reference: str) -> Sf
             f"{reference} holds tasks, and fine-tuning takes rows of messages, or of prompt and completion",
         )
     n_rows = _split(row, sft.split, "sft.split").n_rows
-    return sft.with_rows(n_rows, exact(row.owner, row.name, row.digest))
+    if sft.evaluation_split is not None:
+        _split(row, sft.evaluation_split, "sft.evaluation_split")
+    found = sft.with_rows(n_rows, exact(row.owner, row.name, row.digest))
+    if (reason := found.unreached_interval) is not None:
+        raise UnusableDataset("sft.evaluate_every", reason)
+    return found
 
 
 def _found(session: Session, viewer: Viewer, reference: str, path: str) -> DatasetRow:

@@ -16,6 +16,8 @@ from warren_schemas.config.numbers import (
 from warren_schemas.text.written import Config
 
 Role = Literal["system", "user", "assistant", "tool"]
+_OF_EVALUATION = ("evaluate_every", "evaluation_rows")
+_OF_ROWS = ("split", "epochs", "roles", "max_tokens", "evaluation_split", *_OF_EVALUATION)
 
 
 class SftConfig(Config):
@@ -39,18 +41,49 @@ class SftConfig(Config):
     """Whose messages are learned; of prompts and completions the completions are, whatever the role."""
     max_tokens: PositiveInt | None = None
     """Longer rows are cut at the end; null: at the context of the model. `sft/seq/truncated_frac` tells how many were."""
+    evaluation_split: SplitName | None = None
+    """Split of the same data set whose loss is measured and not learned, as `sft/evaluation_loss`; null: none is."""
+    evaluate_every: PositiveInt | None = None
+    """Measure it after so many steps each, and after the last one; null: after the last one alone."""
+    evaluation_rows: PositiveInt = 1024
+    """Most rows of that split; of a larger one `seed` chooses so many, the same ones each time."""
 
     @model_validator(mode="after")
     def _has_effect(self) -> Self:
-        if self.dataset is None:
-            for key in ("split", "epochs", "roles", "max_tokens"):
-                if getattr(self, key) != type(self).model_fields[key].default:
-                    raise ValueError(
-                        f"{key} is of a data set, and demonstrations have none; name a dataset, or leave it out"
-                    )
-        if self.epochs is not None and self.steps != type(self).model_fields["steps"].default:
+        if self.dataset is None and (key := self._first_given(*_OF_ROWS)):
+            raise ValueError(
+                f"{key} is of a data set, and demonstrations have none; name a dataset, or leave it out"
+            )
+        if self.evaluation_split is None and (key := self._first_given(*_OF_EVALUATION)):
+            raise ValueError(
+                f"{key} says how a split is evaluated, and none is; give evaluation_split, or leave it out"
+            )
+        if self.epochs is not None and self._first_given("steps"):
             raise ValueError("epochs says how many steps there are; leave steps out")
+        if self.epochs is None and self.unreached_interval:
+            raise ValueError(self.unreached_interval)
         return self
+
+    @property
+    def unreached_interval(self) -> str | None:
+        """What is wrong with `evaluate_every`, once it is known how many steps there are."""
+        every = self.evaluate_every
+        if every is None or every <= self.steps:
+            return None
+        steps = f"there are {self.steps} steps" if self.steps > 1 else "there is one step"
+        return f"evaluate_every is {every}, and {steps}; leave it out: the last one is evaluated anyway"
+
+    def _first_given(self, *keys: str) -> str | None:
+        """The first of these that says something else than its default."""
+        fields = type(self).model_fields
+        return next((key for key in keys if getattr(self, key) != fields[key].default), None)
+
+    def next_evaluation(self, after: int) -> int | None:
+        """The first step behind this one whose policy is evaluated; None where none is."""
+        if self.evaluation_split is None or after >= self.steps:
+            return None
+        every = self.evaluate_every or self.steps
+        return min((after // every + 1) * every, self.steps)
 
     def with_rows(self, n_rows: int, dataset: str) -> Self:
         """The same of exactly this version, whose split has so many rows: `epochs` has become `steps`."""

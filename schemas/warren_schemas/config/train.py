@@ -26,7 +26,7 @@ from warren_schemas.text.written import Config
 
 MAX_ENVIRONMENTS = 256
 ROWS = EnvironmentConfig(name="dataset")
-"""Stands for an environment where rows of a data set are learned, which no env worker plays."""
+"""Stands for an environment where rows of a data set are learned or evaluated, which no env worker plays."""
 
 
 class TrainConfig(Config):
@@ -133,7 +133,7 @@ class TrainConfig(Config):
         return self.sft is not None and self.limits.steps == 0 and self.evaluation is None
 
     def environment_of(self, number: int) -> EnvironmentConfig:
-        """Where an episode of this environment happens; rows of `sft.dataset` have the number after the last one."""
+        """Where an episode of this environment happens; rows of `sft.dataset` have the numbers after the last one."""
         return self.environments[number] if number < len(self.environments) else ROWS
 
     @property

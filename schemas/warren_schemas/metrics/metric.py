@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,8 @@ class Metric:
     meaning: str
     good: str
     bad: str
+    best: Literal["lowest", "highest"] | None = None
+    """Which of its values policies are chosen by, of figures that are there for that."""
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:

@@ -37,7 +37,8 @@ EVALUATION = Section(
     (
         Metric("evaluation/reward_mean", "reward", "mean over the evaluation's completed episodes",
                "How good this policy is: the figure to report.",
-               "rises with reward/mean", "stays behind while reward/mean rises: overfitted tasks"),
+               "rises with reward/mean", "stays behind while reward/mean rises: overfitted tasks",
+               best="highest"),
         Metric("evaluation/episodes", "episodes", "count of the evaluation's completed episodes",
                "What the evaluation's means are over.", "`evaluation.episodes`",
                "fewer: see evaluation/failed"),

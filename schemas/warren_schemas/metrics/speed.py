@@ -28,6 +28,10 @@ TIME = Section(
         Metric("time/publish_s", "seconds", "the part from there until the new policy was published",
                "Writing the weights where samplers find them.", "small beside time/update_s",
                "larger than it: the policy's storage is slow"),
+        Metric("time/evaluation_s", "seconds", "the part from there until evaluation_loss was known; in SFT, in steps"
+               " that are evaluated",
+               "The loss over `sft.evaluation_split`.", "small beside the time between evaluations",
+               "larger than that: raise sft.evaluate_every, or lower sft.evaluation_rows"),
         Metric("time/checkpoint_s", "seconds", "the part from there until the checkpoint was written;"
                " in steps that save one",
                "Writing weights and optimizer.", "small", "large: raise checkpoint.every_steps"),

@@ -44,6 +44,13 @@ POLICY = Section(
                "rises by orders of magnitude, or is 0"),
         Metric("policy/learning_rate", "1", "as it was applied in the step",
                "The schedule's learning rate.", "as optimizer.schedule says", "0 before the end"),
+        Metric("evaluation_loss", "nats", "mean over the learned tokens of `sft.evaluation_split` (at most `sft.evaluation_rows`"
+               " of its rows); in SFT",
+               "Negative log-likelihood of what is not learned: the figure to stop by.", "falls with sft/policy/loss",
+               "rises while sft/policy/loss falls: take an earlier checkpoint, fewer epochs, or a lower learning rate",
+               best="lowest"),
+        Metric("evaluation_tokens", "tokens", "count; in SFT", "What evaluation_loss is a mean of.", "the same each time",
+               "less than before: rows failed"),
         Metric("critic/value", "reward", f"mean over {TOKENS}; with `algorithm.critic`",
                "What the critic expects from here on.", "follows critic/return", "far from critic/return"),
         Metric("critic/return", "reward", f"mean over {TOKENS}; with `algorithm.critic`",

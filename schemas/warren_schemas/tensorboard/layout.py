@@ -27,6 +27,7 @@ LAYOUT: dict[str, dict[str, tuple[str, ...]]] = {
         "clipped, and effective sample size": ("policy/clip_frac", "policy/ess_frac"),
         "norm of the gradient": ("policy/grad_norm",),
         "loss": ("policy/loss",),
+        "loss in SFT, and of what it holds out": ("sft/policy/loss", "sft/evaluation_loss"),
         "staleness": ("stale/lag_mean", "stale/lag_max"),
     },
     "Time": {

@@ -68,6 +68,8 @@ class Progress:
     rewards: Curve = Curve()
     rates: Mapping[str, float] = field(default_factory=dict[str, float])
     """The metrics per second, smoothed over steps."""
+    evaluation_loss: float | None = None
+    """The newest one of SFT, which not every step reports."""
     evaluations: tuple[EvaluationCompleted, ...] = ()
     how_evaluated: str = ""
     warnings: tuple[str, ...] = ()
@@ -154,6 +156,7 @@ def _stepped(progress: Progress, body: StepCompleted) -> Progress:
         metrics=body.metrics,
         rewards=_with_reward(progress.rewards, body),
         rates=_smoothed(progress.rates, body.metrics),
+        evaluation_loss=body.metrics.get("evaluation_loss", progress.evaluation_loss),
     )
 
 

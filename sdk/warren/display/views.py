@@ -13,6 +13,7 @@ from warren.display.words import count, decimal, duration, ending, step_label
 from warren.streams.events import Event
 from warren_schemas.events import (
     EvaluationCompleted,
+    Phase,
     StateChanged,
     StepCompleted,
     WaitingEnded,
@@ -135,6 +136,8 @@ def headline(progress: Progress) -> list[tuple[str, str]]:
     tokens_s = progress.rates.get("rollout/tokens_s") or None
     numbers = {
         REWARD: _decimal(progress.metric("reward/mean")),
+        "loss": _decimal(progress.metric("policy/loss") if progress.phase is Phase.SFT else None),
+        "evaluation loss": _decimal(progress.evaluation_loss),
         "exact": _decimal(progress.metric("env/exact")),
         "staleness": None if lag_mean is None else f"{lag_mean:.1f} (max {lag_max or 0:.0f})",
         "tokens/s": None if tokens_s is None else count(tokens_s),

@@ -34,6 +34,21 @@ def test_the_parts_of_a_step_add_up(batched_s: float, parts: tuple[float, ...]) 
     assert told["time/step_s"] == sum(parts) == 10.0
 
 
+def test_an_evaluation_is_a_part_of_its_own_and_no_training() -> None:
+    world = World(config(), random.Random(0))
+    world.state.learning.rate_mark = (100.0, 0, 0)
+    pending = _pending(104.0)
+    pending.first_evaluation_op = 3
+    step_times.note(pending, OpDone(version=1, metrics={"grad_norm": 1.0}, duration_s=2.0), 107.0)
+    loss = OpDone(version=1, metrics={"loss:sum": 1.0}, duration_s=9.0)
+    step_times.note(pending, loss, 109.0, is_evaluation=True)
+    world.state.now_s = 112.0
+    told = step_times.times(world.state, pending)
+    found = [told[tag] for tag in (*PARTS[:3], "time/evaluation_s", PARTS[3])]
+    assert found == [4.0, 3.0, 0.0, 2.0, 3.0]
+    assert (told["time/step_s"], told["time/training_s"]) == (sum(found), 2.0)
+
+
 def test_the_trainer_s_own_time_is_what_it_says_and_the_rest_is_waiting_for_it() -> None:
     """Ops of several batches add up; those that publish and save are no training."""
     world = World(config(), random.Random(0))

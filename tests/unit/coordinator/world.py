@@ -53,6 +53,7 @@ from warren_schemas.sampling_mask import SamplingMask
 from warren_schemas.training import (
     KEEP_POLICIES,
     CloseModel,
+    Forward,
     ForwardBackward,
     Job,
     ModelSpec,
@@ -334,8 +335,7 @@ class World:
 
     def _apply(self, trainer: Trainer, op: Op) -> OpDone:
         if isinstance(op.body, ForwardBackward | OptimStep):
-            made_of = trainer.weights + op.body.model_dump_json()
-            trainer.weights = hashlib.sha256(made_of.encode()).hexdigest()
+            trainer.weights = weights_after(trainer.weights, op.body)
         match op.body:
             case OptimStep():
                 trainer.version += 1
@@ -360,6 +360,8 @@ class World:
                 return OpDone(version=trainer.version, checkpoint_url=name)
             case ForwardBackward():
                 return OpDone(version=trainer.version, metrics={"loss:sum": 0.5})
+            case Forward():
+                return OpDone(version=trainer.version, metrics=loss_at(trainer.weights, op.body))
             case _:
                 return OpDone(version=trainer.version)
 
@@ -518,6 +520,16 @@ class ReplayWorld(World):
     def _end(self) -> int | None:
         with Session(self.engine) as session:
             return records.end_of_recording(session, self.source.recording.run)
+
+
+def loss_at(weights: str, op: Forward) -> dict[str, float]:
+    """What stands for the loss of these weights over the batch."""
+    n_tokens = float(op.batch.mask_N.sum())
+    return {"loss:sum": n_tokens * int(weights[:8], 16) / 2**32, "tokens:sum": n_tokens}
+
+
+def weights_after(weights: str, op: ForwardBackward | OptimStep) -> str:
+    return hashlib.sha256((weights + op.model_dump_json()).encode()).hexdigest()
 
 
 def copied(engine: Engine) -> Engine:

@@ -91,6 +91,8 @@ CRITIC: Keys = {"algorithm.critic": {}}
 KL: Keys = {"algorithm.kl": {"coefficient": 0.5}}
 SFT, EVALUATION = {"sft": {"steps": 2, "episodes_per_step": 2}}, {"evaluation": {"episodes": 2}}
 ROWS_OF = {"sft": {"steps": 100, "episodes_per_step": 2, "dataset": "chats"}}
+FEW_ROWS = {"sft": {"steps": 2, "episodes_per_step": 2, "dataset": "chats"}}
+HELD_OUT = {"sft": {**FEW_ROWS["sft"], "evaluation_split": "dev"}}
 SAMPLED_TWICE: Keys = {"evaluation": {"episodes": 2, "temperature": 1.0}}
 CUT = {
     "environments.max_turns": 2,
@@ -232,6 +234,8 @@ ROWS: list[Row] = [
     *_of("starts", probes.run, ROWS_OF, sft__split="other", sft__max_tokens=9),
     *_of("learned", probes.run, ROWS_OF, sft__roles=["user"]),
     *_of("events", probes.run, ROWS_OF, sft__epochs=0.5),
+    *_of("ops", probes.run, FEW_ROWS, sft__evaluation_split="dev"),
+    *_of("ops", probes.run, HELD_OUT, sft__evaluate_every=1, sft__evaluation_rows=3),
     *_of("events", probes.run, evaluation=EVALUATION["evaluation"]),
     *_of(
         "events", probes.run, EVALUATION, evaluation__episodes=4, evaluation__before=False,

@@ -55,6 +55,15 @@ def trainer_metrics(answers: Sequence[dict[str, float]]) -> dict[str, float]:
     return {TRAINER_TAGS[name]: _reduce(name, values[name], weights[name]) for name in values}
 
 
+def held_out_metrics(answers: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Of ops whose loss is the sum over their learned tokens: the mean, and how many tokens it is of."""
+    n_tokens = sum(answer["tokens:sum"] for answer in answers)
+    if not n_tokens:
+        return {}
+    loss = sum(answer["loss:sum"] for answer in answers) / n_tokens
+    return {"evaluation_loss": loss, "evaluation_tokens": n_tokens}
+
+
 def _reduce(name: str, values: list[float], weights: list[float]) -> float:
     if name.endswith(":sum"):
         return float(sum(values))

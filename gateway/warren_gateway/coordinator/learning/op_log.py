@@ -79,6 +79,7 @@ def rewind(learning: LearningState) -> None:
     for pending in learning.pending:
         if pending.first_op > learning.checkpoint_op:
             pending.answers.clear()
+            pending.evaluation_answers.clear()
             pending.training_s = 0.0
 
 

@@ -10,8 +10,9 @@ two runs train on what one run would have trained on.
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from warren_gateway.coordinator.learning.op_log import append
-from warren_gateway.coordinator.rollouts import tasks
+from warren_gateway.coordinator.rollouts import held_out, tasks
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.coordinator.state.learning import LearningState
 from warren_gateway.coordinator.state.lease import TrainerLease
 from warren_schemas.config import LoraUpdate
@@ -46,17 +47,22 @@ def landmark(state: CoordinatorState) -> dict[str, JsonValue]:
         step=state.learning.n_consumed_steps if is_sft else state.learning.n_trained_steps,
         n_updates=state.learning.n_updates,
         next_group=state.rollouts.next_group,
-        task_cursors=state.rollouts.task_cursors,
+        task_cursors=held_out.other_cursors(state),
         tasks_again=[
             (group.purpose.value, group.environment, group.task_index)
             for group in sorted(state.rollouts.groups.values(), key=lambda group: group.number)
-            if group.purpose is not EpisodePurpose.EVALUATE  # which begins with the first task
+            if not _begins_anew(state, group)
         ],
         recent_rewards=state.learning.recent_rewards,
         # It is kept on entering the training, before the first of its checkpoints.
         has_reference=state.config.algorithm.kl is not None and not is_sft,
     )
     return mark.model_dump(mode="json")
+
+
+def _begins_anew(state: CoordinatorState, group: Group) -> bool:
+    """Evaluations begin with the first task, or row."""
+    return group.purpose is EpisodePurpose.EVALUATE or held_out.is_held_out(state, group)
 
 
 def note_opened(learning: LearningState, opened: OpDone) -> None:

@@ -8,10 +8,11 @@ import numpy as np
 
 from warren_gateway.coordinator.learning.batches import Datum
 from warren_gateway.coordinator.learning.steps import Objective, take_step
-from warren_gateway.coordinator.rollouts import completed
+from warren_gateway.coordinator.rollouts import completed, held_out
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_schemas.config import CrossEntropyLoss, SftConfig
 from warren_schemas.episode import Completed, EpisodeEnded, EpisodePurpose
+from warren_schemas.events import WarningRaised
 
 STEPS_AHEAD = 8
 """Batches of demonstrations in flight; they do not depend on the policy."""
@@ -20,8 +21,9 @@ FLOOR = 0.1
 
 
 def advance(state: CoordinatorState, sft: SftConfig) -> None:
-    while _has_batch(state, sft) and _steps_left(state, sft):
+    while _has_batch(state, sft) and _steps_left(state, sft) and _may_evaluate(state, sft):
         _take_step(state, sft)
+    held_out.request(state, sft, STEPS_AHEAD)
     ahead = (state.learning.n_published_steps + STEPS_AHEAD) * sft.episodes_per_step
     wanted = min(ahead, sft.steps * sft.episodes_per_step) - state.rollouts.n_admitted
     state.source.request(state, EpisodePurpose.DEMONSTRATE, wanted, n_members=1)
@@ -35,7 +37,18 @@ def _has_batch(state: CoordinatorState, sft: SftConfig) -> bool:
     rollouts.ready.sort(key=lambda group: group.number)
     last = rollouts.ready[sft.episodes_per_step - 1].number
     ready = {group.id for group in rollouts.ready}
-    return all(g.id in ready for g in rollouts.groups.values() if g.number < last)
+    earlier = (group for group in rollouts.groups.values() if group.number < last)
+    return all(g.id in ready or held_out.is_held_out(state, g) for g in earlier)
+
+
+def _is_evaluated(state: CoordinatorState, sft: SftConfig) -> bool:
+    """Whether the loss over the rows that are held out is measured after the next step."""
+    step = state.learning.n_consumed_steps
+    return sft.next_evaluation(after=step) == step + 1
+
+
+def _may_evaluate(state: CoordinatorState, sft: SftConfig) -> bool:
+    return not _is_evaluated(state, sft) or held_out.are_there(state, sft)
 
 
 def _steps_left(state: CoordinatorState, sft: SftConfig) -> int:
@@ -51,6 +64,7 @@ def _take_step(state: CoordinatorState, sft: SftConfig) -> None:
     share = np.float32(1.0 / max(1, n_tokens))
     data = [Datum(tokens, tokens.mask_T * share) for tokens in sequences]
     rate = min(1.0, (step + 1) / RISE_STEPS) * max(FLOOR, 1 - step / sft.steps)
+    evaluated = _held_out(state, sft) if _is_evaluated(state, sft) else []
     for group in groups:
         state.source.close(state, group, "trained")
     take_step(
@@ -60,7 +74,19 @@ def _take_step(state: CoordinatorState, sft: SftConfig) -> None:
         learning_rate=sft.learning_rate * rate,
         publish=_steps_left(state, sft) == 1,
         metrics={"seq/truncated_frac": _truncated(items)},
+        held_out=evaluated,
     )
+
+
+def _held_out(state: CoordinatorState, sft: SftConfig) -> list[Datum]:
+    """The rows of the evaluation that is due, each learned token with a weight of 1."""
+    items = [item for group in held_out.take(state) for item, _ in group.completed]
+    sequences = [tokens for item in items for tokens in item.transcript.sequences]
+    data = [Datum(s, s.mask_T.astype(np.float32)) for s in sequences if s.mask_T[1:].any()]
+    if not data:
+        message = f"no row of {sft.evaluation_split} has tokens that are learned, so its loss can't be told"
+        state.emit(WarningRaised(message=message))
+    return data
 
 
 def _truncated(items: list[EpisodeEnded]) -> float:

@@ -1,7 +1,7 @@
 """How long a step took, and what its time went to.
 
 Its parts follow each other and add up to `time/step_s`: waiting for a batch, the update, publishing the
-policy, writing a checkpoint. The trainer's own time is what trainers say; what is left until the update
+policy, measuring its loss over rows that are held out, writing a checkpoint. The trainer's own time is what trainers say; what is left until the update
 is there is waiting for it. What is told here changes no decision.
 """
 
@@ -10,10 +10,14 @@ from warren_gateway.coordinator.state.learning import PendingStep
 from warren_schemas.training import OpDone
 
 
-def note(pending: PendingStep, outcome: OpDone, now_s: float) -> None:
+def note(
+    pending: PendingStep, outcome: OpDone, now_s: float, *, is_evaluation: bool = False
+) -> None:
     """An op of the step was answered."""
     if outcome.policy is not None:
         pending.policy_s = now_s
+    elif is_evaluation:
+        pending.evaluated_s = now_s
     elif outcome.checkpoint_url is None:
         pending.training_s += outcome.duration_s
     if "grad_norm" in outcome.metrics:
@@ -33,6 +37,7 @@ def times(state: CoordinatorState, pending: PendingStep) -> dict[str, float]:
     begun_s = max(before_s, pending.batched_s)
     updated_s = max(begun_s, pending.updated_s)
     policy_s = max(updated_s, pending.policy_s)
+    evaluated_s = max(policy_s, pending.evaluated_s)
     parts = {
         "time/step_s": end_s - before_s,
         "time/wait_s": begun_s - before_s,
@@ -43,4 +48,6 @@ def times(state: CoordinatorState, pending: PendingStep) -> dict[str, float]:
         since_s = pending.updated_s - pending.batched_s
         parts["time/training_s"] = pending.training_s
         parts["time/trainer_wait_s"] = max(0.0, since_s - pending.training_s)
-    return parts | ({"time/checkpoint_s": end_s - policy_s} if end_s > policy_s else {})
+    if pending.first_evaluation_op:
+        parts["time/evaluation_s"] = evaluated_s - policy_s
+    return parts | ({"time/checkpoint_s": end_s - evaluated_s} if end_s > evaluated_s else {})

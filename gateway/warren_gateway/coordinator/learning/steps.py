@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from warren_gateway.coordinator import alarms
 from warren_gateway.coordinator.learning import step_times
-from warren_gateway.coordinator.learning.batch_metrics import trainer_metrics
+from warren_gateway.coordinator.learning.batch_metrics import held_out_metrics, trainer_metrics
 from warren_gateway.coordinator.learning.batches import Datum, by_way_sampled, token_batches
 from warren_gateway.coordinator.learning.checkpointing import checkpoint_if_due
 from warren_gateway.coordinator.learning.op_log import append
@@ -16,11 +16,19 @@ from warren_gateway.coordinator.rollouts import evaluation, failure_limits
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.learning import PendingStep
 from warren_gateway.runs.kept_versions import in_use
-from warren_schemas.config import AlgorithmConfig, Critic, DroLoss, KlPenalty, Loss
+from warren_schemas.config import (
+    AlgorithmConfig,
+    Critic,
+    CrossEntropyLoss,
+    DroLoss,
+    KlPenalty,
+    Loss,
+)
 from warren_schemas.events import Phase, StepCompleted, WarningRaised
 from warren_schemas.training import (
     KEEP_POLICIES,
     CriticTerm,
+    Forward,
     ForwardBackward,
     OpDone,
     OpResult,
@@ -74,14 +82,19 @@ def take_step(
     learning_rate: float,
     publish: bool,
     metrics: dict[str, float],
+    held_out: Sequence[Datum] = (),
 ) -> None:
-    """Append the ops of one step; a step without data has none and changes no version."""
+    """Append the ops of one step; a step without data has none and changes no version.
+
+    Of `held_out` the policy's loss is measured once the step is taken.
+    """
     first_op = state.learning.last_op + 1
     if data:
         _append_update(state, data, objective, learning_rate)
         metrics = {**metrics, "policy/learning_rate": learning_rate}
         if publish:
             append(state, PublishPolicy(keep=_versions_in_use(state)))
+    first_evaluation_op = _append_evaluation(state, held_out)
     state.learning.n_consumed_steps += 1
     if state.stage.phase is Phase.TRAINING:
         state.learning.n_trained_steps = state.learning.n_consumed_steps
@@ -93,7 +106,8 @@ def take_step(
             version=state.learning.version_issued,
             n_updates=state.learning.n_updates,
             first_op=first_op,
-            last_op=state.learning.last_op if data else 0,
+            last_op=state.learning.last_op if data or held_out else 0,
+            first_evaluation_op=first_evaluation_op,
             metrics=metrics,
             batched_s=state.now_s,
         )
@@ -131,6 +145,14 @@ def _append_update(
     state.learning.version_issued += 1
 
 
+def _append_evaluation(state: CoordinatorState, held_out: Sequence[Datum]) -> int:
+    """The number of its first op; 0 without data."""
+    first_op = state.learning.last_op + 1
+    for batch in token_batches(held_out):
+        append(state, Forward(loss=CrossEntropyLoss(), batch=batch))
+    return first_op if held_out else 0
+
+
 def _versions_in_use(state: CoordinatorState) -> tuple[int, ...]:
     """What must not be deleted, however many newer versions are published."""
     evaluated = evaluation.versions_in_use(state.rollouts)
@@ -156,9 +178,11 @@ def note_answer(state: CoordinatorState, answer: OpResult) -> None:
         list_policy(state, state.learning.n_trained_steps, outcome.policy.version)
     for pending in state.learning.pending:
         if pending.first_op <= answer.number <= pending.last_op:
-            step_times.note(pending, outcome, state.now_s)
+            is_evaluation = pending.measures(answer.number) and outcome.checkpoint_url is None
+            step_times.note(pending, outcome, state.now_s, is_evaluation=is_evaluation)
             if outcome.metrics:
-                pending.answers.append(outcome.metrics)
+                known = pending.evaluation_answers if is_evaluation else pending.answers
+                known.append(outcome.metrics)
             if outcome.policy is not None:
                 step = pending.step if pending.phase is Phase.TRAINING else 0
                 list_policy(state, step, outcome.policy.version)
@@ -187,6 +211,7 @@ def settle(state: CoordinatorState) -> bool:
         metrics = {
             **pending.metrics,
             **trainer_metrics(pending.answers),
+            **held_out_metrics(pending.evaluation_answers),
             **state.observed.queue_depths,
             **step_times.times(state, pending),
             **_rates(state),

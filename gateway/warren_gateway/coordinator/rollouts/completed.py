@@ -4,7 +4,13 @@ Invariant: a group leaves `ready` once, to be trained on or because it is too ol
 no longer counts as admitted, so another group takes its place.
 """
 
-from warren_gateway.coordinator.rollouts import episodes, evaluation, failure_limits, group_policy
+from warren_gateway.coordinator.rollouts import (
+    conversations,
+    episodes,
+    evaluation,
+    failure_limits,
+    group_policy,
+)
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.coordinator.state.rollouts import RolloutState
@@ -18,13 +24,19 @@ def take_in(state: CoordinatorState, group: Group) -> str | None:
         evaluation.absorb(state, group)
     elif group_policy.is_usable(state.config, group):
         rollouts.n_failed_groups_in_a_row = 0
-        rollouts.ready.append(group)
+        _of_its_kind(state, group).append(group)
         return None
     else:
-        rollouts.n_admitted -= 1
+        rollouts.n_admitted -= not conversations.is_held_out(state.config, group)
         note_dropped(rollouts, "failed")
         episodes.close(state, group, "failed")
     return failure_limits.note_group(rollouts, state.config.limits, group)
+
+
+def _of_its_kind(state: CoordinatorState, group: Group) -> list[Group]:
+    """Where it waits for the others of its step, or of its evaluation."""
+    is_held_out = conversations.is_held_out(state.config, group)
+    return state.rollouts.held_out if is_held_out else state.rollouts.ready
 
 
 def drop_stale(state: CoordinatorState) -> None:

@@ -1,4 +1,4 @@
-"""Rows of data sets that are learned: conversations which a sampler makes tokens of, and no env worker plays."""
+"""Rows of data sets that are learned or held out: conversations which a sampler makes tokens of, and no env worker plays."""
 
 from collections.abc import Iterable
 
@@ -29,11 +29,22 @@ def are_learned(config: TrainConfig, purpose: EpisodePurpose) -> bool:
 
 
 def next_environment(state: CoordinatorState, purpose: EpisodePurpose) -> int:
-    """The one whose turn it is; rows that are learned have the number after the last one."""
+    """The one whose turn it is; rows that are learned have the number after the last one, those held out the next."""
     environments = state.config.environments
     if are_learned(state.config, purpose):
         return len(environments)
     return tasks.next_environment(state.rollouts, environments, purpose)
+
+
+def held_out_number(config: TrainConfig) -> int:
+    """Stands for the environment of rows that are evaluated and not learned."""
+    return len(config.environments) + 1
+
+
+def is_held_out(config: TrainConfig, group: Group) -> bool:
+    """Whether the group is a row that is evaluated and not learned."""
+    is_row = are_learned(config, group.purpose)
+    return is_row and group.environment == held_out_number(config)
 
 
 def start(state: CoordinatorState, group: Group, members: Iterable[int]) -> None:
@@ -46,8 +57,8 @@ def conversation_item(state: CoordinatorState, group: Group, member: int) -> Gen
     """The message that makes tokens of the group's row."""
     sft = state.config.sft
     assert sft is not None and sft.dataset is not None
-    task = TaskRef(split=sft.split, index=group.task_index, order_seed=state.config.seed)
-    rows = state.rows[sft.dataset][sft.split]
+    task = _task(state.config, sft, group)
+    rows = state.rows[sft.dataset][task.split]
     number = position(task, rows)
     found = _conversation(rows.row(number))
     return Generate(
@@ -64,6 +75,14 @@ def conversation_item(state: CoordinatorState, group: Group, member: int) -> Gen
         learned=found.learned(sft.roles),
         is_plain=found.is_plain,
     )
+
+
+def _task(config: TrainConfig, sft: SftConfig, group: Group) -> TaskRef:
+    learned = TaskRef(split=sft.split, index=group.task_index, order_seed=config.seed)
+    if sft.evaluation_split is None or not is_held_out(config, group):
+        return learned
+    evaluated = {"split": sft.evaluation_split, "num_samples": sft.evaluation_rows}
+    return learned.model_copy(update=evaluated)
 
 
 def _spec(

@@ -8,8 +8,6 @@ Nothing is sent to an environment that nobody hosts: its queue is its workers', 
 last of them. What was lost with it is started anew when one comes.
 """
 
-from collections import Counter
-
 from warren_broker.topology import CANCELLATIONS, IDLE_S, interact
 from warren_gateway.coordinator.rollouts import (
     conversations,
@@ -18,6 +16,7 @@ from warren_gateway.coordinator.rollouts import (
     starting,
     tasks,
 )
+from warren_gateway.coordinator.rollouts.admission import has_capacity
 from warren_gateway.coordinator.rollouts.outcomes import outcomes
 from warren_gateway.coordinator.rollouts.ownership import capacity_key, played_by
 from warren_gateway.coordinator.rollouts.starting import episode_s, policy, start_item
@@ -28,7 +27,6 @@ from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_gateway.position import Position
 from warren_gateway.usage.counting import Used
 from warren_schemas.codec.wire import MAX_ITEMS
-from warren_schemas.config import EnvironmentConfig
 from warren_schemas.control import EpisodeCancelled
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import EpisodeEnded, EpisodePurpose, Failed
@@ -49,55 +47,45 @@ def admit(
     the next are admitted when episodes have ended. Of many, the next decision, which follows at once, starts
     the next.
     """
-    rollouts = state.rollouts
     for n_started in range(n_groups):
-        if rollouts.n_started_now >= MOST_AT_ONCE:
-            return n_started
         environment = conversations.next_environment(state, purpose)
         size = n_members or group_policy.group_size(state.config, environment)
-        if environment in rollouts.unhosted or not _has_capacity(state, environment, size):
+        if not _may_start(state, environment, size):
             return n_started
-        _admit(state, purpose, environment, size)
+        task_index = tasks.take(state.rollouts, purpose, environment)
+        _admit(state, purpose, environment, task_index, size)
     return n_groups
 
 
-def _has_capacity(state: CoordinatorState, environment: int, n_members: int) -> bool:
-    """A group may always start where nothing is in flight, or nothing would ever move."""
-    own = state.config.environment_of(environment)
-    in_flight = state.rollouts.groups.in_flight
-    pairs = [
-        (in_flight.total(), state.config.limits.in_flight),
-        (in_flight.total(), state.observed.owner_share),
-        (in_flight[environment], own.max_in_flight),
-    ]
-    return _has_place(state, in_flight, own) and all(
-        limit is None or n_before == 0 or n_before + n_members <= limit for n_before, limit in pairs
-    )
+def admit_held_out(state: CoordinatorState, environment: int, n_groups: int) -> None:
+    """Start up to this many of the rows that are evaluated, under the same conditions."""
+    purpose = EpisodePurpose.DEMONSTRATE
+    for _ in range(n_groups):
+        if not _may_start(state, environment, 1):
+            return
+        task_index = tasks.take_new(state.rollouts, purpose, environment)
+        _admit(state, purpose, environment, task_index, 1)
 
 
-def _has_place(state: CoordinatorState, in_flight: Counter[int], of: EnvironmentConfig) -> bool:
-    """Whether the run's share of this environment's places is not used up.
-
-    A run may have several environments of one name, with settings of their own.
-    """
-
-    def where(environment: EnvironmentConfig) -> str:
-        return capacity_key(environment.name, played_by(environment, state.owner))
-
-    environment_of, share = state.config.environment_of, state.observed.shares.get(where(of))
-    n = sum(n for i, n in in_flight.items() if where(environment_of(i)) == where(of))
-    return share is None or n < max(share, 1)
+def _may_start(state: CoordinatorState, environment: int, n_members: int) -> bool:
+    is_too_much = state.rollouts.n_started_now >= MOST_AT_ONCE
+    is_hosted = environment not in state.rollouts.unhosted
+    return not is_too_much and is_hosted and has_capacity(state, environment, n_members)
 
 
 def _admit(
-    state: CoordinatorState, purpose: EpisodePurpose, environment: int, n_members: int
+    state: CoordinatorState,
+    purpose: EpisodePurpose,
+    environment: int,
+    task_index: int,
+    n_members: int,
 ) -> None:
     group = Group(
         id=new_group_id(),
         number=state.rollouts.next_group,
         purpose=purpose,
         environment=environment,
-        task_index=tasks.take(state.rollouts, purpose, environment),
+        task_index=task_index,
         min_version=policy(state, purpose).min_version,
         deadline_s=state.now_s + episode_s(state.config, environment),
         attempts=[1] * n_members,

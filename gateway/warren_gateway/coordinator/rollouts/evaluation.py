@@ -99,7 +99,7 @@ def _start(
     due: list[DueEvaluation],
     policy: tuple[int, str | None],
 ) -> None:
-    tasks.rewind(state.rollouts, EpisodePurpose.EVALUATE, len(state.config.environments))
+    tasks.rewind(state.rollouts, EpisodePurpose.EVALUATE, range(len(state.config.environments)))
     state.rollouts.n_evaluations += 1
     evaluation = state.rollouts.evaluation = EvaluationProgress(
         number=state.rollouts.n_evaluations,

@@ -5,6 +5,7 @@ from typing import Any
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
 from warren_schemas.episode import Completed, EpisodePurpose
+from warren_schemas.events import Phase
 
 
 def outcomes(state: CoordinatorState, group: Group, fate: str) -> list[dict[str, Any]]:
@@ -28,7 +29,8 @@ def _fated(group: Group, member: int, fated: dict[str, Any]) -> dict[str, Any]:
 
 def _step(state: CoordinatorState, fate: str) -> int | None:
     """The step that a group is part of when it is closed; None for a group that is part of none."""
-    if fate == "trained":
+    is_held_out = fate == "evaluated" and state.stage.phase is Phase.SFT
+    if fate == "trained" or is_held_out:
         return state.learning.n_consumed_steps + 1
     evaluation = state.rollouts.evaluation
     return evaluation.step if fate == "evaluated" and evaluation is not None else None

@@ -42,6 +42,7 @@ class Live:
 
     def leave_stage(self, state: CoordinatorState) -> None:
         state.rollouts.ready.clear()
+        state.rollouts.held_out.clear()
 
     def can_step(self, learning: LearningState) -> bool:
         return True

@@ -4,7 +4,7 @@ Invariant: an index is taken once, but for evaluations, which begin again with t
 for tasks that were in flight at the checkpoint that a run resumes from, which are played again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from warren_gateway.coordinator.state.rollouts import RolloutState
@@ -37,16 +37,34 @@ def take(rollouts: RolloutState, purpose: EpisodePurpose, environment: int) -> i
     if (again := _again(rollouts, purpose)) is not None:
         rollouts.tasks_again.remove(again)
         return again.task_index
+    return take_new(rollouts, purpose, environment)
+
+
+def take_new(rollouts: RolloutState, purpose: EpisodePurpose, environment: int) -> int:
+    """The index of this environment's next task that none of `tasks_again` is."""
     cursors, key = rollouts.task_cursors, _cursor(purpose, environment)
     index = cursors.get(key, 0)
     cursors[key] = index + 1
     return index
 
 
-def rewind(rollouts: RolloutState, purpose: EpisodePurpose, n_environments: int) -> None:
+def n_taken(rollouts: RolloutState, purpose: EpisodePurpose, environment: int) -> int:
+    """Since the beginning, or since they were begun again."""
+    return rollouts.task_cursors.get(_cursor(purpose, environment), 0)
+
+
+def rewind(rollouts: RolloutState, purpose: EpisodePurpose, environments: Iterable[int]) -> None:
     """Begin again with the first task: every evaluation sees the same tasks."""
-    for environment in range(n_environments):
+    for environment in environments:
         rollouts.task_cursors.pop(_cursor(purpose, environment), None)
+
+
+def cursors_without(
+    rollouts: RolloutState, purpose: EpisodePurpose, environment: int
+) -> dict[str, int]:
+    """Those of all others."""
+    left_out = _cursor(purpose, environment)
+    return {key: index for key, index in rollouts.task_cursors.items() if key != left_out}
 
 
 def resume(

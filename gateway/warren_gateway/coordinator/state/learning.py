@@ -27,14 +27,25 @@ class PendingStep(BaseModel):
     metrics: dict[str, float]
     answers: list[dict[str, float]] = Field(default_factory=list[dict[str, float]])
     """Metrics that the trainer answered with, op by op."""
+    first_evaluation_op: int = 0
+    """The first of those that measure the loss over rows that are held out, which are its last ones but for a checkpoint;
+    0 where none does."""
+    evaluation_answers: list[dict[str, float]] = Field(default_factory=list[dict[str, float]])
+    """Metrics that the trainer answered these with."""
     batched_s: float = 0.0
     """When the batch was complete and its ops went into the log, Unix time."""
     updated_s: float = 0.0
     """When the optimizer step was answered; 0 before that."""
     policy_s: float = 0.0
     """When the new policy was published."""
+    evaluated_s: float = 0.0
+    """When the loss over rows that are held out was known."""
     training_s: float = 0.0
     """What the trainer took for it, by its own clock."""
+
+    def measures(self, op: int) -> bool:
+        """Whether the op, which is one of the step's, is one of its evaluation or comes behind it."""
+        return 0 < self.first_evaluation_op <= op
 
 
 class CheckpointMark(BaseModel):

@@ -58,6 +58,8 @@ class RolloutState(BaseModel):
     """Open groups."""
     ready: list[InstanceOf[Group]] = Field(default_factory=list[Group], exclude=True)
     """Complete groups that wait to be trained on, in the order of their completion."""
+    held_out: list[InstanceOf[Group]] = Field(default_factory=list[Group], exclude=True)
+    """Rows that wait for the others of their evaluation in SFT."""
     stream_offset: int = Field(default=0, exclude=True)
     """The next trajectory message to be read."""
     n_started_now: int = Field(default=0, exclude=True)

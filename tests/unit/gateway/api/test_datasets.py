@@ -298,11 +298,18 @@ async def test_a_run_reads_exactly_the_version_that_was_there(
     config = {
         "model": {"base": "warren/tiny"},
         "environments": [{"name": "math", "dataset": "tasks", "evaluation_split": "test"}],
-        "sft": {"dataset": "chats", "epochs": 3, "episodes_per_step": 2},
+        "sft": {
+            "dataset": "chats",
+            "epochs": 3,
+            "episodes_per_step": 2,
+            "evaluation_split": "train",
+            "evaluate_every": 3,
+            "evaluation_rows": 2,
+        },
         "evaluation": {"episodes": 2},
     }
     estimated = (await client.check(config)).estimate
-    assert estimated.demonstrations == 16, "8 steps of 2 rows: 3 passes over 5 rows"
+    assert estimated.demonstrations == 8 * 2 + 3 * 2, "3 passes over 5 rows, and 3 evaluations"
     run = await client.train(config, idempotency_key="the same again")
     stored = run.view.config
     assert stored is not None
@@ -328,6 +335,21 @@ async def test_a_run_reads_exactly_the_version_that_was_there(
         ({"sft": {"dataset": "none"}}, "sft.dataset: there is no data set none"),
         ({"sft": {"dataset": "ann/chats@000000"}}, "there is no data set ann/chats@000000"),
         ({"sft": {"dataset": "chats", "split": "dev"}}, "sft.split: chats has no split dev"),
+        (
+            {"sft": {"dataset": "chats", "evaluation_split": "dev"}},
+            "sft.evaluation_split: chats has no split dev; it has: train",
+        ),
+        (
+            {
+                "sft": {
+                    "dataset": "chats",
+                    "epochs": 1,
+                    "evaluation_split": "train",
+                    "evaluate_every": 2,
+                }
+            },
+            "sft.evaluate_every: evaluate_every is 2, and there is one step; leave it out",
+        ),
         (
             {"environments": [{"name": "math", "dataset": "tasks", "split": "dev"}]},
             "environments.0.split: tasks has no split dev; it has: train",

@@ -20,7 +20,7 @@ from warren.cli.commands.runs.tensorboard_mirror import Mirror
 from warren.cli.options import Gateway as GatewayOption
 from warren_gateway.metrics.reports import PAGE
 from warren_gateway.store.tables import MetricsRow, Run
-from warren_schemas.events import EvaluationCompleted, StepCompleted
+from warren_schemas.events import EvaluationCompleted, Phase, StepCompleted
 from warren_schemas.ids import RunId
 from warren_schemas.metrics.rows import metrics_view
 from warren_schemas.tensorboard.about import folder_name
@@ -126,6 +126,22 @@ async def test_metrics_are_their_owners(gateway: Gateway) -> None:
     run = await gateway.submit()
     async with gateway.bob.get(f"/v1/runs/{run}/metrics") as response:
         assert response.status == 404
+
+
+async def test_the_command_names_the_best_of_what_policies_are_chosen_by(
+    gateway: Gateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = await gateway.submit()
+    tuned = [
+        StepCompleted(
+            phase=Phase.SFT, step=n, n_steps=6, version=n, n_episodes=n, metrics={"evaluation_loss": loss},
+        )
+        for n, loss in ((2, 0.5), (4, 0.25), (6, 0.75))
+    ]  # fmt: skip
+    await report(gateway, run, 1, *tuned)
+    await asyncio.to_thread(partial(command.metrics, run, gateway=option(gateway)))
+    lines = capsys.readouterr().out.splitlines()
+    assert "The lowest sft/evaluation_loss is 0.25, after step 4." in lines
 
 
 async def test_the_command_shows_the_newest_figures_with_what_they_are(

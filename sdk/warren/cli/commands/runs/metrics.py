@@ -114,4 +114,6 @@ class _Table(_Shown):
             return
         columns = ("tag", "value", "unit", "step", "what it is")
         output.table(columns, list(self._newest.lines()), right=("value", "step"))
+        for sentence in self._newest.best():
+            output.line(sentence)
         output.line("docs/metrics.md says what good and bad look like.", "dim")
