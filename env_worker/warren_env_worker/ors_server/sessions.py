@@ -1,7 +1,9 @@
 """Who plays which task, how many at once, and for how long in silence.
 
 Invariants: a session that is silent for `idle_s` is ended, and with it its episode; one that is deleted, or was
-never there, is 404. Of one environment, no more episodes are live than the limit allows.
+never there, is 404, and one that is deleted while it opens never holds an episode. Of one environment, no more episodes
+are live than the limit allows. No more than `max_sessions` are kept: a new one takes the place of that which has played
+to its end and was silent longest.
 """
 
 import asyncio
@@ -16,23 +18,32 @@ from warren_env_worker.ors_server.tools import Toolbox
 
 LOOK_S = 5.0
 """How often idle sessions are looked for, at most."""
+MAX_SESSIONS = 8192
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Place:
     """A task of an environment that no request has named yet; some clients name it in paths alone."""
 
     split: str
     index: int
-    made_s: float = field(default_factory=time.monotonic)
+    touched_s: float = field(default_factory=time.monotonic)
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Sessions:
-    def __init__(self, catalogue: Catalogue, group: asyncio.TaskGroup, *, idle_s: float) -> None:
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        group: asyncio.TaskGroup,
+        *,
+        idle_s: float,
+        max_sessions: int = MAX_SESSIONS,
+    ) -> None:
         self._catalogue = catalogue
         self._group = group
         self._idle_s = idle_s
+        self._max_sessions = max_sessions
         self._sessions: dict[str, Session] = {}
         self._waiting: dict[str, _Place] = {}
 
@@ -40,6 +51,7 @@ class Sessions:
         """Raises `OrsError`. Without an environment it begins when a path names one."""
         if number in self._sessions or number in self._waiting:
             raise OrsError(400, "this session is there already")
+        self._make_room()
         place = self._waiting[number] = _Place(*asked.place)
         if environment is None:
             return
@@ -47,16 +59,16 @@ class Sessions:
             async with place.opening:
                 await self._open(number, place, environment)
         finally:
-            self._waiting.pop(number, None)
+            if self._waiting.get(number) is place:
+                del self._waiting[number]
 
     async def get(self, number: str, environment: str | None) -> Session:
         """The session, which is no other environment's. Raises `OrsError`."""
         place = self._waiting.get(number)
         if place is not None and environment is not None:
             async with place.opening:  # the first of several requests opens it
-                if number in self._waiting:
+                if self._waiting.get(number) is place:
                     await self._open(number, place, environment)
-                    self._waiting.pop(number, None)
         session = self._sessions.get(number)
         if session is None:
             raise OrsError(404, "there is no such session")
@@ -69,7 +81,9 @@ class Sessions:
         """It is there, whatever its environment."""
         if number in self._sessions:
             self._sessions[number].touch()
-        elif number not in self._waiting:
+        elif number in self._waiting:
+            self._waiting[number].touched_s = time.monotonic()
+        else:
             raise OrsError(404, "there is no such session")
 
     def delete(self, number: str) -> None:
@@ -90,7 +104,7 @@ class Sessions:
             await asyncio.sleep(min(LOOK_S, self._idle_s))
             oldest_s = time.monotonic() - self._idle_s
             idle = [n for n, session in self._sessions.items() if session.idle_s > self._idle_s]
-            idle += [n for n, place in self._waiting.items() if place.made_s < oldest_s]
+            idle += [n for n, place in self._waiting.items() if place.touched_s < oldest_s]
             for number in idle:
                 self.delete(number)
 
@@ -98,6 +112,19 @@ class Sessions:
         catalogue = self._catalogue
         task = await catalogue.task(environment, place.split, place.index)
         toolbox = Toolbox(await catalogue.described(environment))
+        if self._waiting.get(number) is not place:
+            raise OrsError(404, "the session was deleted while it opened")
         n_live = sum(s.is_live and s.environment == environment for s in self._sessions.values())
         episode = catalogue.opened(environment, task.split, task.index, n_live=n_live)
         self._sessions[number] = Session(environment, episode, toolbox, self._group)
+        del self._waiting[number]
+
+    def _make_room(self) -> None:
+        """For one more. Raises `OrsError`."""
+        if len(self._sessions) + len(self._waiting) < self._max_sessions:
+            return
+        idle_s = {n: s.idle_s for n, s in self._sessions.items() if not s.is_live}
+        oldest = max(idle_s, key=lambda number: idle_s[number], default=None)
+        if oldest is None:
+            raise OrsError(429, f"{self._max_sessions} sessions are open; no more are taken")
+        self.delete(oldest)

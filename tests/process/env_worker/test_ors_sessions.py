@@ -1,0 +1,65 @@
+"""Sessions of `warren ors-server` on a real host: none is kept that nobody needs."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.support.hosting import hosting
+
+from warren_env_worker.ors_server.bodies import Create
+from warren_env_worker.ors_server.catalogue import Catalogue
+from warren_env_worker.ors_server.errors import OrsError
+from warren_env_worker.ors_server.sessions import Sessions
+from warren_env_worker.ors_server.settings import Served
+
+TASK = Create(split="train", index=0)
+
+
+@asynccontextmanager
+async def serving(max_sessions: int, capacity: int) -> AsyncGenerator[Sessions]:
+    async with hosting("Letters") as host, asyncio.TaskGroup() as group:
+        served = {"letters": Served(config={"n_turns": 1})}
+        catalogue = Catalogue({"letters": host}, served, seed=0, capacity=capacity)
+        sessions = Sessions(catalogue, group, idle_s=900.0, max_sessions=max_sessions)
+        yield sessions
+        sessions.end()
+
+
+async def play(sessions: Sessions, number: str) -> None:
+    """To its end."""
+    session = await sessions.get(number, "letters")
+    call = session.running(await session.call("act", {"action": "a"}))
+    assert call is not None
+    assert await call
+    assert not session.is_live
+
+
+async def test_a_session_that_is_deleted_while_it_opens_holds_no_episode() -> None:
+    async with serving(max_sessions=8, capacity=1) as sessions:
+        opening = asyncio.create_task(sessions.create("one", TASK, "letters"))
+        await asyncio.sleep(0)  # the environment is starting
+        sessions.delete("one")
+        with pytest.raises(OrsError, match="deleted while it opened"):
+            await opening
+        with pytest.raises(OrsError, match="no such session"):
+            await sessions.get("one", "letters")
+        await sessions.create("two", TASK, "letters")
+        await play(sessions, "two")
+
+
+async def test_sessions_are_bounded_and_those_that_are_over_make_room() -> None:
+    async with serving(max_sessions=3, capacity=8) as sessions:
+        for number in ("one", "two"):
+            await sessions.create(number, TASK, "letters")
+        await sessions.create("three", TASK, None)
+        with pytest.raises(OrsError, match="3 sessions are open") as refused:
+            await sessions.create("four", TASK, None)
+        assert refused.value.status == 429
+        await play(sessions, "two")
+        await play(sessions, "one")
+        await sessions.create("four", TASK, None)
+        with pytest.raises(OrsError, match="no such session"):
+            await sessions.get("two", "letters")
+        for number in ("one", "three", "four"):
+            sessions.require(number)
