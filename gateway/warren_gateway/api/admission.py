@@ -38,7 +38,7 @@ async def admitted(route: Route, parts: Parts, request: web.Request) -> Caller:
     except NotIdentified as error:
         raise _not_identified(parts, request, error) from error
     if route.scope != "any" and not caller.may(route.scope):
-        raise _lacks(caller, route.scope)
+        raise lacks(caller, route.scope)
     try:
         parts.budgets.requests.count(caller.user, caller.requests_per_s)
     except TooManyRequests as error:
@@ -81,7 +81,7 @@ def _unauthorized(message: str) -> Refusal:
     return Refusal(401, problem, {"WWW-Authenticate": "Bearer"})
 
 
-def _lacks(caller: Caller, scope: str) -> Refusal:
+def lacks(caller: Caller, scope: str) -> Refusal:
     has = ", ".join(sorted(caller.scopes)) or "no scope"
     problem = Problem(
         code="forbidden",

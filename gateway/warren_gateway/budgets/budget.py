@@ -33,6 +33,11 @@ class Budget:
         """By all owners."""
         return self._n_held
 
+    @property
+    def most(self) -> int:
+        """What an owner who holds nothing may have while nobody else does."""
+        return min(self._per_owner, self._total)
+
     @contextmanager
     def hold(self, owner: str, n: int = 1) -> Generator[None]:
         """Take `n` for this owner until the context is left. Raises `OverBudget`."""

@@ -1,8 +1,10 @@
 """What the routes of the protocol work with."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import ParamSpec, TypeVar
 
 from warren_gateway.budgets.budget import Budget
 from warren_gateway.inference.questions import Questions
@@ -17,7 +19,13 @@ from warren_gateway.tinker.sample_rows import SampleRows
 from warren_gateway.tinker.sampling import question_of, told
 from warren_gateway.tinker.sessions import NoSuchSampler, TinkerSessions
 from warren_schemas.control import WorkerRole
-from warren_schemas.tinker.requests import Sample
+from warren_schemas.tinker.requests import Prompt, Sample
+
+ParamsT = ParamSpec("ParamsT")
+ResultT = TypeVar("ResultT")
+
+LARGE_BYTES = 16 * 1024
+"""Of a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +37,15 @@ class Tinker:
     accounts: Accounts
     trainable: Callable[[], Sequence[str]]
     """Base models that some live trainer offers."""
+
+
+async def _off_loop(
+    body: bytes, work: Callable[ParamsT, ResultT], *args: ParamsT.args, **kwargs: ParamsT.kwargs
+) -> ResultT:
+    """In a thread where the body is large: the event loop has others to serve."""
+    if len(body) > LARGE_BYTES:
+        return await asyncio.to_thread(work, *args, **kwargs)
+    return work(*args, **kwargs)
 
 
 def tinker_of(
@@ -47,12 +64,14 @@ def tinker_of(
         return sorted({base for trainer in trainers for base in trainer.offers})
 
     async def reading(owner: str, body: bytes) -> Ask:
-        takes = Sample.model_validate_json(body)
+        takes = await _off_loop(body, Sample.model_validate_json, body)
         try:
             opened = await sessions.sampler(owner, takes.sampling_session_id)
         except NoSuchSampler as error:
             raise CantSample(f"there is no sampler {takes.sampling_session_id}") from error
-        return Ask(question_of(takes, opened.policy), partial(told, takes))
+        question = await _off_loop(body, question_of, takes, opened.policy)
+        without_prompt = takes.model_copy(update={"prompt": Prompt(chunks=())})
+        return Ask(question, partial(told, without_prompt))
 
     futures = SampleFutures(questions, budget, SampleRows(store, posted), waiters, reading)
     return Tinker(

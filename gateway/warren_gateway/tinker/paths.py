@@ -48,7 +48,14 @@ class KeptPath:
                 f"{text} is no path of a checkpoint: they read tinker://RUN/weights/NAME and"
                 " tinker://RUN/sampler_weights/NAME"
             )
-        return cls(match[1], cast("Kind", match[2]), match[3])
+        path = cls(match[1], cast("Kind", match[2]), match[3])
+        path.require_name()
+        return path
+
+    def require_name(self) -> None:
+        """Of what is kept for samplers none may look like what was saved to be downloaded. Raises `InvalidPath`."""
+        if self.kind == "sampler_weights" and self.name.startswith(_EXTERNAL):
+            raise InvalidPath(f"{self.name}: names for samplers can't begin with {_EXTERNAL}")
 
     @classmethod
     def of(cls, model: str, kind: Literal["checkpoint", "snapshot"], stored: str) -> "KeptPath":

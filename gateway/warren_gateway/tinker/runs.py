@@ -1,6 +1,7 @@
 """The models that clients of the protocol train, by the names that the clients have for them.
 
-Invariant: to whoever may not read a model's run there is no model of this name.
+Invariants: to whoever may not read a model's run there is no model of this name; a model belongs to whoever owns the
+session that its name begins with.
 """
 
 from collections import OrderedDict
@@ -15,8 +16,8 @@ from warren_gateway.access.shared_runs import EVERYBODY, may_read
 from warren_gateway.models.submitting import touch
 from warren_gateway.runs.owned import read_by
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import Model, RequestRow, Run, ShareRow
-from warren_gateway.tinker.paths import key_of, keys_of, name_of
+from warren_gateway.store.tables import Model, RequestRow, Run, ShareRow, TinkerSession
+from warren_gateway.tinker.paths import key_of, keys_of, name_of, session_of
 from warren_gateway.tinker.tracing import Span
 from warren_schemas.events import RunState
 from warren_schemas.ids import ModelId
@@ -87,15 +88,19 @@ class TrainedModels:
 
 
 def _find(viewer: Viewer, name: str, session: Session) -> Trained:
+    its_session = session.get(TinkerSession, session_of(name) or "")
+    if its_session is None:
+        raise NoSuchTrained(name)
     query = (
         select(Run, Model)
         .join(Model, col(Model.run_id) == col(Run.id))
         .where(col(Run.idempotency_key) == key_of(name), col(Model.is_clients))
+        .where(col(Run.owner) == its_session.owner)
     )
-    for run, model in session.exec(query):
-        if may_read(session, viewer, run):
-            return _trained(session, run, model)
-    raise NoSuchTrained(name)
+    found = session.exec(query).first()
+    if found is None or not may_read(session, viewer, found[0]):
+        raise NoSuchTrained(name)
+    return _trained(session, *found)
 
 
 def _listed(

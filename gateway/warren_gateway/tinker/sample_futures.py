@@ -112,12 +112,18 @@ class SampleFutures:
             return
         try:
             ask = await self._reading(owner, body)
+            self._require_possible(ask)
         except CantSample as error:
             await self._rows.add(owner, name, body, FailedSample(f"{error}", is_users=True))
             return
         self._require_place(owner, ask)
         if await self._rows.add(owner, name, body):
             await self._begin(owner, name, ask)
+
+    def _require_possible(self, ask: Ask) -> None:
+        """What can never be waited for fails at once: the clients try 429 again for ever. Raises `CantSample`."""
+        if (n := ask.question.n) > self._budget.most:
+            raise CantSample(f"num_samples is {n}, and {self._budget.most} is the most here")
 
     def _require_place(self, owner: str, ask: Ask) -> None:
         """Whoever may wait for no more is refused before anything is written."""

@@ -6,6 +6,7 @@ A request that can't be served is told as a failed future, with whose doing it i
 from collections.abc import Sequence
 
 import numpy as np
+from pydantic import ValidationError
 
 from warren_gateway.inference.questions import Answer, Question
 from warren_gateway.tinker.sample_futures import CantSample
@@ -20,12 +21,15 @@ from warren_schemas.episode import (
     PolicyRef,
     Step,
 )
+from warren_schemas.text.explain import explain
 from warren_schemas.tinker.requests import Sample, SampleParams
 from warren_schemas.token_options import MAX_SEED, MAX_TOP, PromptLogprobs, TokenOptions
 from warren_schemas.transcript import NOT_SAMPLED, Tokens, Transcript
 
 _NO_LIMIT = 1 << 30
 """More tokens than any context; the engine stops where the context ends."""
+MOST_PROMPT_TOKENS = 256 * 1024
+"""13 bytes of each travel in a message, and an answer is longer than its prompt."""
 _USERS = (
     FailureKind.CONTEXT_LENGTH,
     FailureKind.INVALID_REQUEST,
@@ -35,10 +39,19 @@ _USERS = (
 
 def question_of(asked: Sample, policy: PolicyRef) -> Question:
     """Raises `CantSample`."""
+    try:
+        return _question(asked, policy)
+    except ValidationError as error:
+        raise CantSample("; ".join(explain(error))) from error
+
+
+def _question(asked: Sample, policy: PolicyRef) -> Question:
     _require_known(asked)
     ids = [token for chunk in asked.prompt.chunks for token in chunk.tokens]
     if not ids:
         raise CantSample("the prompt has no tokens")
+    if len(ids) > MOST_PROMPT_TOKENS:
+        raise CantSample(f"the prompt has {len(ids)} tokens; {MOST_PROMPT_TOKENS} are the most")
     return Question(
         policy=policy,
         transcript=_transcript(ids),

@@ -6,6 +6,7 @@ Invariants
 - Ids of samplers are made of their session's, as the clients expect.
 """
 
+import re
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -16,12 +17,15 @@ from warren_gateway.store.store import Store
 from warren_gateway.store.tables import TinkerSampler, TinkerSession
 from warren_gateway.tinker.searching import search
 from warren_schemas.episode import PolicyRef
-from warren_schemas.ids import new_id
+from warren_schemas.ids import can_be_id, new_id
 from warren_schemas.tinker.account import SearchSessions, SessionsFound
 from warren_schemas.tinker.requests import CreateSession
 
 _HEARD_S = 20.0
 """How exact it is known when a client was last heard of."""
+
+
+_SAMPLER = re.compile(r"[A-Za-z0-9_-]{1,64}:sample:[0-9]{1,19}")
 
 
 class NoSuchSession(LookupError):
@@ -112,7 +116,7 @@ def sampler_id(session_id: str, number: int) -> str:
 
 def own_session(owner: str, session_id: str, session: Session) -> TinkerSession:
     """Raises `NoSuchSession`."""
-    row = session.get(TinkerSession, session_id)
+    row = session.get(TinkerSession, session_id) if can_be_id(session_id) else None
     if row is None or row.owner != owner:
         raise NoSuchSession(session_id)
     return row
@@ -173,7 +177,8 @@ def _open(
 
 
 def _sampler(owner: str, sampler: str, session: Session) -> TinkerSampler:
-    row = session.get(TinkerSampler, sampler)
+    is_name = _SAMPLER.fullmatch(sampler) is not None  # no store takes a NUL
+    row = session.get(TinkerSampler, sampler) if is_name else None
     its_session = session.get(TinkerSession, row.session_id) if row else None
     if row is None or its_session is None or its_session.owner != owner:
         raise NoSuchSampler(sampler)

@@ -23,6 +23,27 @@ class Anything(Lenient):
     """A body of which nothing is read."""
 
 
+class OpAsked(Frozen):
+    """An op of a model, whatever it is: only which one it is must be right, for its number may not be lost.
+
+    What is wrong with the rest is told by its future.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    model_id: Id
+    seq_id: NonNegativeInt
+
+
+class LoadAsked(Frozen):
+    """An op of the model `model_id`, or what a new model begins with; the rest as for other ops."""
+
+    model_config = ConfigDict(extra="allow")
+
+    model_id: Id | None = None
+    seq_id: NonNegativeInt | None = None
+
+
 class CreateSession(Lenient):
     tags: Listed[Annotated[str, Field(max_length=256)]] = ()
     user_metadata: Metadata | None = None

@@ -7,11 +7,15 @@ from warren_gateway.coordinator.state.client import Asked
 from warren_gateway.models.outcomes import Done, Request
 from warren_gateway.tinker.paths import InvalidPath, KeptPath, key_of, name_of, session_of
 from warren_gateway.tinker.results import Noted, result_of
+from warren_gateway.tinker.sample_futures import CantSample
+from warren_gateway.tinker.sampling import MOST_PROMPT_TOKENS, question_of
 from warren_gateway.tinker.training import CantTrain, asked
 from warren_gateway.tinker.wire import messages
 from warren_schemas.config import CispoLoss, DroLoss, PpoLoss
+from warren_schemas.episode import PolicyRef
 from warren_schemas.http.trainable import ForwardAsked, ForwardBackwardAsked
 from warren_schemas.ids import ModelId, RunId
+from warren_schemas.tinker.requests import Sample
 from warren_schemas.training import OpDone
 
 RECORDED_PPO = bytes.fromhex(
@@ -136,6 +140,30 @@ def test_names_and_paths_of_the_protocol() -> None:
     assert session_of("session_1:train:0") == "session_1"
     assert session_of("session_1:sample:0") is None
     assert name_of(key_of("session_1:train:0")) == "session_1:train:0"
-    for bad in ("tinker://a/b", "tinker://a/external_weights/c", "file://a/weights/b", "run@3"):
+    for bad in ("tinker://a/b", "tinker://a/other/c", "file://a/weights/b", "run@3"):
         with pytest.raises(InvalidPath):
             KeptPath.parse(bad)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "sampling", "reason"),
+    [
+        ([1], {"stop": [-1]}, "end_ids"),
+        ([1] * (MOST_PROMPT_TOKENS + 1), {}, "are the most"),
+    ],
+)
+def test_what_cant_be_sampled_says_why(
+    prompt: list[int], sampling: dict[str, object], reason: str
+) -> None:
+    chunks = [{"type": "encoded_text", "tokens": prompt}]
+    wanted = Sample.model_validate(
+        {
+            "sampling_session_id": "s",
+            "seq_id": 0,
+            "prompt": {"chunks": chunks},
+            "sampling_params": sampling,
+        }
+    )
+    policy = PolicyRef(model=ModelId("m"), base_model="b", min_version=0)
+    with pytest.raises(CantSample, match=reason):
+        question_of(wanted, policy)

@@ -1,36 +1,75 @@
 """Handing an op of a Tinker client to the model that it is for."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from aiohttp import web
+from pydantic import BaseModel, ValidationError
 
 from warren_gateway.api.route import Call, TakesT, reply
 from warren_gateway.api.tinker.errors import invalid, no_such
 from warren_gateway.models.asking import wanted
-from warren_gateway.models.problems import InvalidOp, NoSuchTrainable, RequestConflict
+from warren_gateway.models.problems import (
+    InvalidOp,
+    ModelClosed,
+    NoSuchKept,
+    NoSuchTrainable,
+    RequestConflict,
+)
 from warren_gateway.tinker.results import Noted
 from warren_gateway.tinker.runs import NoSuchTrained, Trained
 from warren_schemas.http.trainable import Asking, SkipAsked
+from warren_schemas.text.explain import explain
 from warren_schemas.tinker.answers import Future
+from warren_schemas.tinker.requests import LoadAsked, OpAsked
 
 MOST_CHARS = 4096
 """Of a reason."""
 
 
+ReadT = TypeVar("ReadT", bound=BaseModel)
+
+
+async def submitted_as(
+    call: Call[OpAsked], kind: type[ReadT], ask: Callable[[ReadT], tuple[Asking, Noted]]
+) -> web.StreamResponse:
+    """The future of what `ask` makes of the body, which fails where the body isn't of this kind. Raises `Refusal`."""
+    takes = call.takes
+    try:
+        op, noted = ask(read_as(takes, kind))
+    except ValidationError as error:
+        op, noted = skipped(error, kind), Noted(model=takes.model_id)
+    return await submitted(call, takes.model_id, takes.seq_id, op, noted)
+
+
+def read_as(takes: OpAsked | LoadAsked, kind: type[ReadT]) -> ReadT:
+    """Raises `ValidationError`."""
+    return kind.model_validate_json(takes.model_dump_json(exclude_unset=True), strict=True)
+
+
+def skipped(error: ValidationError, kind: type[BaseModel]) -> SkipAsked:
+    return SkipAsked(reason="; ".join(explain(error, kind))[:MOST_CHARS])
+
+
 async def submitted(
     call: Call[TakesT], model: str, number: int, op: Asking, noted: Noted
 ) -> web.StreamResponse:
-    """The future of an op; what can't be an op at all fails as one that can't be applied. Raises `Refusal`."""
+    """The future of an op; what can't be an op at all fails as one that can't be applied.
+
+    Raises `Refusal`: none with 409, which the clients try again for minutes.
+    """
     submit, viewer, extra = call.parts.models.submit, call.viewer, noted.model_dump()
     try:
         found = await call.parts.tinker.models.id_of(viewer, model)
         try:
             future = await submit(viewer, found, wanted(op, extra), sequence=number)
-        except InvalidOp as error:
+        except (InvalidOp, NoSuchKept) as error:
             spoils = op.kind == "forward_backward"
             skip = SkipAsked(reason=f"{error}"[:MOST_CHARS], spoils_gradient=spoils)
             future = await submit(viewer, found, wanted(skip, extra), sequence=number)
     except (NoSuchTrained, NoSuchTrainable) as error:
         raise no_such("model", model) from error
-    except RequestConflict as error:
+    except (ModelClosed, RequestConflict) as error:
         raise invalid(f"{error}") from error
     return reply(Future(request_id=future, model_id=model))
 

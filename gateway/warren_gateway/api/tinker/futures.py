@@ -10,6 +10,7 @@ Invariants
 from aiohttp import web
 from pydantic import BaseModel
 
+from warren_gateway.api.admission import lacks
 from warren_gateway.api.openai.refusals import stopping
 from warren_gateway.api.route import Call, reply
 from warren_gateway.api.tinker.errors import no_such
@@ -31,6 +32,7 @@ from warren_schemas.tinker.answers import (
     StateLoaded,
 )
 from warren_schemas.tinker.requests import FutureNamed
+from warren_schemas.users.access import KeyScope
 
 HOLD_S = 30.0
 PROTOBUF = "application/x-protobuf"
@@ -40,9 +42,11 @@ _GONE = 410
 async def retrieve_future(call: Call[FutureNamed]) -> web.StreamResponse:
     name = call.takes.request_id
     if name.startswith(FUTURE):
+        _require_scope(call, KeyScope.SUBMIT)
         return await _of_an_op(call, name)
     if (made := _of_a_new_model(name)) is not None:
         return reply(made)
+    _require_scope(call, KeyScope.INFER)
     try:
         outcome = await call.parts.tinker.futures.outcome(call.owner, name, within_s=HOLD_S)
     except NoSuchFuture as error:
@@ -54,6 +58,12 @@ async def retrieve_future(call: Call[FutureNamed]) -> web.StreamResponse:
     if isinstance(outcome, FailedSample):
         return reply(failed(outcome.reason, is_users=outcome.is_users))
     return web.Response(body=outcome, content_type=PROTOBUF)
+
+
+def _require_scope(call: Call[FutureNamed], asked_with: KeyScope) -> None:
+    """Whoever may ask for such a future may have it, and whoever may read. Raises `Refusal`."""
+    if not (call.caller.may(asked_with) or call.caller.may(KeyScope.READ)):
+        raise lacks(call.caller, asked_with)
 
 
 def _of_a_new_model(name: str) -> BaseModel | None:
@@ -127,7 +137,7 @@ ROUTES = (
         summary="Wait for a future up to 30 s",
         also_answers=PROTOBUF,
         ends_with_client=True,
-        errors=(408, 410, 429),
+        errors=(403, 408, 410, 429),
         is_routine=True,
     ),
 )

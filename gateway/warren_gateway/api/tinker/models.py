@@ -1,9 +1,10 @@
 """Models of Tinker's clients: made, made from a checkpoint, looked at."""
 
 from aiohttp import web
+from pydantic import ValidationError
 
 from warren_gateway.api.route import Call, reply
-from warren_gateway.api.tinker.asking import submitted, trained_model
+from warren_gateway.api.tinker.asking import read_as, skipped, submitted, trained_model
 from warren_gateway.api.tinker.errors import invalid, no_such
 from warren_gateway.api.tinker.route import op_route, tinker_route
 from warren_gateway.models.problems import InvalidOp, NoSuchKept
@@ -14,7 +15,7 @@ from warren_gateway.tinker.runs import NoSuchTrained, Trained
 from warren_gateway.tinker.sessions import NoSuchSession
 from warren_schemas.http.trainable import Asking, LoadStateAsked, SkipAsked
 from warren_schemas.tinker.answers import Future, ModelData, ModelInfo
-from warren_schemas.tinker.requests import CreateModelAsked, LoadWeights, ModelNamed
+from warren_schemas.tinker.requests import CreateModelAsked, LoadAsked, LoadWeights, ModelNamed
 from warren_schemas.training import is_full
 from warren_schemas.users.access import KeyScope
 
@@ -30,11 +31,22 @@ async def create_tinker_model(call: Call[CreateModelAsked]) -> web.StreamRespons
     return reply(Future(request_id=f"{name}:create", model_id=name))
 
 
-async def load_weights(call: Call[LoadWeights]) -> web.StreamResponse:
+async def load_weights(call: Call[LoadAsked]) -> web.StreamResponse:
     """Into a model that there is, as one of its ops; or into a new one."""
-    takes = call.takes
-    if takes.model_id is not None and takes.seq_id is not None:
-        return await _load_into(call, takes.model_id, takes.seq_id)
+    model, number = call.takes.model_id, call.takes.seq_id
+    try:
+        takes = read_as(call.takes, LoadWeights)
+    except ValidationError as error:
+        skip = skipped(error, LoadWeights)
+        if model is None or number is None:
+            raise invalid(skip.reason, status=422) from error
+        return await submitted(call, model, number, skip, Noted(model=model))
+    if model is not None and number is not None:
+        return await _load_into(call, model, number, takes)
+    return await _load_anew(call, takes)
+
+
+async def _load_anew(call: Call[LoadAsked], takes: LoadWeights) -> web.StreamResponse:
     if takes.session_id is None or takes.model_seq_id is None:
         raise invalid("Tell model_id and seq_id, or session_id and model_seq_id")
     await _require_session(call, takes.session_id)
@@ -46,8 +58,9 @@ async def load_weights(call: Call[LoadWeights]) -> web.StreamResponse:
     return reply(Future(request_id=f"{name}:load", model_id=name))
 
 
-async def _load_into(call: Call[LoadWeights], model: str, number: int) -> web.StreamResponse:
-    takes = call.takes
+async def _load_into(
+    call: Call[LoadAsked], model: str, number: int, takes: LoadWeights
+) -> web.StreamResponse:
     noted = Noted(model=model, path=takes.path)
     try:
         source, path = await _kept(call, takes.path)
@@ -61,7 +74,7 @@ async def _load_into(call: Call[LoadWeights], model: str, number: int) -> web.St
     return await submitted(call, model, number, op, noted)
 
 
-async def _kept(call: Call[LoadWeights], text: str) -> tuple[Trained, KeptPath]:
+async def _kept(call: Call[LoadAsked], text: str) -> tuple[Trained, KeptPath]:
     """Raises `InvalidPath`, `NoSuchTrained`."""
     path = KeptPath.parse(text)
     if path.kind != "weights":
@@ -90,9 +103,7 @@ async def model_info(call: Call[ModelNamed]) -> web.StreamResponse:
     )
 
 
-async def _require_session(
-    call: Call[CreateModelAsked] | Call[LoadWeights], session_id: str
-) -> None:
+async def _require_session(call: Call[CreateModelAsked] | Call[LoadAsked], session_id: str) -> None:
     try:
         await call.parts.tinker.sessions.find(call.owner, session_id)
     except NoSuchSession as error:
@@ -117,7 +128,7 @@ ROUTES = (
     op_route(
         "load_weights",
         load_weights,
-        takes=LoadWeights,
+        takes=LoadAsked,
         summary="Go on from a checkpoint, in a new model or in one that there is",
     ),
     tinker_route(

@@ -70,7 +70,7 @@ def op_route(
         answers=Future,
         summary=summary,
         scope=KeyScope.SUBMIT,
-        errors=(404, 409, 429),
+        errors=(404, 429),
         is_routine=is_routine,
         takes_file=takes_file,
         max_body_bytes=max_body_bytes,

@@ -28,6 +28,7 @@ from warren_schemas.tinker.requests import (
     ScopeAsked,
     SessionNamed,
 )
+from warren_schemas.users.access import KeyScope
 
 _GONE = 410
 """Ends a client's heartbeats."""
@@ -82,6 +83,8 @@ async def finish_session(call: Call[FinishSession]) -> web.StreamResponse:
         await call.parts.tinker.sessions.finish(call.owner, session_id, reason)
     except NoSuchSession as error:
         raise no_such("session", session_id) from error
+    if not call.caller.may(KeyScope.SUBMIT):
+        return reply(Empty())  # its models belong to whoever may train
     for trained in await call.parts.tinker.models.of_session(call.viewer, session_id):
         await call.parts.models.close(call.viewer, trained.id)
     return reply(Empty())

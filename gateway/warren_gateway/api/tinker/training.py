@@ -12,11 +12,12 @@ from collections.abc import Callable
 from aiohttp import web
 from google.protobuf.message import DecodeError
 
+from warren_gateway.api.reading import read_bytes
 from warren_gateway.api.route import Call
-from warren_gateway.api.tinker.asking import MOST_CHARS, submitted
+from warren_gateway.api.tinker.asking import MOST_CHARS, submitted, submitted_as
 from warren_gateway.api.tinker.errors import invalid
 from warren_gateway.api.tinker.route import op_route
-from warren_gateway.tinker.paths import KeptPath
+from warren_gateway.tinker.paths import InvalidPath, KeptPath
 from warren_gateway.tinker.results import Noted
 from warren_gateway.tinker.training import CantTrain, asked
 from warren_gateway.tinker.wire import messages
@@ -28,6 +29,7 @@ from warren_schemas.http.trainable import (
 )
 from warren_schemas.tinker.requests import (
     Anything,
+    OpAsked,
     OptimStepAsked,
     SaveExternal,
     SaveWeights,
@@ -42,7 +44,7 @@ _LEAST_EPS = 1e-12
 
 
 async def forward_backward(call: Call[Anything]) -> web.StreamResponse:
-    body = await call.request.read()
+    body = await read_bytes(call.request, MAX_OP_BYTES)
     try:
         request, op = await _off_loop(_read_loss_op, body)
     except DecodeError as error:
@@ -70,29 +72,32 @@ def _read_loss_op(body: bytes) -> tuple[messages.ForwardBackwardRequest, Asking]
         )
 
 
-async def optim_step(call: Call[OptimStepAsked]) -> web.StreamResponse:
-    takes = call.takes
-    adam, other = takes.adam_params, takes.optimizer_params
-    op: Asking
-    if adam is not None:
-        op = OptimStep(
-            learning_rate=adam.learning_rate,
-            beta1=adam.beta1,
-            beta2=adam.beta2,
-            eps=max(adam.eps, _LEAST_EPS),
-            weight_decay=adam.weight_decay,
-            clip_norm=adam.grad_clip_norm,
-        )
-    else:
+async def optim_step(call: Call[OpAsked]) -> web.StreamResponse:
+    return await submitted_as(call, OptimStepAsked, _step)
+
+
+def _step(takes: OptimStepAsked) -> tuple[Asking, Noted]:
+    adam, other, noted = takes.adam_params, takes.optimizer_params, Noted(model=takes.model_id)
+    if adam is None:
         kind = "of another type" if other is None else other.type
-        op = SkipAsked(reason=f"an optimizer {kind} is not offered here; AdamW is (adam_params)")
-    return await submitted(call, takes.model_id, takes.seq_id, op, Noted(model=takes.model_id))
+        reason = f"an optimizer {kind} is not offered here; AdamW is (adam_params)"
+        return SkipAsked(reason=reason), noted
+    op = OptimStep(
+        learning_rate=adam.learning_rate,
+        beta1=adam.beta1,
+        beta2=adam.beta2,
+        eps=max(adam.eps, _LEAST_EPS),
+        weight_decay=adam.weight_decay,
+        clip_norm=adam.grad_clip_norm,
+    )
+    return op, noted
 
 
-async def save_weights(call: Call[SaveWeights]) -> web.StreamResponse:
-    takes = call.takes
-    path = KeptPath(takes.model_id, "weights", takes.path)
+async def save_weights(call: Call[OpAsked]) -> web.StreamResponse:
+    return await submitted_as(call, SaveWeights, _save)
 
+
+def _save(takes: SaveWeights) -> tuple[Asking, Noted]:
     def op() -> Asking:
         return SaveStateAsked(
             name=takes.path,
@@ -101,45 +106,55 @@ async def save_weights(call: Call[SaveWeights]) -> web.StreamResponse:
             metadata=takes.user_metadata,
         )
 
-    noted = Noted(model=takes.model_id, path=f"{path}")
-    return await submitted(call, takes.model_id, takes.seq_id, _named(op, takes.path), noted)
+    path = KeptPath(takes.model_id, "weights", takes.path)
+    return _named(op, takes.path), Noted(model=takes.model_id, path=f"{path}")
 
 
-async def save_weights_for_sampler(call: Call[SaveWeightsForSampler]) -> web.StreamResponse:
-    takes, path = call.takes, None
-    if takes.path is not None:
-        path = f"{KeptPath(takes.model_id, 'sampler_weights', takes.path)}"
+async def save_weights_for_sampler(call: Call[OpAsked]) -> web.StreamResponse:
+    return await submitted_as(call, SaveWeightsForSampler, _save_for_sampler)
+
+
+def _save_for_sampler(takes: SaveWeightsForSampler) -> tuple[Asking, Noted]:
+    path = KeptPath(takes.model_id, "sampler_weights", takes.path) if takes.path else None
 
     def op() -> Asking:
+        if path is not None:
+            path.require_name()
         return PublishAsked(name=takes.path, ttl_s=takes.ttl_seconds, metadata=takes.user_metadata)
 
     noted = Noted(
-        model=takes.model_id, path=path, sampler=takes.sampling_session_seq_id, kind=takes.kind
+        model=takes.model_id,
+        path=f"{path}" if path else None,
+        sampler=takes.sampling_session_seq_id,
+        kind=takes.kind,
     )
-    return await submitted(call, takes.model_id, takes.seq_id, _named(op, takes.path or ""), noted)
+    return _named(op, takes.path or ""), noted
 
 
-async def save_weights_external(call: Call[SaveExternal]) -> web.StreamResponse:
+async def save_weights_external(call: Call[OpAsked]) -> web.StreamResponse:
     """What samplers load is in the format of Hugging Face already."""
-    takes = call.takes
+    return await submitted_as(call, SaveExternal, _save_external)
+
+
+def _save_external(takes: SaveExternal) -> tuple[Asking, Noted]:
     path = KeptPath(takes.model_id, "external_weights", takes.path)
 
     def op() -> Asking:
         return PublishAsked(name=path.stored, ttl_s=takes.ttl_seconds)
 
     noted = Noted(model=takes.model_id, path=f"{path}", kind="external")
-    asked = _named(op, takes.path)
     if takes.age_encryption_recipients:
-        asked = SkipAsked(
-            reason="files are not encrypted here; leave age_encryption_recipients out"
-        )
-    return await submitted(call, takes.model_id, takes.seq_id, asked, noted)
+        reason = "files are not encrypted here; leave age_encryption_recipients out"
+        return SkipAsked(reason=reason), noted
+    return _named(op, takes.path), noted
 
 
 def _named(op: Callable[[], Asking], name: str) -> Asking:
     """Something that is saved under a name."""
     try:
         return op()
+    except InvalidPath as error:
+        return SkipAsked(reason=f"{error}")
     except ValueError:
         return SkipAsked(
             reason=f"{name[:64]} can't be the name of a checkpoint: letters, digits, - and _ first, then"
@@ -159,25 +174,25 @@ ROUTES = (
     op_route(
         "optim_step",
         optim_step,
-        takes=OptimStepAsked,
+        takes=OpAsked,
         summary="Take a step with the gradients so far",
     ),
     op_route(
         "save_weights",
         save_weights,
-        takes=SaveWeights,
+        takes=OpAsked,
         summary="Save weights and optimizer",
     ),
     op_route(
         "save_weights_external",
         save_weights_external,
-        takes=SaveExternal,
+        takes=OpAsked,
         summary="Save weights to be downloaded",
     ),
     op_route(
         "save_weights_for_sampler",
         save_weights_for_sampler,
-        takes=SaveWeightsForSampler,
+        takes=OpAsked,
         summary="Let samplers have the weights as they are",
     ),
 )

@@ -9,6 +9,8 @@ from pydantic import Field
 from warren_gateway.api.route import Call, Nothing, Route, reply
 from warren_gateway.models.asking import wanted
 from warren_gateway.models.outcomes import Done, Failed, Outcome
+from warren_gateway.models.problems import InvalidOp
+from warren_gateway.tinker.paths import keys_of
 from warren_schemas.base import Frozen
 from warren_schemas.fields.arrays import Logprobs
 from warren_schemas.http.trainable import (
@@ -44,6 +46,10 @@ class OutcomeWanted(Frozen):
 
 
 async def create_model(call: Call[CreateModel]) -> web.StreamResponse:
+    if (call.takes.key or "").startswith(keys_of()):
+        raise InvalidOp(
+            [f"key: those that begin with {keys_of()} are of Tinker's clients; take another"]
+        )
     model, is_new = await call.parts.models.create(call.viewer, call.takes)
     return reply(model, status=201 if is_new else 200)
 

@@ -1,21 +1,30 @@
-"""Which weights a path of Tinker's clients leads to."""
+"""Which weights, models and futures the names of Tinker's clients lead to, and for whom."""
 
 import time
 
 import pytest
 from sqlmodel import Session, col, delete, select
+from tests.support.access import ADMIN
 from tests.support.gateway import Gateway
 from tests.support.tinker import Json, Wire
 
 from warren_gateway.access.caller import Viewer
-from warren_gateway.store.tables import Model, SnapshotRow
+from warren_gateway.store.tables import Model, RequestRow, SnapshotRow
 from warren_gateway.tinker.paths import key_of
 from warren_schemas.http.trainable import CreateModel
+from warren_schemas.users.access import CreateKey, KeyScope, ShareRun
 
 
 @pytest.fixture
 def ann(gateway: Gateway) -> Wire:
     return Wire(gateway.ann)
+
+
+async def kinds_of_ops(gateway: Gateway) -> list[str]:
+    rows = await gateway.store.transact(
+        lambda store: list(store.exec(select(RequestRow).order_by(col(RequestRow.number))))
+    )
+    return [row.kind for row in rows]
 
 
 async def model_of(gateway: Gateway, session: str, *snapshots: str) -> str:
@@ -51,3 +60,83 @@ async def test_a_number_that_no_snapshot_is_called_is_no_version(
         lambda store: store.exec(delete(SnapshotRow).where(col(SnapshotRow.name) == "7"))
     )
     await ann.post("create_sampling_session", {**wanted, "model_path": f"{path}/7"}, status=404)
+
+
+async def test_what_is_to_be_downloaded_is_reached_by_its_own_kind_alone(
+    gateway: Gateway, ann: Wire
+) -> None:
+    run = await model_of(gateway, await ann.session(), "external.w", "w")
+    kept = f"/api/v1/training_runs/{run}/checkpoints"
+    for path in ("sampler_weights/external.w", "something/w"):
+        async with gateway.ann.delete(f"{kept}/{path}") as response:
+            assert response.status == 404, path
+    listed = (await ann.get(f"training_runs/{run}/checkpoints"))["checkpoints"]
+    assert {row["checkpoint_id"] for row in listed} == {"external_weights/w", "sampler_weights/w"}
+    named: Json = {"model_id": run, "seq_id": 1, "path": "external.w"}
+    await ann.post("save_weights_for_sampler", named)
+    assert await kinds_of_ops(gateway) == ["refused"]
+
+
+async def test_a_model_belongs_to_whoever_owns_its_session(gateway: Gateway, ann: Wire) -> None:
+    session = await ann.session()
+    stolen: Json = {"base_model": "warren/tiny", "key": key_of(f"{session}:train:0")}
+    async with gateway.bob.post("/v1/trainable", json=stolen) as response:
+        assert response.status == 422 and "tinker:" in await response.text()
+    made, _ = await gateway.parts.models.create(Viewer("bob"), CreateModel.model_validate(stolen))
+    await gateway.parts.sharing.share(Viewer("bob"), made.run, ShareRun())
+    await ann.get(f"training_runs/{session}:train:0", status=404)
+
+
+@pytest.mark.parametrize("path", ["samplers/a%00", "sessions/a%00", "training_runs/a%00:train:0"])
+async def test_a_nul_is_nobodys_id(ann: Wire, path: str) -> None:
+    await ann.get(path, status=404)
+
+
+async def test_a_key_that_may_only_read_closes_no_model(gateway: Gateway, ann: Wire) -> None:
+    session = await ann.session()
+    run = await model_of(gateway, session)
+    await ann.post("save_weights", {"model_id": run, "seq_id": 1, "path": "w"})
+    reading = await gateway.parts.keys.create(ADMIN, CreateKey(user="ann", scopes=(KeyScope.READ,)))
+    headers = {"X-API-Key": reading.key}
+    path = f"/api/v1/sessions/{session}/finish"
+    async with gateway.nobody.post(path, json={}, headers=headers) as response:
+        assert response.status == 200
+    await ann.post("save_weights", {"model_id": run, "seq_id": 2, "path": "w"})
+    await ann.post(f"sessions/{session}/finish")
+    closed: Json = {"model_id": run, "seq_id": 3, "path": "w"}
+    assert "the model is" in (await ann.post("save_weights", closed, status=400))["detail"]
+
+
+async def test_a_future_is_told_to_whoever_may_ask_or_read(gateway: Gateway, ann: Wire) -> None:
+    run = await model_of(gateway, await ann.session())
+    future = (await ann.post("save_weights", {"model_id": run, "seq_id": 1, "path": "w"}))[
+        "request_id"
+    ]
+    sampling = await gateway.parts.keys.create(
+        ADMIN, CreateKey(user="ann", scopes=(KeyScope.INFER,))
+    )
+    headers = {"X-API-Key": sampling.key}
+    asked = {"request_id": future}
+    async with gateway.nobody.post(
+        "/api/v1/retrieve_future", json=asked, headers=headers
+    ) as response:
+        assert response.status == 403
+
+
+@pytest.mark.parametrize(
+    ("path", "wrong"),
+    [
+        ("optim_step", {"adam_params": {"beta2": 1.0}}),
+        ("optim_step", {"adam_params": {"weight_decay": -0.1}}),
+        ("save_weights", {"path": ""}),
+        ("save_weights", {"path": "w", "ttl_seconds": 0}),
+        ("save_weights_for_sampler", {"path": "w", "kind": "of-tomorrow"}),
+        ("load_weights", {"path": ""}),
+    ],
+)
+async def test_an_op_with_wrong_values_takes_its_place(
+    gateway: Gateway, ann: Wire, path: str, wrong: Json
+) -> None:
+    run = await model_of(gateway, await ann.session())
+    await ann.post(path, {"model_id": run, "seq_id": 1, **wrong})
+    assert await kinds_of_ops(gateway) == ["refused"]
