@@ -100,14 +100,16 @@ def _decoded(body: bytes, model: type[ModelT]) -> ModelT:
     except orjson.JSONEncodeError as error:  # it reads deeper than it writes
         raise _malformed("The body is nested too deeply.") from error
     if _NUL.search(text):
-        raise _invalid("invalid_config", Mistakes(["text may not hold the NUL character"], 1))
+        raise _invalid(
+            "invalid_config", _what(model), Mistakes(["text may not hold the NUL character"], 1)
+        )
     try:
-        return _validated(text, model)
+        return validated(text, model)
     except ValidationError as error:
-        raise _invalid("invalid_config", mistakes(error, model)) from error
+        raise _invalid("invalid_config", _what(model), mistakes(error, model)) from error
 
 
-def _validated(text: bytes, model: type[ModelT]) -> ModelT:
+def validated(text: bytes, model: type[ModelT]) -> ModelT:
     """For JSON Schema 8.0 is an integer, and some languages write them so. Raises `ValidationError`."""
     try:
         return model.model_validate_json(text, strict=True)
@@ -137,15 +139,19 @@ def read_query(request: web.Request, model: type[ModelT]) -> ModelT:
     try:
         return model.model_validate(dict(request.query))
     except ValidationError as error:
-        raise _invalid("invalid_query", mistakes(error, model)) from error
+        raise _invalid("invalid_query", "query", mistakes(error, model)) from error
 
 
 def _malformed(message: str) -> Refusal:
     return Refusal(400, Problem(code="malformed_json", message=message))
 
 
-def _invalid(code: str, found: Mistakes) -> Refusal:
-    what = "config" if code == "invalid_config" else "query"
+def _what(model: type[BaseModel]) -> str:
+    """What there is in a body, as its sender calls it."""
+    return "config" if "config" in model.model_fields else "body"
+
+
+def _invalid(code: str, what: str, found: Mistakes) -> Refusal:
     message = f"The {what} has {found.n} mistake{'s' if found.n > 1 else ''}."
     hint = "Correct the lines above and send it again; GET /openapi.json has the whole schema."
     return Refusal(422, Problem(code=code, message=message, details=tuple(found.lines), hint=hint))

@@ -12,7 +12,7 @@ from warren_schemas.config import FullUpdate, LoraUpdate, Update
 from warren_schemas.http.trainable import BeginFrom, CreateModel
 from warren_schemas.tinker.requests import (
     CreateModelAsked,
-    LoadWeights,
+    LoadNew,
     LoraConfig,
     OptimizerAsked,
 )
@@ -44,13 +44,13 @@ async def created(models: Models, viewer: Viewer, asked: CreateModelAsked) -> st
 
 
 async def created_from(
-    models: Models, viewer: Viewer, asked: LoadWeights, source: Trained, path: KeptPath
+    models: Models, viewer: Viewer, asked: LoadNew, source: Trained, path: KeptPath
 ) -> str:
     """Like the model that the checkpoint is of. Raises `CantCreate`, and what `Models.create` raises."""
     _require_adamw(asked.optimizer_config)
     if asked.base_model not in (None, source.spec.base_model):
         raise CantCreate(f"{path} is of {source.spec.base_model}, not of {asked.base_model}")
-    name = model_name(asked.session_id or "", asked.model_seq_id or 0)
+    name = model_name(asked.session_id, asked.model_seq_id)
     body = CreateModel(
         base_model=source.spec.base_model,
         update=source.spec.update,

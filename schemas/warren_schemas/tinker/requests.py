@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue, RootModel
 
 from warren_schemas.base import Frozen, Listed
 from warren_schemas.config.numbers import NonNegativeInt, PositiveInt, WholeNumber
@@ -33,15 +33,6 @@ class OpAsked(Frozen):
 
     model_id: Id
     seq_id: NonNegativeInt
-
-
-class LoadAsked(Frozen):
-    """An op of the model `model_id`, or what a new model begins with; the rest as for other ops."""
-
-    model_config = ConfigDict(extra="allow")
-
-    model_id: Id | None = None
-    seq_id: NonNegativeInt | None = None
 
 
 class CreateSession(Lenient):
@@ -149,17 +140,30 @@ class ModelNamed(Lenient):
 
 
 class LoadWeights(Lenient):
-    """Into the model `model_id` as its op `seq_id`, or into a new one, which is number `model_seq_id` of a session."""
+    """Into the model `model_id`, as its op `seq_id`."""
 
+    model_id: Id
+    seq_id: NonNegativeInt
     path: Id
     optimizer: bool = False
-    model_id: Id | None = None
-    seq_id: NonNegativeInt | None = None
-    session_id: Id | None = None
-    model_seq_id: NonNegativeInt | None = None
+
+
+class LoadNew(Lenient):
+    """Into a new model, which is number `model_seq_id` of the session."""
+
+    path: Id
+    session_id: Id
+    model_seq_id: NonNegativeInt
+    optimizer: bool = False
     base_model: Id | None = None
     optimizer_config: OptimizerAsked | None = None
     user_metadata: Metadata | None = None
+
+
+class LoadAsked(RootModel[OpAsked | LoadNew]):
+    """An op where it says which one it is; a new model otherwise."""
+
+    root: Annotated[OpAsked | LoadNew, Field(union_mode="left_to_right")]
 
 
 class AdamParams(Lenient):

@@ -6,6 +6,7 @@ from typing import TypeVar
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
+from warren_gateway.api.reading import validated
 from warren_gateway.api.route import Call, TakesT, reply
 from warren_gateway.api.tinker.errors import invalid, no_such
 from warren_gateway.models.asking import wanted
@@ -21,7 +22,7 @@ from warren_gateway.tinker.runs import NoSuchTrained, Trained
 from warren_schemas.http.trainable import Asking, SkipAsked
 from warren_schemas.text.explain import explain
 from warren_schemas.tinker.answers import Future
-from warren_schemas.tinker.requests import LoadAsked, OpAsked
+from warren_schemas.tinker.requests import OpAsked
 
 MOST_CHARS = 4096
 """Of a reason."""
@@ -42,9 +43,9 @@ async def submitted_as(
     return await submitted(call, takes.model_id, takes.seq_id, op, noted)
 
 
-def read_as(takes: OpAsked | LoadAsked, kind: type[ReadT]) -> ReadT:
+def read_as(takes: OpAsked, kind: type[ReadT]) -> ReadT:
     """Raises `ValidationError`."""
-    return kind.model_validate_json(takes.model_dump_json(exclude_unset=True), strict=True)
+    return validated(takes.model_dump_json(exclude_unset=True).encode(), kind)
 
 
 def skipped(error: ValidationError, kind: type[BaseModel]) -> SkipAsked:

@@ -37,5 +37,5 @@ def no_such(what: str, name: str, status: int = 404) -> Refusal:
     return Refusal(status, Problem(code=f"no_such_{what.replace(' ', '_')}", message=message))
 
 
-def invalid(message: str, hint: str | None = None, status: int = 400) -> Refusal:
-    return Refusal(status, Problem(code="invalid_request", message=f"{message}.", hint=hint))
+def invalid(message: str, hint: str | None = None) -> Refusal:
+    return Refusal(400, Problem(code="invalid_request", message=f"{message}.", hint=hint))

@@ -15,7 +15,13 @@ from warren_gateway.tinker.runs import NoSuchTrained, Trained
 from warren_gateway.tinker.sessions import NoSuchSession
 from warren_schemas.http.trainable import Asking, LoadStateAsked, SkipAsked
 from warren_schemas.tinker.answers import Future, ModelData, ModelInfo
-from warren_schemas.tinker.requests import CreateModelAsked, LoadAsked, LoadWeights, ModelNamed
+from warren_schemas.tinker.requests import (
+    CreateModelAsked,
+    LoadAsked,
+    LoadNew,
+    LoadWeights,
+    ModelNamed,
+)
 from warren_schemas.training import is_full
 from warren_schemas.users.access import KeyScope
 
@@ -33,22 +39,20 @@ async def create_tinker_model(call: Call[CreateModelAsked]) -> web.StreamRespons
 
 async def load_weights(call: Call[LoadAsked]) -> web.StreamResponse:
     """Into a model that there is, as one of its ops; or into a new one."""
-    model, number = call.takes.model_id, call.takes.seq_id
+    asked = call.takes.root
+    if isinstance(asked, LoadNew):
+        return await _load_anew(call, asked)
+    model, number = asked.model_id, asked.seq_id
     try:
-        takes = read_as(call.takes, LoadWeights)
+        takes = read_as(asked, LoadWeights)
     except ValidationError as error:
-        skip = skipped(error, LoadWeights)
-        if model is None or number is None:
-            raise invalid(skip.reason, status=422) from error
-        return await submitted(call, model, number, skip, Noted(model=model))
-    if model is not None and number is not None:
-        return await _load_into(call, model, number, takes)
-    return await _load_anew(call, takes)
+        op, noted = skipped(error, LoadWeights), Noted(model=model)
+    else:
+        op, noted = await _load_into(call, takes), Noted(model=model, path=takes.path)
+    return await submitted(call, model, number, op, noted)
 
 
-async def _load_anew(call: Call[LoadAsked], takes: LoadWeights) -> web.StreamResponse:
-    if takes.session_id is None or takes.model_seq_id is None:
-        raise invalid("Tell model_id and seq_id, or session_id and model_seq_id")
+async def _load_anew(call: Call[LoadAsked], takes: LoadNew) -> web.StreamResponse:
     await _require_session(call, takes.session_id)
     try:
         source = await _kept(call, takes.path)
@@ -58,20 +62,16 @@ async def _load_anew(call: Call[LoadAsked], takes: LoadWeights) -> web.StreamRes
     return reply(Future(request_id=f"{name}:load", model_id=name))
 
 
-async def _load_into(
-    call: Call[LoadAsked], model: str, number: int, takes: LoadWeights
-) -> web.StreamResponse:
-    noted = Noted(model=model, path=takes.path)
+async def _load_into(call: Call[LoadAsked], takes: LoadWeights) -> Asking:
     try:
         source, path = await _kept(call, takes.path)
         of = path.name  # of its own: it may be saved by an op that comes before
-        if path.model != model:
+        if path.model != takes.model_id:
             of = f"{source.id}/{path.name}"
             await call.parts.models.checkpoint(call.viewer, of)
-        op: Asking = LoadStateAsked(checkpoint=of, optimizer=takes.optimizer)
+        return LoadStateAsked(checkpoint=of, optimizer=takes.optimizer)
     except (InvalidPath, NoSuchTrained, NoSuchKept) as error:
-        op = SkipAsked(reason=_said(error, takes.path))
-    return await submitted(call, model, number, op, noted)
+        return SkipAsked(reason=_said(error, takes.path))
 
 
 async def _kept(call: Call[LoadAsked], text: str) -> tuple[Trained, KeptPath]:

@@ -140,3 +140,18 @@ async def test_an_op_with_wrong_values_takes_its_place(
     run = await model_of(gateway, await ann.session())
     await ann.post(path, {"model_id": run, "seq_id": 1, **wrong})
     assert await kinds_of_ops(gateway) == ["refused"]
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({}, "LoadNew.path: missing"),
+        ({"model_id": "m", "path": "p"}, "OpAsked.seq_id: missing"),
+        ({"session_id": "s", "model_seq_id": 0, "path": "p", "optimizer": 5}, "LoadNew.optimizer"),
+    ],
+)
+async def test_what_loads_neither_into_a_model_nor_a_new_one_says_what_is_missing(
+    ann: Wire, body: Json, told: str
+) -> None:
+    detail = (await ann.post("load_weights", body, status=422))["detail"]
+    assert told in detail and detail.startswith("The body has")
