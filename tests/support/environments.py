@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, Literal, cast
 
-from warren.environment import ChatMessage, Context, Env, Image, Limits, StepResult
+from warren.environment import ChatMessage, Context, Env, Image, Isolation, Limits, StepResult
 
 LIMIT_S = 5.0
 """Of calls of which one hangs: those beside it are in time also where others keep the CPU busy."""
@@ -283,6 +283,10 @@ class Numbered(Letters):
 
 class Unlimited(Letters):
     limits = cast("Limits", {"step_s": 5.0})
+
+
+class Isolated(Letters):
+    isolation = cast("Isolation", "thread")
 
 
 class Filed(Letters):

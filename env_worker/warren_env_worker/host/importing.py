@@ -1,9 +1,9 @@
 """From `module:Class` to an environment class, or one line that says why not."""
 
 import importlib
-from typing import Any, cast
+from typing import Any, cast, get_args
 
-from warren.environment import Env, Limits
+from warren.environment import Env, Isolation, Limits
 from warren.games import environment_of, is_game
 from warren_env_worker.host.refusal import one_line, place
 from warren_schemas.text.explain import nearest
@@ -48,6 +48,11 @@ def _environment(found: object, reference: str) -> type[Env[Any]]:
                 f"{reference}.{attribute} must be of type {kind.__name__};"
                 f" it is of type {type(value).__name__}"
             )
+    if environment.isolation not in (None, *get_args(Isolation)):
+        known = ", ".join(get_args(Isolation))
+        raise ImportFailed(
+            f"{reference}.isolation is {environment.isolation!r}; it must be one of {known}, or None"
+        )
     return environment
 
 

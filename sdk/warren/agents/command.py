@@ -43,7 +43,7 @@ class CommandAgent(AgentEnv[TaskT], ABC, Generic[TaskT]):
         with tempfile.TemporaryDirectory(prefix="warren-agent-") as folder:
             reward = Path(folder) / "reward"
             await self._run(self.variables(task, agent) | {"WARREN_REWARD": str(reward)})
-            return _number(reward.read_text()) if reward.exists() else None
+            return _number(reward.read_text(errors="replace")) if reward.exists() else None
 
     def variables(self, task: TaskT, agent: Agent) -> dict[str, str]:
         """What the program finds in its environment beside what this process has; add to it as you like."""

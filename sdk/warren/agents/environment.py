@@ -24,7 +24,8 @@ import threading
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from warren.agents.conversation import Answer, Message
 from warren.agents.history import History
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 ResultT = TypeVar("ResultT")
 
 ENDED = "the episode has ended"
+_RETURNED = "run() must return a number, named numbers or None; it returned"
 
 
 class AgentFailed(Exception):
@@ -61,7 +63,9 @@ class Agent:
 
     def reward(self, value: float) -> None:
         """Add to the episode's reward, at the turn that was answered last."""
-        self.rewards.append(value)
+        if not isinstance(value, Real):
+            raise TypeError(f"agent.reward() takes a number; it got {type(value).__name__}")
+        self.rewards.append(float(value))
 
     def metric(self, name: str, value: float) -> None:
         """A number for charts; the last value of a name counts."""
@@ -80,10 +84,14 @@ class AgentEnv(Env[TaskT], Generic[TaskT]):
     sees_tokens: ClassVar[bool] = True
     limits: ClassVar[Limits] = Limits(reset_s=300.0, step_s=300.0)
     """`step_s` is how long an agent may take between two calls of the model."""
+    _says_isolation: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
+        """Isolation follows from `run`, unless the class or one that it derives from says it."""
         super().__init_subclass__(**options)
-        if "isolation" not in vars(cls):
+        if "isolation" in vars(cls):
+            cls._says_isolation = True
+        elif not cls._says_isolation:
             is_async = inspect.iscoroutinefunction(inspect.unwrap(cls.run))
             cls.isolation = "shared" if is_async else "episode"
 
@@ -154,9 +162,7 @@ class AgentEnv(Env[TaskT], Generic[TaskT]):
             asking.cancel()
 
     def _ended(self) -> StepResult:
-        given, result = self._agent.take_reward(), self._result
-        parts = dict(result) if isinstance(result, Mapping) else dict[str, float]()
-        total = sum(parts.values()) if isinstance(result, Mapping) else result
+        given, (total, parts) = self._agent.take_reward(), _scored(self._result)
         both = [reward for reward in (given, total) if reward is not None]
         return StepResult(
             reward=sum(both) if both else None,
@@ -167,7 +173,22 @@ class AgentEnv(Env[TaskT], Generic[TaskT]):
     async def _played(self, task: TaskT) -> Score:
         if inspect.iscoroutinefunction(self.run):
             return await self.run(task, self._agent)
-        return await _in_thread(lambda: self.run(task, self._agent))
+        result = await _in_thread(lambda: self.run(task, self._agent))
+        return await result if inspect.isawaitable(result) else result
+
+
+def _scored(result: object) -> tuple[float | None, dict[str, float]]:
+    """The reward that `run` returned, and its parts. Raises `AgentFailed`."""
+    if result is None or isinstance(result, Real):
+        return cast("float | None", result), {}
+    if not isinstance(result, Mapping):
+        raise AgentFailed(f"{_RETURNED} {type(result).__name__}")
+    parts = cast("Mapping[object, object]", result)
+    for name, part in parts.items():
+        if not (isinstance(name, str) and isinstance(part, Real)):
+            raise AgentFailed(f"{_RETURNED} {type(part).__name__} for {name!r}")
+    known = cast("dict[str, float]", dict(parts))
+    return sum(known.values()), known
 
 
 async def _in_thread(function: Callable[[], Any]) -> Any:

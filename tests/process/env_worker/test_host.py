@@ -309,6 +309,7 @@ async def test_demonstrations_of_an_environment_without_any_are_refused_for_good
         ("Leters", "did you mean Letters?"),
         ("Numbered", "Numbered.version must be of type str; it is of type int"),
         ("Unlimited", "Unlimited.limits must be of type Limits; it is of type dict"),
+        ("Isolated", "Isolated.isolation is 'thread'; it must be one of process, episode, shared"),
     ],
 )
 async def test_what_is_no_environment_is_refused_at_the_start(reference: str, reason: str) -> None:

@@ -261,6 +261,59 @@ def test_an_agent_that_never_asks_has_failed() -> None:
         play(Silent(), saying())
 
 
+class Asks(AgentEnv):
+    """Asks once, and is done with what it was made with."""
+
+    def __init__(self, result: Any = None, reward: Any = None) -> None:
+        self.result = result
+        self.given = reward
+
+    def run(self, task: None, agent: Agent) -> Any:
+        """Not `async`; what it returns must be awaited."""
+        return self.later(agent)
+
+    async def later(self, agent: Agent) -> Any:
+        async with openai.AsyncOpenAI(base_url=agent.base_url, api_key=agent.api_key) as client:
+            message: Any = {"role": "user", "content": "?"}
+            await client.chat.completions.create(model="m", messages=[message])
+        if self.given is not None:
+            agent.reward(self.given)
+        return self.result
+
+
+def test_a_plain_run_may_return_what_must_be_awaited() -> None:
+    assert play(Asks(result={"a": 1, "b": 0.5}), saying("x")).reward == 1.5
+    assert play(Asks(result=True, reward=1), saying("x")).reward == 2.0
+
+
+@pytest.mark.parametrize(
+    ("result", "told"), [("yes", "str"), ([1.0], "list"), ({"a": "1"}, "str for 'a'"), ({1: 1.0}, "float for 1")]
+)  # fmt: skip
+def test_a_result_that_is_no_reward_is_told(result: object, told: str) -> None:
+    with pytest.raises(AgentFailed, match=f"named numbers or None; it returned {told}"):
+        play(Asks(result=result), saying("x"))
+
+
+def test_a_reward_that_is_no_number_is_told_where_it_is_given() -> None:
+    with pytest.raises(TypeError, match=r"agent.reward\(\) takes a number; it got str"):
+        play(Asks(reward="1"), saying("x"))
+
+
+def test_isolation_is_that_of_the_class_that_says_it() -> None:
+    class Own(OpenAI):
+        isolation = "episode"
+
+    class Derived(Own):
+        pass
+
+    class Blocks(OpenAI):
+        def run(self, task: None, agent: Agent) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
+            return 1.0
+
+    isolations = [each.isolation for each in (OpenAI, Own, Derived, Blocks)]
+    assert isolations == ["shared", "episode", "episode", "episode"]
+
+
 async def asking(live: LiveAgent, repeat: Repeat) -> "asyncio.Task[Answer]":
     task = asyncio.create_task(live.ask(_asked("a"), repeat))
     await asyncio.sleep(0)  # it is in the queue then
