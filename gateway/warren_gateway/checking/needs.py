@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from warren_gateway.advice import Advice
 from warren_gateway.coordinator.rollouts.ownership import played_by
+from warren_gateway.coordinator.trainer_lease import able_trainers
 from warren_gateway.coordinator.waiting import (
     Alive,
     missing_environment,
@@ -26,11 +27,8 @@ def mistakes_and_notes(
     mistakes: list[str] = []
     notes: list[str] = []
     plays = not isinstance(config.source, RecordedSource)
-    for key, reason, workers in _without_workers(config, plays, alive, advice):
-        may_come = coming(config.model.base, workers) is not None
-        is_alone = not any(worker.offers for worker in workers)
-        lacking = notes if is_alone or may_come else mistakes
-        lacking.append(f"{key}: {reason}")
+    for key, reason, may_come in _without_workers(config, plays, alive, advice):
+        (notes if may_come else mistakes).append(f"{key}: {reason}")
     for number, environment in enumerate(config.environments if plays else ()):
         place = f"environments.{number}"
         workers = alive(WorkerRole.ENVIRONMENT)
@@ -48,16 +46,23 @@ def mistakes_and_notes(
 
 def _without_workers(
     config: TrainConfig, plays: bool, alive: Alive, advice: Advice
-) -> Iterator[tuple[str, str, Sequence[Heartbeat]]]:
-    """Keys of the model that no trainer, or no sampler, has what is needed for; why, and who was asked."""
+) -> Iterator[tuple[str, str, bool]]:
+    """Keys of the model that no trainer, or no sampler, has what is needed for; why, and whether one may yet come."""
     base, n_gpus = config.model.base, config.model.gpus
     trainers, samplers = alive(WorkerRole.TRAINER), alive(WorkerRole.SAMPLER)
+    is_trained = any(base in beat.offers for beat in trainers)
     if config.needs_trainer and (reason := nobody_trains(advice, base, n_gpus, trainers)):
-        is_base = not any(base in beat.offers for beat in trainers)
-        yield "model.base" if is_base else "model.gpus", reason, trainers
+        key = "model.gpus" if is_trained else "model.base"
+        yield key, reason, _may_come(base, trainers, is_told=True)
     if plays and not any(base in beat.offers for beat in samplers):
-        reason = nobody_offers(advice, WorkerRole.SAMPLER, base, samplers)
-        yield "model.base", reason, samplers
+        is_told = config.needs_trainer and not able_trainers(base, n_gpus, trainers)
+        reason = nobody_offers(advice, WorkerRole.SAMPLER, base, samplers, is_told=is_told)
+        yield "model.base", reason, _may_come(base, samplers, is_told=is_told)
+
+
+def _may_come(base: str, workers: Sequence[Heartbeat], *, is_told: bool) -> bool:
+    is_alone = not any(worker.offers for worker in workers)
+    return is_alone or coming(base, workers, is_told=is_told) is not None
 
 
 def _shapes(

@@ -28,7 +28,7 @@ def reason(
     is_full: bool,
     advice: Advice,
 ) -> str:
-    """A sentence without its full stop."""
+    """A sentence without its full stop. `trainers` have the GPUs that it needs, and room if they offer `base`: also those that are drained."""
     holders = [known[model] for model in sorted(holding(base, trainers)) if model in known]
     own = [run for run in holders if run.owner == owner]
     told = _told(own, len(holders) - len(own))

@@ -130,7 +130,7 @@ def missing(state: CoordinatorState, alive: Alive) -> str | None:
     if is_without and not trainer_lease.has_room(state, trainers):
         return busy.reason(
             base,
-            trainer_lease.able_trainers(base, n_gpus, trainers),
+            [beat for beat in trainers if beat.n_devices >= n_gpus],
             state.observed.trained_runs,
             owner=state.owner,
             is_full=is_full(state.spec),
@@ -222,10 +222,12 @@ def nobody_trains(
     """Why none of these trainers could hold a model that needs so many GPUs; None where one could."""
     if trainer_lease.able_trainers(base, n_gpus, trainers):
         return None
+    large = [beat for beat in trainers if beat.n_devices >= n_gpus]
+    if (later := coming(base, large, is_told=True)) is not None:
+        return later
     offered = [beat.n_devices for beat in trainers if base in beat.offers]
     if not offered:
         return nobody_offers(advice, _TRAINER, base, trainers)
-    large = [beat for beat in trainers if beat.n_devices >= n_gpus]
     if (drained := drained_one(base, large)) is not None:
         return f"{every_one(_ROLE[_TRAINER], base, n_gpus)}; {undrain(drained)}"
     remedy = advice.more_gpus(base, n_gpus)
@@ -235,10 +237,16 @@ def nobody_trains(
 
 
 def nobody_offers(
-    advice: Advice, role: WorkerRole, offer: str, workers: Sequence[Heartbeat]
+    advice: Advice,
+    role: WorkerRole,
+    offer: str,
+    workers: Sequence[Heartbeat],
+    *,
+    is_told: bool = False,
 ) -> str:
-    """The sentence for a model or an environment that none of these workers offers."""
-    if (later := coming(offer, workers)) is not None:
+    """The sentence for a model or an environment that none of these workers offers; `is_told` if one that may load it
+    will be told to."""
+    if (later := coming(offer, workers, is_told=is_told)) is not None:
         return later
     is_loading = any(not worker.offers and not worker.is_draining for worker in workers)
     patience = "wait for what is still loading, or " if is_loading else ""

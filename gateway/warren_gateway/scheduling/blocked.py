@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from warren_gateway.advice import Advice
+from warren_gateway.coordinator.trainer_lease import able_trainers
 from warren_gateway.coordinator.waiting import missing_environment, nobody_offers, nobody_trains
 from warren_gateway.loadable import coming
 from warren_gateway.scheduling.lines import JobLine
@@ -26,14 +27,14 @@ class Blockers:
             return HELD_BACK
         if not job.plays_at_once or job.is_interrupted:
             return None
-        reasons = (self._no_sampler(job.base_model), *self._no_environments(job))
+        reasons = (self._no_sampler(job.base_model, job.n_gpus), *self._no_environments(job))
         return next((reason for reason in reasons if reason is not None), None)
 
     def missing(self, job: JobLine, reason: str) -> str | None:
         """Also when it is a trainer. `reason` is the decision's, which knows what is being loaded."""
-        trainers = self._of_role[WorkerRole.TRAINER]
-        is_held = any(job.base_model in beat.offers for beat in trainers)
-        if not is_held and coming(job.base_model, trainers) is not None:
+        large = [t for t in self._of_role[WorkerRole.TRAINER] if t.n_devices >= job.n_gpus]
+        is_told = self._is_told(job.base_model, job.n_gpus)
+        if is_told and coming(job.base_model, large, is_told=True) is not None:
             return reason
         return self._no_trainer(job.base_model, job.n_gpus) or self.reason(job)
 
@@ -44,14 +45,20 @@ class Blockers:
             self._known[key] = nobody_trains(self._advice, base_model, n_gpus, trainers)
         return self._known[key]
 
-    def _no_sampler(self, base_model: str) -> str | None:
-        key = ("sampler", base_model)
+    def _no_sampler(self, base_model: str, n_gpus: int) -> str | None:
+        key = ("sampler", base_model, str(n_gpus))
         if key not in self._known:
             samplers = self._of_role[WorkerRole.SAMPLER]
-            is_there = any(base_model in (*one.offers, *one.may_load) for one in samplers)
+            is_there = any(base_model in one.offers for one in samplers)
+            is_told = self._is_told(base_model, n_gpus)
+            is_there |= is_told and any(base_model in one.may_load for one in samplers)
             reason = nobody_offers(self._advice, WorkerRole.SAMPLER, base_model, samplers)
             self._known[key] = None if is_there else reason
         return self._known[key]
+
+    def _is_told(self, base_model: str, n_gpus: int) -> bool:
+        """Whether workers are told to load it for a job: no trainer that has it has the GPUs."""
+        return not able_trainers(base_model, n_gpus, self._of_role[WorkerRole.TRAINER])
 
     def _no_environments(self, job: JobLine) -> list[str | None]:
         return [self._no_environment(job.owner, *needed) for needed in job.environments]

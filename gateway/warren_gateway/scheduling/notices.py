@@ -15,7 +15,7 @@ from sqlmodel import Session, SQLModel
 
 from warren_broker.topology import Stream, run_events
 from warren_gateway.advice import Advice
-from warren_gateway.coordinator import busy, trainer_lease
+from warren_gateway.coordinator import busy
 from warren_gateway.coordinator.records import runs_of
 from warren_gateway.coordinator.state.observed import TrainedRun
 from warren_gateway.scheduling.lines import JobLine
@@ -89,7 +89,7 @@ class _Holders:
         if key not in self._reasons:
             self._reasons[key] = busy.reason(
                 job.base_model,
-                trainer_lease.able_trainers(job.base_model, job.n_gpus, self._trainers),
+                [beat for beat in self._trainers if beat.n_devices >= job.n_gpus],
                 self._runs_of(job.base_model),
                 owner=job.owner,
                 is_full=job.is_full,

@@ -63,6 +63,19 @@ async def test_more_gpus_than_any_trainer_has(gateway: Gateway) -> None:
     )
 
 
+async def test_a_base_model_that_may_be_loaded_is_loaded_for_a_job_and_not_for_an_evaluation(
+    gateway: Gateway,
+) -> None:
+    for role in (WorkerRole.TRAINER, WorkerRole.SAMPLER):
+        hear(gateway, role, "warren/other", may_load=("warren/tiny",))
+    found = await checked(gateway)
+    assert not found.mistakes
+    assert any("those that may load it" in note for note in found.notes)
+    evaluation = await checked(gateway, limits={"steps": 0}, evaluation={"after": True})
+    assert len(evaluation.mistakes) == 1
+    assert evaluation.mistakes[0].startswith("model.base: no sampler offers warren/tiny")
+
+
 async def test_keys_and_splits_that_an_environment_does_not_have(gateway: Gateway) -> None:
     all_online(gateway)
     found = await checked(gateway, environments=[{"name": "guess", "config": {"lo": 1}}])
