@@ -1,6 +1,6 @@
 """The item that follows: what an env worker publishes for an item that it took.
 
-Invariants: a transcript only grows; every item carries the run, episode, attempt and deadline of
+Invariants: a transcript only grows, but for rewards of earlier turns that the environment gives late; every item carries the run, episode, attempt and deadline of
 the one that it follows; a failure carries no reward.
 """
 
@@ -148,9 +148,18 @@ def _extended(taken: Taken, observed: Observed, by: Origin) -> Transcript:
     )
     call = "reset_s" if by.is_rebuilt else "step_s"
     times = before.times.plus(sampler_wait_s=by.waited_s, **{call: by.call_s})
-    answered = before.model_copy(update={"turns": (*before.turns, turn), "times": times})
+    turns = (*_rewarded(before.turns, observed.earlier), turn)
+    answered = before.model_copy(update={"turns": turns, "times": times})
     found = answered if observed.after is None else gone_back(answered, observed.after)
     return found.model_copy(update={"messages": (*found.messages, *shown)})
+
+
+def _rewarded(turns: Sequence[Turn], rewards: Sequence[tuple[int, float]]) -> Sequence[Turn]:
+    """The turns with these rewards, by number counted from 1."""
+    found = list(turns)
+    for number, reward in rewards:
+        found[number - 1] = found[number - 1].model_copy(update={"reward": reward})
+    return found
 
 
 def _messages(shown: Sequence[Message]) -> tuple[ChatMessage, ...]:

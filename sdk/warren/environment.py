@@ -183,6 +183,9 @@ class StepResult:
     """The action of the episode, counted from 1, that the observation follows; 0 begins a conversation
     anew. None is the last action. What was said meanwhile the policy doesn't see there; each conversation
     is trained on as a sequence of its own, with the episode's reward."""
+    earlier: Mapping[int, float] = field(default_factory=dict[int, float])
+    """Rewards of earlier actions, by their number in the episode, counted from 1: each takes the place of what
+    that action got."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,8 @@ async def _played(environment: Env[Any], task: object, policy: Policy, max_turns
     while len(results) < max_turns and not (results and _is_last(results[-1])):
         action = policy(told.conversation)
         results.append(await _result(environment.step(action)))
+        for number, reward in results[-1].earlier.items():
+            results[number - 1] = replace(results[number - 1], reward=reward)
         if len(results) == max_turns or _is_last(results[-1]):
             results[-1] = _with_score(results[-1], await _result(environment.score()))
         told.turn(action, results[-1])

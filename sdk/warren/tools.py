@@ -212,6 +212,7 @@ def _joined(before: StepResult, after: StepResult) -> StepResult:
         truncated=after.truncated,
         metrics={**before.metrics, **after.metrics},
         after=after.after,
+        earlier={**before.earlier, **after.earlier},
     )
 
 

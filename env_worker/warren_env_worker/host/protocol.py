@@ -109,6 +109,8 @@ class Observed:
     is_truncated: bool = False
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     demonstration: str | None = None
+    earlier: Sequence[tuple[int, float]] = ()
+    """Rewards of earlier actions, by their number, in the place of what those got."""
     after: int | None = None
     """The action, counted from 1, behind which the messages stand, 0 for before all; None: the last one."""
     task_number: int | None = None

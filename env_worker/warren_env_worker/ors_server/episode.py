@@ -73,10 +73,10 @@ class Episode:
         if isinstance(got, Refused):
             self.close()
             raise EpisodeFailed(got.reason, got.kind)
-        if got.after is not None:
+        if got.after is not None or got.earlier:
             self.close()
             raise EpisodeFailed(
-                "it goes back to an earlier turn, which ORS has no words for", _ERROR
+                "it goes back to an earlier turn or rewards one, which ORS has no words for", _ERROR
             )
         return got
 

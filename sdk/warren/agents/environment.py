@@ -20,6 +20,7 @@ gets the answers that are recorded, up to where it was.
 
 import asyncio
 import inspect
+import re
 import threading
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 ResultT = TypeVar("ResultT")
 
+_ANSWER_ID = re.compile(r"(?:chatcmpl-|resp_|msg_|call_)(\d{1,9})(?:_\d+)?", re.ASCII)
+"""As the dialects tell it: of an answer, or of a tool call in one."""
 ENDED = "the episode has ended"
 _RETURNED = "run() must return a number, named numbers or None; it returned"
 
@@ -58,23 +61,32 @@ class Agent:
     context: Context
     """Chance and secrets, as for any environment."""
     model: str = MODEL
-    rewards: list[float] = field(default_factory=list[float])
+    n_answered: int = 0
+    """Turns so far."""
+    rewards: dict[int, float] = field(default_factory=dict[int, float])
+    """By turn, counted from 1."""
     metrics: dict[str, float] = field(default_factory=dict[str, float])
 
-    def reward(self, value: float) -> None:
-        """Add to the episode's reward, at the turn that was answered last."""
+    def reward(self, value: float, answer: str | None = None) -> None:
+        """Add to the episode's reward, at the turn of this answer: its `id`, or that of a tool call in it. None is
+        the turn that was answered last; an agent that makes several calls at once says which one it means.
+        Raises `ValueError` for an answer that there was not.
+        """
         if not isinstance(value, Real):
             raise TypeError(f"agent.reward() takes a number; it got {type(value).__name__}")
-        self.rewards.append(float(value))
+        turn = max(self.n_answered, 1) if answer is None else self._turn_of(answer)
+        self.rewards[turn] = self.rewards.get(turn, 0.0) + float(value)
 
     def metric(self, name: str, value: float) -> None:
         """A number for charts; the last value of a name counts."""
         self.metrics[name] = value
 
-    def take_reward(self) -> float | None:
-        """What was given since this was asked last; None where nothing was."""
-        given, self.rewards = self.rewards, []
-        return sum(given) if given else None
+    def _turn_of(self, answer: str) -> int:
+        found = _ANSWER_ID.fullmatch(answer)
+        turn = int(found[1]) if found else 0
+        if not 1 <= turn <= self.n_answered:
+            raise ValueError(f"this agent got no answer with the id {answer[:40]!r}")
+        return turn
 
 
 class AgentEnv(Env[TaskT], Generic[TaskT]):
@@ -128,11 +140,13 @@ class AgentEnv(Env[TaskT], Generic[TaskT]):
             return self._ended()
         self._asked = asked
         place = self._history.place_of(asked.question)
+        earlier = dict(self._agent.rewards)
         return StepResult(
             asked.question.shown(place.n_known),
-            self._agent.take_reward(),
+            earlier.pop(self._n_turns, None),
             metrics=dict(self._agent.metrics),
             after=place.after,
+            earlier=earlier,
         )
 
     async def close(self) -> None:
@@ -147,6 +161,7 @@ class AgentEnv(Env[TaskT], Generic[TaskT]):
         spoken = spoken_in(action, asked.question.tool_names)
         said = Message("assistant", spoken.text or "", calls=spoken.calls)
         self._history.note(asked.question, said, self._n_turns)
+        self._agent.n_answered = self._n_turns
         asked.answer.set_result(Answer(self._n_turns, said, self.sampled))
 
     async def _next(self) -> Asked | None:
@@ -162,12 +177,14 @@ class AgentEnv(Env[TaskT], Generic[TaskT]):
             asking.cancel()
 
     def _ended(self) -> StepResult:
-        given, (total, parts) = self._agent.take_reward(), _scored(self._result)
+        earlier, (total, parts) = dict(self._agent.rewards), _scored(self._result)
+        given = earlier.pop(self._n_turns, None)
         both = [reward for reward in (given, total) if reward is not None]
         return StepResult(
             reward=sum(both) if both else None,
             done=True,
             metrics={**self._agent.metrics, **parts},
+            earlier=earlier,
         )
 
     async def _played(self, task: TaskT) -> Score:

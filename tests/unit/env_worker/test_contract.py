@@ -126,3 +126,15 @@ def test_a_task_that_can_t_be_played_is_not_tried_again() -> None:
     refusal = blame(TaskError("row 3 has no answer"), "tests")
     assert (refusal.kind, refusal.reason) == (FailureKind.ENVIRONMENT_ERROR, "row 3 has no answer")
     assert not refusal.is_retryable
+
+
+def test_rewards_of_earlier_actions_are_numbers_of_those() -> None:
+    assert contract.earlier({1: 0.5, 2: 1}, 3) == [(1, 0.5), (2, 1.0)]
+    for wrong, reason in (
+        ([0.5], "step() must return earlier as a dict; it returned list"),
+        ({3: 0.5}, "the reward of an earlier action 3; 2 came before this one"),
+        ({"1": 0.5}, "the reward of an earlier action '1'"),
+        ({1: None}, "returned the reward None for an earlier action"),
+        ({1: float("nan")}, "returned the reward nan"),
+    ):
+        assert reason in refused(lambda wrong=wrong: contract.earlier(wrong, 3)).reason

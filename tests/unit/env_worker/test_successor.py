@@ -76,6 +76,17 @@ def test_words_that_are_quoted_with_a_picture_are_no_action_either() -> None:
     assert item.transcript.messages[1].images
 
 
+def test_a_reward_that_is_given_late_is_that_of_its_turn() -> None:
+    by = Origin(WorkerId("env_1"), 0.0)
+    before = follow(step(None), GOES_ON, by).item
+    said = ChatMessage(role="assistant", content="b")
+    told = before.transcript.model_copy(update={"messages": (*before.transcript.messages, said)})
+    taken = step(None).model_copy(update={"transcript": told, "turn": 2})
+    late = Observed(2, (("user", "again"),), "d", reward=0.25, earlier=[(1, 0.5)])
+    for item in (follow(taken, late, by).item, follow(taken, late, by).item):
+        assert [turn.reward for turn in item.transcript.turns] == [0.5, 0.25]
+
+
 def test_the_next_turn_goes_back_where_the_last_one_was_taken() -> None:
     assert successor(step("sampler_1")).address == sampler_home("sampler_1", BASE)
     assert successor(step(None)).address == generate(BASE)

@@ -299,6 +299,42 @@ def test_a_reward_that_is_no_number_is_told_where_it_is_given() -> None:
         play(Asks(reward="1"), saying("x"))
 
 
+class Parallel(AgentEnv):
+    """Asks three things at once, and then what each was worth: by the ids of the answers and of a tool call."""
+
+    async def run(self, task: None, agent: Agent) -> None:
+        async with openai.AsyncOpenAI(base_url=agent.base_url, api_key=agent.api_key) as client:
+
+            async def said(what: str) -> Any:
+                asked: Any = [{"role": "user", "content": what}]
+                return await client.chat.completions.create(
+                    model="m", messages=asked, tools=[ADD] if what == "call" else openai.omit
+                )
+
+            first, second, calls = await asyncio.gather(said("1"), said("2"), said("call"))
+            for answer in (second, first):
+                agent.reward(float(answer.choices[0].message.content), answer.id)
+            agent.reward(0.5, calls.choices[0].message.tool_calls[0].id)
+            agent.reward(0.25, calls.id)
+            for wrong in ("chatcmpl-4", "chatcmpl-0", "mine"):
+                with pytest.raises(ValueError, match=f"no answer with the id '{wrong}'"):
+                    agent.reward(1.0, wrong)
+            await said("3")
+            agent.reward(3.0)
+
+
+def test_rewards_of_calls_at_once_are_those_of_the_turns_that_are_named() -> None:
+    def policy(shown: Sequence[ChatMessage]) -> str:
+        words = shown[-1].content
+        return CALL if words == "call" else words
+
+    episode = play(Parallel(), policy)
+    said = [message.content for message in episode.messages if message.is_action]
+    worth = {CALL: 0.75, "1": 1.0, "2": 2.0, "3": 3.0}
+    assert [result.reward for result in episode.results] == [worth[each] for each in said]
+    assert episode.reward == 6.75
+
+
 def test_isolation_is_that_of_the_class_that_says_it() -> None:
     class Own(OpenAI):
         isolation = "episode"

@@ -121,6 +121,29 @@ def reward(value: object, where: str = "step()") -> float | None:
     return number
 
 
+def earlier(value: object, n_turns: int) -> list[tuple[int, float]]:
+    """Rewards of actions before the last one."""
+    if not isinstance(value, Mapping):
+        raise _unexpected("step()", "earlier as a dict", value)
+    given = cast("Mapping[object, object]", value)
+    return [(_earlier_turn(key, n_turns), _earlier_reward(each)) for key, each in given.items()]
+
+
+def _earlier_turn(key: object, n_turns: int) -> int:
+    if not isinstance(key, int) or not 1 <= key < n_turns:
+        raise error_refusal(
+            f"step() returned the reward of an earlier action {key!r}; {n_turns - 1} came before this one"
+        )
+    return key
+
+
+def _earlier_reward(value: object) -> float:
+    number = reward(value)
+    if number is None:
+        raise _invalid_reward("step()", "None for an earlier action")
+    return number
+
+
 def score(value: object) -> tuple[float, dict[str, float]] | None:
     """The reward that `score` gave and its parts; None where it gave none."""
     if not isinstance(value, Mapping):

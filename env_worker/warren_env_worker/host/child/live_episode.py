@@ -68,6 +68,7 @@ class LiveEpisode:
             is_truncated=is_cut,
             metrics=metrics,
             after=after,
+            earlier=contract.earlier(result.earlier, self._n_turns),
         )
 
     async def _scored(
