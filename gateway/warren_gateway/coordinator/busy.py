@@ -28,7 +28,8 @@ def reason(
     is_full: bool,
     advice: Advice,
 ) -> str:
-    """A sentence without its full stop. `trainers` have the GPUs that it needs, and room if they offer `base`: also those that are drained."""
+    """A sentence without its full stop. `trainers`: all that have the GPUs, also those that are drained, which offer
+    nothing."""
     holders = [known[model] for model in sorted(holding(base, trainers)) if model in known]
     own = [run for run in holders if run.owner == owner]
     told = _told(own, len(holders) - len(own))

@@ -1,6 +1,7 @@
 """Base models that nobody holds, loaded by idle GPU workers that may (`--may-load`).
 
-Which worker loads what is the policy's decision; it is kept in the store with its time.
+Which worker loads what is the policy's decision; it is kept in the store with its time. Nobody holds a base model for
+a job whose GPUs those that hold it don't have.
 
 Invariants
 - An order is sent again as long as the worker is there and its heartbeats don't say that it loads.
@@ -10,6 +11,7 @@ Invariants
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import union
 from sqlmodel import Session, col, select
@@ -29,6 +31,14 @@ _AT_REST = [*(state for state in RunState if state.is_final), RunState.QUEUED, R
 
 InUse = Collection[tuple[str, str | None]]
 """Base models, each with the worker that trains on it, if one does."""
+
+
+class Told(NamedTuple):
+    """What a worker was told to load, when (Unix time), and how many GPUs it has."""
+
+    base: str
+    at_s: float
+    n_gpus: int
 
 
 def in_use(session: Session, workers: Sequence[Heartbeat]) -> InUse:
@@ -55,38 +65,45 @@ def spared(beat: Heartbeat, workers: Sequence[Heartbeat], used: InUse) -> bool:
 
 def on_their_way(
     row: SchedulerRow, workers: Sequence[Heartbeat], now_s: float
-) -> dict[WorkerId, str]:
+) -> dict[WorkerId, Told]:
     """Workers that were told to load something and have left, to come again with it."""
     here = {beat.worker for beat in workers}
-    come = {base for beat in workers for base in (*beat.loading, *beat.offers)}
     return {
-        WorkerId(worker): base
-        for base, (worker, at_s) in _decided(row).items()
-        if worker not in here and base not in come and now_s - at_s < GAP_S
+        worker: one
+        for worker, one in _decided(row).items()
+        if worker not in here and now_s - one.at_s < GAP_S and not _has_come(one, workers)
     }
+
+
+def _has_come(one: Told, workers: Sequence[Heartbeat]) -> bool:
+    has = (beat for beat in workers if one.base in (*beat.loading, *beat.offers))
+    return any(beat.n_devices >= one.n_gpus for beat in has)
 
 
 def order_loads(
     session: Session,
     row: SchedulerRow,
+    workers: Sequence[Heartbeat],
     decided: Mapping[WorkerId, str],
-    away: Mapping[WorkerId, str],
+    away: Mapping[WorkerId, Told],
     now_s: float,
 ) -> bool:
     """Keep what was decided, and tell the workers; whether an order waits in the outbox."""
     known, n_told = _decided(row), 0
-    kept = {base: known[base] for base in away.values()}
-    for worker, base in decided.items():
-        before, told_s = known.get(base, ("", 0.0))
-        if before != worker or now_s - told_s >= AGAIN_S:
-            post(session, trainer(worker), LoadBaseModel(envelope=Envelope(), base_model=base))
-            told_s, n_told = now_s, n_told + 1
-        kept[base] = (worker, told_s)
+    kept = dict(away)
+    for beat in workers:
+        if (base := decided.get(beat.worker)) is None:
+            continue
+        told = known.get(beat.worker)
+        if told is None or told.base != base or now_s - told.at_s >= AGAIN_S:
+            post(session, trainer(beat.worker), LoadBaseModel(envelope=Envelope(), base_model=base))
+            told, n_told = Told(base, now_s, beat.n_devices), n_told + 1
+        kept[beat.worker] = told
     if kept != known:
-        row.loading = kept
+        row.loading = {str(worker): told for worker, told in kept.items()}
     return n_told > 0
 
 
-def _decided(row: SchedulerRow) -> dict[str, tuple[str, float]]:
+def _decided(row: SchedulerRow) -> dict[WorkerId, Told]:
     """JSON has made lists of them."""
-    return {base: (worker, at_s) for base, (worker, at_s) in row.loading.items()}
+    return {WorkerId(worker): Told(*told) for worker, told in row.loading.items()}

@@ -64,7 +64,7 @@ def run_pass(
     if row.reserved != reserved:
         row.reserved = reserved
     has_orders = _keep(session, trainers, decision)
-    has_orders |= order_loads(session, row, decision.load, away, now_s)
+    has_orders |= order_loads(session, row, trainers, decision.load, away, now_s)
     admitted = _admit(session, decision, now_s)
     by_model = {job.model_id: job for job in waiting}
     left = [by_model[model] for model in decision.places]

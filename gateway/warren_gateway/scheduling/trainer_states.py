@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from warren_gateway.scheduling.loading import InUse, spared
+from warren_gateway.scheduling.loading import InUse, Told, spared
 from warren_gateway.scheduling.policy import HeldJob, TrainerState
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.ids import ModelId, WorkerId
@@ -14,7 +14,7 @@ def trainer_states(
     held: Sequence[HeldJob],
     reserved: Mapping[str, str],
     used: InUse,
-    away: Mapping[WorkerId, str],
+    away: Mapping[WorkerId, Told],
 ) -> list[TrainerState]:
     """Of trainers that take jobs, load something or are drained, and of those that are `away` to load something."""
     full = {job.model for job in held if job.is_full}
@@ -23,16 +23,16 @@ def trainer_states(
     found = [_state(beat, full, reserved.get(beat.worker)) for beat in known]
     missed = {b.worker for b in known if b.may_load and not spared(b, workers, used)}
     found = [replace(state, is_missed=state.worker in missed) for state in found]
-    return found + [_coming(worker, base) for worker, base in away.items()]
+    return found + [_coming(worker, told) for worker, told in away.items()]
 
 
-def _coming(worker: WorkerId, base: str) -> TrainerState:
+def _coming(worker: WorkerId, told: Told) -> TrainerState:
     return TrainerState(
         worker=worker,
         base_models=frozenset(),
         may_load=frozenset(),
-        loading=frozenset({base}),
-        n_gpus=1,
+        loading=frozenset({told.base}),
+        n_gpus=told.n_gpus,
         max_models=0,
         held=(),
         is_full_held=False,

@@ -110,6 +110,19 @@ async def test_a_worker_that_left_to_load_is_waited_for_and_one_that_died_is_not
     assert await told(store) == [("c", OTHER)]
 
 
+async def test_two_workers_load_one_base_model_for_jobs_of_other_sizes(store: Store) -> None:
+    await wait_for_other(store, 1, 2)
+    await write(store, "run_2", n_gpus=2)
+    both = (*gpu_worker("a"), *gpu_worker("b", 2, n_devices=2))
+    assert (await decide(store, *both)).has_orders
+    assert sorted(await told(store)) == [("a", OTHER), ("b", OTHER)]
+    assert not (await decide(store, *both, now_s=NOW_S + AGAIN_S / 2)).has_orders
+    came = gpu_worker("c", offers=(OTHER,), may_load=(OWN,))  # a is back, b is not yet
+    spare = gpu_worker("d", 3, n_devices=2)
+    away = await decide(store, *came, *spare, now_s=NOW_S + GAP_S / 2)
+    assert await told(store) == [] and reason(away, 2) == f"loading {OTHER} on b"
+
+
 async def test_no_worker_gives_up_what_others_need(store: Store) -> None:
     await submit(store, 1)
     await write(store, "run_1", state="taken", worker="elsewhere")

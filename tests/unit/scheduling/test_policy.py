@@ -224,6 +224,29 @@ def test_what_is_being_loaded_is_waited_for_and_loaded_by_nobody_else() -> None:
     assert reason(decision, job) == "loading large on w1"
 
 
+def test_what_is_held_with_too_few_gpus_is_loaded_by_a_worker_that_has_them() -> None:
+    job = waiting_job(1, n_gpus=2)
+    small = trainer_state("w1", held=[waiting_job(9)])
+    pair = trainer_state("w2", base_models=("large",), may_load=(BASE,), n_gpus=2)
+    decision = decide([job], [small, pair])
+    assert decision.load == {W2: BASE} and not decision.admitted
+    assert reason(decision, job) == "loading tiny on w2"
+    single = trainer_state("w2", base_models=("large",), may_load=(BASE,))
+    too_large = "it needs 2 GPUs, and no GPU worker that trains tiny has more than 1"
+    assert reason(decide([job], [small, single]), job) == too_large
+    loading = trainer_state("w3", base_models=(), loading=(BASE,), n_gpus=2)
+    assert reason(decide([job], [small, pair, loading]), job) == "loading tiny on w3"
+    occupied = trainer_state(
+        "w2",
+        base_models=("large",),
+        may_load=(BASE,),
+        n_gpus=2,
+        max_models=1,
+        held=[waiting_job(8)],
+    )
+    assert decide([job], [small, occupied]).reserved == {W2: job.model}
+
+
 def test_a_worker_that_samples_for_others_loads_nothing_else() -> None:
     job = waiting_job(1, base_model="large")
     missed = trainer_state("w1", may_load=("large",), is_missed=True)

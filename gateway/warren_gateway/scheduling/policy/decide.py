@@ -104,7 +104,7 @@ class _Walk:
         return self._reservations.kept_for(job) is not None
 
     def _make_room(self, job: WaitingJob) -> None:
-        if job.base_model not in self._workers.of_base:
+        if not self._workers.trains(job):
             if (worker := self._workers.to_load(job)) is not None:
                 worker.loads = job.base_model
             else:

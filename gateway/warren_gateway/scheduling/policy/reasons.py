@@ -24,20 +24,23 @@ _FOR_LARGE = (
 def impossible(job: WaitingJob, workers: Workers) -> str | None:
     """Why no end of another job would help."""
     base = job.base_model
-    ours = workers.of_base.get(base)
-    if ours is None:
-        if (loader := workers.loading.get(base)) is not None:
-            return loading(base, loader)
-        ours = [worker for worker in workers.active if worker.may_load(base)]
-    largest = max((worker.state.n_gpus for worker in ours), default=0)
-    if job.n_gpus <= largest:
+    if workers.trains(job):
+        return None
+    if (loader := workers.loading(job)) is not None:
+        return loading(base, loader)
+    if workers.may_load(job):
         return None
     if (drained := workers.drained_for(job)) is not None:
         return f"{every_one('trainer', base, job.n_gpus)}; {undrain(drained)}"
-    return _TOO_LARGE.format(job.n_gpus, base, largest) if ours else _nobody(base, workers)
+    return _nobody(job, workers)
 
 
-def _nobody(base: str, workers: Workers) -> str:
+def _nobody(job: WaitingJob, workers: Workers) -> str:
+    base = job.base_model
+    ours = [*workers.of_base.get(base, []), *(w for w in workers.active if w.may_load(base))]
+    if ours:
+        largest = max(worker.state.n_gpus for worker in ours)
+        return _TOO_LARGE.format(job.n_gpus, base, largest)
     others = ", ".join(sorted(workers.of_base))
     return _NOBODY.format(base) + (_OTHERS.format(others) if others else "")
 
@@ -54,9 +57,10 @@ def kept(worker: Worker) -> str:
 def no_room(job: WaitingJob, workers: Workers) -> str:
     """Of a job that would fit if others ended."""
     base = job.base_model
-    if (ours := workers.of_base.get(base)) is None:
+    if not workers.trains(job):
         told = next((one.state.worker for one in workers.active if one.loads == base), None)
         return LOADED_LATER.format(base) if told is None else loading(base, told)
+    ours = [worker for worker in workers.of_base[base] if worker.state.n_gpus >= job.n_gpus]
     free = [w for w in ours if (w.is_empty if job.is_whole else w.has_free_slot())]
     if not free:
         n_slots = sum(worker.state.max_models for worker in ours)

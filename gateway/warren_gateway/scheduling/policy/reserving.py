@@ -28,7 +28,7 @@ class Reservations:
         self._kept = {w.state.reserved_for: w for w in workers.active if w.state.reserved_for}
 
     def needs_one(self, job: WaitingJob | HeldJob) -> bool:
-        return job.is_whole or job.base_model not in self._workers.of_base
+        return job.is_whole or not self._workers.trains(job)
 
     def keep(self, job: WaitingJob) -> None:
         """What the last decision gave this job is still its own."""
@@ -84,9 +84,9 @@ class Reservations:
         return True
 
     def _candidates_of(self, job: WaitingJob | HeldJob) -> list[Worker]:
-        ours = self._workers.of_base.get(job.base_model)
-        able = (worker for worker in self._workers.active if worker.may_load(job.base_model))
-        return ours or [worker for worker in able if not worker.state.is_missed]
+        if self._workers.trains(job):
+            return self._workers.of_base[job.base_model]
+        return [worker for worker in self._workers.may_load(job) if not worker.state.is_missed]
 
     def _soonest(self, job: WaitingJob | HeldJob, kept: Worker | None) -> Worker | None:
         def to_wait_for(worker: Worker) -> tuple[int, bool, WorkerId]:

@@ -75,7 +75,6 @@ class Workers:
         every = [Worker(state, by_worker[state.worker]) for state in states]
         self.active = [worker for worker in every if not worker.state.is_draining]
         self._drained = [worker.state for worker in every if worker.state.is_draining]
-        self.loading = {base: w.state.worker for w in self.active for base in w.state.loading}
         self.of_base: dict[str, list[Worker]] = {}
         for worker in self.active:
             for base in worker.state.base_models:
@@ -88,6 +87,21 @@ class Workers:
         if found is not None:
             found.take(job)
         return found is not None
+
+    def trains(self, job: Job) -> bool:
+        """Whether one that has the base model has the GPUs, so that nobody else is to load it."""
+        ours = self.of_base.get(job.base_model, [])
+        return any(worker.state.n_gpus >= job.n_gpus for worker in ours)
+
+    def may_load(self, job: Job) -> list[Worker]:
+        """Those with enough GPUs."""
+        able = (worker for worker in self.active if worker.may_load(job.base_model))
+        return [worker for worker in able if worker.state.n_gpus >= job.n_gpus]
+
+    def loading(self, job: Job) -> WorkerId | None:
+        """Who is on its way to train the job's base model, and has the GPUs."""
+        able = (w.state for w in self.active if job.base_model in w.state.loading)
+        return next((state.worker for state in able if state.n_gpus >= job.n_gpus), None)
 
     def drained_for(self, job: Job) -> WorkerId | None:
         """The first worker that could train the job if it were not drained."""
@@ -118,9 +132,8 @@ class Workers:
         """An idle worker that may load the job's base model, or is told to already."""
         able = (
             worker
-            for worker in self.active
-            if worker.may_load(job.base_model)
-            and worker.is_empty
+            for worker in self.may_load(job)
+            if worker.is_empty
             and not worker.state.is_missed
             and worker.loads in (None, job.base_model)
             and worker.is_open_to(job.model)

@@ -50,7 +50,7 @@ class SchedulerRow(SQLModel, table=True):
     id: int = Field(primary_key=True)
     reserved: dict[str, str] = Field(sa_column=Column(JSON, nullable=False))
     """Workers that are kept for a model, from one decision to the next."""
-    loading: dict[str, tuple[str, float]] = Field(
+    loading: dict[str, tuple[str, float, int]] = Field(
         default_factory=dict, sa_column=Column(JSON, nullable=False, server_default="{}")
     )
-    """Of each base model that a worker was told to load: which one, and when (Unix time)."""
+    """Of each worker that was told to load a base model: which one, when (Unix time), and how many GPUs the worker has."""
