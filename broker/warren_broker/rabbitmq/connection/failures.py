@@ -21,8 +21,8 @@ from aio_pika.exceptions import (
 SETTLE_S = 5.0
 """How long an ack may take to get onto the wire."""
 
-_BOOTING = "is down or inaccessible"
-"""What a server that has just started says of queues that are there and not up yet."""
+_BOOTING = ("is down or inaccessible", "does not have a replica on the local node")
+"""What a server that has just started says of queues and of streams that are there and not up yet."""
 
 log = logging.getLogger(__name__)
 
@@ -40,11 +40,11 @@ def amqp() -> Generator[None]:
         if _is_ours():
             raise
         raise Lost("the connection was lost") from error
-    except ChannelNotFoundEntity as error:
-        if _BOOTING in str(error):
+    except (ChannelNotFoundEntity, ChannelPreconditionFailed) as error:
+        if any(words in str(error) for words in _BOOTING):
             raise Lost(str(error)) from error
         raise
-    except (ChannelPreconditionFailed, DeliveryError):
+    except DeliveryError:
         raise
     except (*CONNECTION_EXCEPTIONS, EOFError, TimeoutError) as error:
         raise Lost(str(error) or type(error).__name__) from error

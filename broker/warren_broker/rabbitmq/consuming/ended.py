@@ -18,4 +18,4 @@ def ended(
     error = None if task.cancelled() else task.exception()
     if error is not None:
         log.error("a consumer broke", exc_info=error)
-        consumer.end(BrokerError(f"the consumer broke: {error!r}"))
+        consumer.subscription.fail(BrokerError(f"the consumer broke: {error!r}"))

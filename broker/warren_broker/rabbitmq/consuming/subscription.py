@@ -103,7 +103,7 @@ class Subscription:
             except (Lost, ChannelNotFoundEntity) as error:
                 log.debug("not attached: %s", error)
             except BrokerError as error:
-                return self._fail(error)
+                return self.fail(error)
             finally:
                 await self._let_go()
             await asyncio.sleep(next(waits))
@@ -159,7 +159,8 @@ class Subscription:
         if channel is not None:
             await self._link.close_channel(channel)
 
-    def _fail(self, error: BrokerError) -> None:
+    def fail(self, error: BrokerError) -> None:
+        """Tell whoever waits to be attached, and the taker, that nothing comes any more."""
         if not self._first.done():
             self._first.set_exception(error)
         self._taker.end(error)

@@ -37,6 +37,9 @@ STORELESS = (
     "/v1/budgets",
     "/api/v1/get_server_capabilities",
     "/api/v1/cancel_future",
+    "/api/v1/client/config",
+    "/api/v1/client/dynamic_config",
+    "/api/v1/telemetry",
     PATH,
 )
 """Once a key is known, they answer without it."""
@@ -71,9 +74,11 @@ TINKER: dict[str, Any] = {
     "/api/v1/get_info": {"model_id": f"{SESSION}:train:0"},
     "/api/v1/load_weights": {**OF_MODEL, "path": SAVED, "optimizer": False},
     "/api/v1/optim_step": {**OF_MODEL, "adam_params": {"learning_rate": 1e-4}},
+    "/api/v1/retrieve_future": {"request_id": f"{SESSION}:sample:0:0"},
     "/api/v1/save_weights": {**OF_MODEL, "path": "a"},
     "/api/v1/save_weights_for_sampler": {**OF_MODEL, "path": "a"},
     "/api/v1/save_weights_external": {**OF_MODEL, "path": "a"},
+    "/api/v1/session_heartbeat": {"session_id": SESSION},
     "/api/v1/weights_info": {"tinker_path": SAVED},
 }
 WRONG_KEYS = [
