@@ -6,8 +6,8 @@ import pytest
 from tests.trust.reaching import reach
 
 from warren.environment import ConfigError
-from warren_env_worker.environments.verifiers.environment import Verifiers
-from warren_env_worker.reach.reach import acting
+from warren_env_worker.environments.verifiers.environment import Verifiers, VerifiersV0
+from warren_env_worker.reach.reach import TRUSTED, acting
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,7 @@ from warren_env_worker.reach.reach import acting
         ("mine", {"judges": [{"id": "any"}]}, "numbers and texts alone"),
         ("mine", {"task": {"rewards": {"x": {"fn": "os:system"}}}}, "numbers and texts alone"),
         ("mine", {"system_prompt": "/etc/passwd"}, "the path of a file"),
+        ("mine", {"id": "harbor"}, "named by `taskset` alone"),
     ],
 )
 def test_what_would_reach_further_is_refused(
@@ -28,3 +29,16 @@ def test_what_would_reach_further_is_refused(
         for config in ({"arguments": arguments}, {"split_arguments": {"test": arguments}}):
             with pytest.raises(ConfigError, match=told):
                 Verifiers(taskset, **config)  # pyright: ignore[reportArgumentType]
+
+
+def test_v0_takes_any_argument_and_a_trusted_worker_a_prompt_of_its_own() -> None:
+    prompt: dict[str, Any] = {"system_prompt": "guess"}
+    with acting(reach(functions=["mine:*"])):
+        assert VerifiersV0("mine", prompt | {"id": 3}).arguments == {
+            "system_prompt": "guess",
+            "id": 3,
+        }
+    with acting(TRUSTED):
+        assert Verifiers("mine", prompt).arguments == prompt
+        with pytest.raises(ConfigError, match="named by `taskset` alone"):
+            Verifiers("mine", {"id": "harbor"})

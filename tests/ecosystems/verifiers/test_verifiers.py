@@ -21,6 +21,7 @@ from tests.support.sampler_stage import sampler, settings_of
 
 from warren_broker.memory import MemoryHub, open_hub
 from warren_env_worker.foreign import places
+from warren_env_worker.foreign.package import package as foreign_package
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Observed, Refused
 from warren_env_worker.service import serve_env_worker
@@ -211,9 +212,29 @@ async def test_a_taskset_that_is_none_and_wrong_arguments_are_refused(package: s
             ("no-such", {}, "no_such" if package == "verifiers" else "no-such"),
             (TASKSETS[package], {"m": 3}, "m"),
             ("../x", {}, "expected the id"),
-            (TASKSETS[package], {"system_prompt": "/etc/passwd"}, "the path of a file"),
+            (
+                TASKSETS[package],
+                {"system_prompt": "/no/such"},
+                "system_prompt" if package == "verifiers_v0" else "/no/such",
+            ),
         ):
             answer = await episode(host, package, taskset, arguments).reset()
             assert isinstance(answer, Refused), answer
             assert answer.kind is FailureKind.ENVIRONMENT_CONFIG
             assert reason in answer.reason
+
+
+async def test_a_taskset_is_loaded_to_count_its_tasks_and_for_no_episode() -> None:
+    made = {"taskset": "two_questions", "arguments": {"kaput": "load"}, "split": "train"}
+    conversation = await foreign_package("verifiers", "verifiers_episode.py").episode()
+    assert await conversation.ask({"make": made}) == {}
+    assert "the tasks are kaput" in (await conversation.ask({"step": None}))["error"]
+    conversation.close()
+
+
+async def test_an_environment_that_runs_its_agent_several_times_is_refused() -> None:
+    async with hosting(CLASSES["verifiers"]) as host:
+        answer = await episode(host, "verifiers", "several_runs", {}).reset()
+        assert isinstance(answer, Refused), answer
+        assert answer.kind is FailureKind.ENVIRONMENT_CONFIG
+        assert "SeveralRunsEnv is no SingleAgentEnv" in answer.reason

@@ -12,7 +12,7 @@ Metrics: those of the taskset, and each of its rewards by its name.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, ClassVar
 
 from pydantic import JsonValue
@@ -49,16 +49,28 @@ class Verifiers(AgentEnv[int | None]):
         self.taskset = taskset
         self.arguments = dict(arguments or {})
         self.of_split = {split: dict(of) for split, of in (split_arguments or {}).items()}
-        _require_allowed(taskset, [self.arguments, *self.of_split.values()])
+        given = [self.arguments, *self.of_split.values()]
+        _require_allowed(taskset, given)
+        self.require_arguments({name for of in given for name in of})
+
+    def require_arguments(self, names: Set[str]) -> None:
+        """Of the taskset's config; raises `ConfigError`."""
+        if "id" in names:
+            raise ConfigError("arguments.id: the taskset is named by `taskset` alone")
+        if "system_prompt" in names and not current().is_trusted:
+            raise ConfigError("arguments.system_prompt: it is the path of a file on the worker")
 
     async def tasks(self, split: str) -> Sequence[int] | None:
-        conversation, n_tasks = await self._opened(split)
-        conversation.close()
+        conversation = await self._opened(split)
+        try:
+            n_tasks = (await _answered(conversation, {"step": None}))["n_tasks"]
+        finally:
+            conversation.close()
         return None if n_tasks is None else range(n_tasks)
 
     async def run(self, task: int | None, agent: Agent) -> float | None:
         try:
-            conversation, _ = await self._opened(agent.context.split)
+            conversation = await self._opened(agent.context.split)
             try:
                 played = await _answered(conversation, {"step": _asked(task, agent)})
             finally:
@@ -69,16 +81,16 @@ class Verifiers(AgentEnv[int | None]):
             agent.metric(name, value)
         return played["reward"]
 
-    async def _opened(self, split: str) -> tuple[Conversation, int | None]:
-        """A process with the taskset, and the number of its tasks."""
+    async def _opened(self, split: str) -> Conversation:
+        """A process with the taskset."""
         arguments = {**self.arguments, **self.of_split.get(split, {})}
         made = {"taskset": self.taskset, "arguments": arguments, "split": split}
         conversation = await package(self.package, f"{self.package}_episode.py").episode()
         is_open = False
         try:
-            n_tasks = (await _answered(conversation, {"make": made}))["n_tasks"]
+            await _answered(conversation, {"make": made})
             is_open = True
-            return conversation, n_tasks
+            return conversation
         finally:
             if not is_open:
                 conversation.close()
@@ -87,6 +99,9 @@ class Verifiers(AgentEnv[int | None]):
 class VerifiersV0(Verifiers):
     name = "verifiers_v0"
     package = "verifiers_v0"
+
+    def require_arguments(self, names: Set[str]) -> None:
+        """They are what `load_environment` takes: none of them means anything to verifiers."""
 
 
 def _asked(task: int | None, agent: Agent) -> dict[str, object]:
@@ -114,8 +129,6 @@ def _require_allowed(taskset: str, arguments: Sequence[Mapping[str, JsonValue]])
         raise ConfigError(
             f"taskset: {taskset} is none that this env worker's operator allows ({module}:* in functions of the policy)"
         ) from error
-    if "system_prompt" in {name for of in arguments for name in of}:
-        raise ConfigError("arguments.system_prompt: it would be the path of a file on the worker")
     values = [value for of in arguments for value in of.values()]
     if not reach.is_trusted and any(isinstance(value, dict | list) for value in values):
         raise ConfigError("arguments: this env worker's operator allows numbers and texts alone")

@@ -84,16 +84,23 @@ class Episode:
         sys.modules[HARNESS] = module
         agent = {"harness": {"id": HARNESS}, "runtime": {"type": "subprocess"}}
         served = {"interception": {"type": "server"}}
-        config = {"taskset": {"id": taskset, **arguments}, "agent": agent, **served}
+        config = {"taskset": {**arguments, "id": taskset}, "agent": agent, **served}
         self._env: Any = loaders.load_environment(loaders.resolve_env_config(config))
+        if not isinstance(self._env, vf.SingleAgentEnv):
+            kind = type(self._env).__name__
+            raise ValueError(f"{kind} is no SingleAgentEnv: one agent plays each episode, once")
         self._tasks: Any = self._env.taskset
 
     def begin(self) -> dict[str, Any]:
-        """The number of its tasks, whatever the split; None: without end."""
-        return {"n_tasks": sum(1 for _ in self._tasks) if self._tasks.bounded else None}
+        return {}
 
-    def step(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """The whole episode."""
+    def step(self, asked: dict[str, Any] | None) -> dict[str, Any]:
+        """The whole episode; None: the number of its tasks, whatever the split, or None where they have no end.
+
+        To count the tasks is to load all of them: no episode needs that.
+        """
+        if asked is None:
+            return {"n_tasks": sum(1 for _ in self._tasks) if self._tasks.bounded else None}
         os.environ[KEY_VARIABLE] = asked["api_key"]
         return asyncio.run(self._played(asked["index"], asked["base_url"], asked["model"]))
 

@@ -30,11 +30,12 @@ class Episode:
         self._rows: Any = env.get_dataset() if split == "train" else env.get_eval_dataset()
 
     def begin(self) -> dict[str, Any]:
-        """The number of its tasks."""
-        return {"n_tasks": len(self._rows)}
+        return {}
 
-    def step(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """The whole episode."""
+    def step(self, asked: dict[str, Any] | None) -> dict[str, Any]:
+        """The whole episode; None: the number of its tasks."""
+        if asked is None:
+            return {"n_tasks": len(self._rows)}
         os.environ[KEY_VARIABLE] = asked["api_key"]
         failures: list[Exception] = []
         note_failures(self._env.rubric, failures)

@@ -41,6 +41,8 @@ class TwoQuestions(vf.Taskset[Question, Config]):
             data = Data(
                 prompt=f"{number}?", system_prompt="guess:", second=second, kaput=self.config.kaput
             )
+            if self.config.kaput == "load":
+                raise RuntimeError("the tasks are kaput")
             yield Question(data, self.config.task)
 
 
