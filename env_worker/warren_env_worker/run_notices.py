@@ -3,7 +3,8 @@ why, and what their environments print.
 
 Invariants: a printed line goes to the run whose episode printed it, as its tag tells, and to no other: the tag
 is put before each line by the process that reads the episode's output, out of reach of what the episode
-does. A line without one, of code that several episodes share for instance, goes to no run. The secrets that an
+does; what follows where a long line was cut is dropped, for it begins with what the episode chose.
+A line without a tag, of code that several episodes share for instance, goes to no run. The secrets that an
 episode was told are cut out before (`output.episode`); it knows no others.
 """
 
@@ -65,7 +66,7 @@ class Hearing:
     def __init__(self, groups: OrderedDict[GroupId, RunId], logs: RunLogs | None) -> None:
         self._groups = groups
         self._logs = logs
-        self._lines = WholeLines()
+        self._lines = WholeLines(drops_rest=True)
 
     def __call__(self, printed: bytes) -> None:
         """Called by one thread at a time."""

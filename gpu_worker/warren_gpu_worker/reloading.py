@@ -17,6 +17,8 @@ from warren_gpu_worker.settings import GpuWorkerSettings, warren_home
 
 LOAD_S = 1800.0
 """As long as a child has to load a large model from a slow disk."""
+MAX_DEATHS = 3
+"""Of the trainer's child while it loads: what kills it so often (too little memory, say) will do so again."""
 
 log = logging.getLogger(__name__)
 
@@ -39,13 +41,16 @@ class Reloading:
         ours = {name: f"{name}={folder}" for name, folder in settings.base_models.items()}
         self._choices = named_choices(settings.may_load) | ours if settings.may_load else {}
         self._due = asyncio.Event()
-        self._ready = asyncio.Event()
+        self._is_ready = False
+        self._n_deaths = 0
+        self._loading_ended = asyncio.Event()
 
     def play(self) -> GpuWorkerSettings:
         """The roles begin, with these settings."""
         self.settings, self.told = self._next, None
         self.n_turns, self.on_change = int, _nothing
-        self._ready.clear()
+        self._is_ready, self._n_deaths = False, 0
+        self._loading_ended.clear()
         return self.settings
 
     @property
@@ -54,7 +59,7 @@ class Reloading:
 
     def begin(self, base_model: str) -> bool:
         """A trainer that has nothing was told to load it; False where it is not to be."""
-        is_busy = self.told is not None or not self._ready.is_set() or self.n_turns() > 0
+        is_busy = self.told is not None or not self._is_ready or self.n_turns() > 0
         if is_busy or base_model not in self.may_load:
             return False
         self.told = base_model
@@ -63,15 +68,18 @@ class Reloading:
 
     def note_ready(self) -> None:
         """The trainer has loaded what it was to."""
-        self._ready.set()
+        self._is_ready = True
+        self._loading_ended.set()
+
+    def note_death(self) -> None:
+        """The trainer's child died."""
+        self._n_deaths += 1
+        if self._n_deaths >= MAX_DEATHS and not self._is_as_started:
+            self._loading_ended.set()
 
     async def until_due(self) -> None:
         """Return when the roles are to be played anew, with other `settings`."""
-        try:
-            async with asyncio.timeout(None if self._is_as_started else LOAD_S):
-                await self._ready.wait()
-        except TimeoutError:
-            log.error("the trainer has not loaded it within %g s", LOAD_S)
+        if not await self._is_loaded():
             self.go_back()
             return
         while True:
@@ -79,6 +87,15 @@ class Reloading:
             self._due.clear()
             if self.told is not None and await self._prepare(self.told):
                 return
+
+    async def _is_loaded(self) -> bool:
+        """Once that is known of what is loaded in the place of another; the first is waited for."""
+        try:
+            async with asyncio.timeout(None if self._is_as_started else LOAD_S):
+                await self._loading_ended.wait()
+        except TimeoutError:
+            log.error("the trainer has not loaded it within %g s", LOAD_S)
+        return self._is_ready
 
     def go_back(self) -> bool:
         """To the base models that the worker was started with; False where it has those."""

@@ -71,6 +71,7 @@ class RunLogs:
                     async with asyncio.timeout(TELL_S):
                         await self._closing.wait()
                 await self._send_all(with_counts=True)
+        await self._send_all(with_counts=True)
 
     def close(self) -> None:
         """Nobody logs any more."""

@@ -8,8 +8,11 @@ MAX_LINE_BYTES = 8192
 
 
 class WholeLines:
-    def __init__(self) -> None:
+    def __init__(self, *, drops_rest: bool = False) -> None:
+        """What follows where a line was cut is a line, too, or is dropped up to the end of that line."""
         self._begun = bytearray()
+        self._drops_rest = drops_rest
+        self._is_cut = False
 
     @property
     def has_begun(self) -> bool:
@@ -20,9 +23,15 @@ class WholeLines:
         """The lines that are whole by now."""
         self._begun += printed
         *whole, rest = self._begun.split(b"\n")
+        if self._is_cut and whole:
+            del whole[0]
+            self._is_cut = False
+        elif self._is_cut:
+            rest = bytearray()
         while len(rest) > MAX_LINE_BYTES:
             whole.append(rest[:MAX_LINE_BYTES])
-            rest = rest[MAX_LINE_BYTES:]
+            self._is_cut = self._drops_rest
+            rest = bytearray() if self._is_cut else rest[MAX_LINE_BYTES:]
         self._begun = bytearray(rest)
         return whole
 

@@ -75,6 +75,7 @@ def _checked(path: Path) -> str:
 
 def _from_hub(name: str, tell: Tell) -> str:
     """The local copy of a model on the hub, downloaded if it is not there yet."""
+    import httpx
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
@@ -85,7 +86,7 @@ def _from_hub(name: str, tell: Tell) -> str:
         tell(f"downloading {name} from the Hugging Face hub")
     try:
         return snapshot_download(name, allow_patterns=wanted)
-    except (HFValidationError, LocalEntryNotFoundError, OSError) as error:
+    except (HFValidationError, LocalEntryNotFoundError, OSError, httpx.HTTPError) as error:
         raise UnknownBaseModel(_nothing_found(name, error)) from error
 
 
@@ -93,7 +94,8 @@ def _nothing_found(name: str, error: Exception) -> str:
     """What was tried, why it failed, and what else may be given."""
     match = get_close_matches(name, EMBEDDING_STD, n=1)
     guess = f" Did you mean {match[0]}?" if match else ""
-    reason = str(error).strip().splitlines()[0].removeprefix("Got: ")
+    told = str(error).strip() or type(error).__name__
+    reason = told.splitlines()[0].removeprefix("Got: ")
     return (
         f"{name} is no built-in base model ({', '.join(EMBEDDING_STD)}) and no folder, and the Hugging"
         f" Face hub did not give it ({reason}).{guess} A folder with its files does as well:"

@@ -13,6 +13,7 @@ from warren_broker.inbox import follow
 from warren_broker.port import Broker
 from warren_broker.run_logs.sending import sending_run_logs
 from warren_broker.topology import run_log
+from warren_env_worker.output.lines import MAX_LINE_BYTES
 from warren_env_worker.output.log import log_path
 from warren_env_worker.run_notices import RunNotices
 from warren_schemas.codec.wire import encode
@@ -90,6 +91,21 @@ async def test_a_runs_own_secrets_are_cut_out_of_what_it_is_told(
     told = await lines_of(broker, run)
     assert "[member 0, train 0] printed <TOKEN>" in told
     assert "hush-hush" not in "".join(told)
+
+
+async def test_a_line_that_was_cut_cannot_be_continued_in_another_runs_log(broker: Broker) -> None:
+    runs = RunId("run_1"), RunId("run_2")
+    await broker.declare(*map(run_log, runs))
+    async with sending_run_logs(broker, LogPart.ENV_WORKER, "env_1"):
+        notices = RunNotices()
+        for number, run in enumerate(runs, start=1):
+            notices.begins(start(run=run, of=spec(group=GroupId(f"group_{number}"))))
+        hear, begun = notices.hear(), b"[group_1 member 0] "
+        hear(begun + b"x" * (MAX_LINE_BYTES - len(begun)) + b"[group_2 member 0] for")
+        hear(b"ged\n[group_2 member 1] own\n")
+    ours, theirs = [await lines_of(broker, run) for run in runs]
+    assert [line[:12] for line in ours[1:]] == ["[member 0] x"]
+    assert theirs[1:] == ["[member 1] own"]
 
 
 async def lines_of(broker: Broker, run: RunId) -> list[str]:

@@ -1,6 +1,9 @@
 # pyright: reportUnknownMemberType=false
 """Base models: the tiny family is what was promised, and every other choice has a clear answer."""
 
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -51,6 +54,30 @@ def test_what_is_not_there_is_named(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(UnknownBaseModel, match=reason):
         resolve_base_models([choice], tmp_path)
+
+
+def test_a_connection_to_the_hub_that_is_lost_is_no_end_of_the_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as hub, ThreadPoolExecutor() as thread:
+        address = f"http://127.0.0.1:{hub.getsockname()[1]}"
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
+        hanging_up = thread.submit(hang_up, hub)
+        try:
+            with pytest.raises(UnknownBaseModel, match="the Hugging Face hub did not give it"):
+                resolve_base_models(["some/model"], tmp_path)
+        finally:
+            hub.shutdown(socket.SHUT_RDWR)
+        hanging_up.result()
+
+
+def hang_up(hub: socket.socket) -> None:
+    """On each request, until the socket is shut down."""
+    with suppress(OSError):
+        while True:
+            connection, _ = hub.accept()
+            with connection:
+                connection.recv(4096)
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:

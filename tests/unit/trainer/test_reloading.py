@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.support.patience import PATIENCE_S
 
-from warren_gpu_worker.reloading import Reloading
+from warren_gpu_worker.reloading import MAX_DEATHS, Reloading
 from warren_gpu_worker.settings import GpuWorkerSettings
 
 
@@ -70,6 +70,32 @@ async def test_what_is_not_there_is_not_tried_again(reloading: Reloading) -> Non
     assert reloading.go_back()
     assert list(reloading.play().base_models) == ["own"] and reloading.may_load == ()
     assert not reloading.go_back()
+
+
+async def test_what_the_trainer_dies_of_as_it_loads_is_given_up(reloading: Reloading) -> None:
+    for _ in range(MAX_DEATHS):
+        reloading.note_death()  # of what it was started with, which it keeps
+    assert reloading.begin("other")
+    await until_due(reloading)
+    assert list(reloading.play().base_models) == ["other"]
+    waiting = asyncio.create_task(until_due(reloading))
+    for _ in range(MAX_DEATHS):
+        assert list(reloading.settings.base_models) == ["other"]
+        reloading.note_death()
+    await waiting
+    assert list(reloading.play().base_models) == ["own"] and reloading.may_load == ("gone",)
+
+
+async def test_deaths_of_a_trainer_that_has_loaded_it_change_nothing(reloading: Reloading) -> None:
+    assert reloading.begin("other")
+    await until_due(reloading)
+    reloading.play()
+    reloading.note_ready()
+    for _ in range(MAX_DEATHS):
+        reloading.note_death()
+    assert reloading.begin("own")
+    await until_due(reloading)
+    assert list(reloading.play().base_models) == ["own"] and "other" in reloading.may_load
 
 
 def test_a_worker_that_may_load_nothing_takes_no_order() -> None:

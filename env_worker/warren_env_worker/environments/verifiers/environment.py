@@ -12,7 +12,8 @@ Metrics: those of the taskset, and each of its rewards by its name.
 """
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, ClassVar
 
 from pydantic import JsonValue
@@ -53,7 +54,7 @@ class Verifiers(AgentEnv[int | None]):
         _require_allowed(taskset, given)
         self.require_arguments({name for of in given for name in of})
 
-    def require_arguments(self, names: Set[str]) -> None:
+    def require_arguments(self, names: AbstractSet[str]) -> None:
         """Of the taskset's config; raises `ConfigError`."""
         if "id" in names:
             raise ConfigError("arguments.id: the taskset is named by `taskset` alone")
@@ -100,7 +101,7 @@ class VerifiersV0(Verifiers):
     name = "verifiers_v0"
     package = "verifiers_v0"
 
-    def require_arguments(self, names: Set[str]) -> None:
+    def require_arguments(self, names: AbstractSet[str]) -> None:
         """They are what `load_environment` takes: none of them means anything to verifiers."""
 
 

@@ -88,7 +88,7 @@ class Episode:
         self._env: Any = loaders.load_environment(loaders.resolve_env_config(config))
         if not isinstance(self._env, vf.SingleAgentEnv):
             kind = type(self._env).__name__
-            raise ValueError(f"{kind} is no SingleAgentEnv: one agent plays each episode, once")
+            raise TypeError(f"{kind} is no SingleAgentEnv: one agent plays each episode, once")
         self._tasks: Any = self._env.taskset
 
     def begin(self) -> dict[str, Any]:

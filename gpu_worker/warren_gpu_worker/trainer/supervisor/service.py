@@ -166,6 +166,7 @@ class _Trainer:
             self._note_change()
 
     def on_death(self) -> None:
+        self._reloading.note_death()
         self._models.release_all()
         self._without_disk_space.clear()
         self._note_change()
@@ -262,14 +263,8 @@ class _Trainer:
         self._models.note_epoch(order.model, order.epoch)
 
     def _grant(self, claim: Claim[WorkerOrder], order: OpenModel) -> None:
-        lease = Lease(
-            claim,
-            order,
-            self._broker,
-            self._batch_publisher,
-            self._process,
-            op_gap_s=self._op_gap_s,
-        )
+        publisher, process, op_gap_s = self._batch_publisher, self._process, self._op_gap_s
+        lease = Lease(claim, order, self._broker, publisher, process, op_gap_s=op_gap_s)
         task = self._tasks.create_task(self._hold(lease), name=f"lease of {order.model}")
         self._models.add(lease, task)
         self._jobs.release(order.model, order.epoch)
