@@ -29,6 +29,9 @@ if TYPE_CHECKING:
         Agent,
         AgentEnv,
     )
+    from warren.agents.other_models import (
+        OtherModel,
+    )
     from warren.client import (
         Client,
         connect,
@@ -161,6 +164,7 @@ if TYPE_CHECKING:
         "NotAwaited",
         "NotFound",
         "OpFailed",
+        "OtherModel",
         "PairedTest",
         "Phase",
         "Run",
@@ -196,6 +200,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "warren.agents.command": ("CommandAgent",),
     "warren.agents.environment": ("Agent", "AgentEnv",),
+    "warren.agents.other_models": ("OtherModel",),
     "warren.client": ("Client", "connect",),
     "warren.configs": ("ConfigLike",),
     "warren.datasets.handle": ("Dataset",),

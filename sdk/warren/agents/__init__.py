@@ -4,6 +4,7 @@ environment, command   what users subclass: a function that is an agent, or a co
 live, history          a live agent's calls of the model, and where each stands in its episode
 conversation           what is asked and answered, in no dialect
 endpoint               the HTTP server that agents call
+other_models           models besides the policy; forwarding passes calls of them on
 dialects               OpenAI chat completions and Responses, Anthropic Messages
 
 The answer to a call is the episode's next turn: it goes through the same queues, to the same samplers, and is

@@ -1,6 +1,6 @@
 """The HTTP server that agents call: one for each process that hosts them, on this machine's own address.
 
-Invariants: a key belongs to one episode and stands for it; any other key is refused, and that of an episode
+A call of one of the agent's `other_models` is passed on; any other one is a turn of the policy. Invariants: a key belongs to one episode and stands for it; any other key is refused, and that of an episode
 that has ended is told so. Whoever hangs up leaves its question to be asked again.
 """
 
@@ -13,18 +13,18 @@ from typing import cast
 
 import orjson
 from aiohttp import web
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from warren.agents.conversation import Answer
 from warren.agents.dialects.anthropic import AnthropicDialect
 from warren.agents.dialects.chat import ChatDialect
 from warren.agents.dialects.dialect import Body, Dialect, Refusal, Telling
 from warren.agents.dialects.responses import ResponsesDialect
+from warren.agents.forwarding import Forwarder
 from warren.agents.live import MODEL, EpisodeOver, LiveAgent, Repeat
 from warren_schemas.text.explain import explain
 
 HOST = "127.0.0.1"
-"""What the policy is called; agents that name another model get it all the same."""
 MAX_BODY_BYTES = 32 * 1024**2
 _MAX_ENDED = 4096
 _DIALECTS: tuple[Dialect, ...] = (ChatDialect(), ResponsesDialect(), AnthropicDialect())
@@ -37,6 +37,7 @@ class Endpoint:
         self._live: dict[str, LiveAgent] = {}
         self._ended: deque[str] = deque(maxlen=_MAX_ENDED)
         self._runner: web.AppRunner | None = None
+        self._forwarder = Forwarder()
         self.address = ""
         """Of its root, without a slash at the end."""
 
@@ -55,6 +56,7 @@ class Endpoint:
     async def stop(self) -> None:
         if self._runner is not None:
             await self._runner.cleanup()
+        await self._forwarder.stop()
 
     def open(self, live: LiveAgent) -> str:
         """The key of an agent that is live now."""
@@ -73,7 +75,11 @@ class Endpoint:
         try:
             live = self._agent(request)
             body = await request.read()
-            telling = dialect.read(_parsed(body), live)
+            asked = _parsed(body)
+            other = live.other_models.get(str(asked.get("model")))
+            if other is not None:
+                return await self._forwarder.pass_on(request, dialect.path, asked, other)
+            telling = dialect.read(asked, live)
             answer = await live.ask(telling.question, _repeat(request, body))
         except Refusal as refusal:
             return _refused(dialect, refusal)
@@ -87,11 +93,13 @@ class Endpoint:
 
     async def _models(self, request: web.Request) -> web.StreamResponse:
         try:
-            self._agent(request)
+            names = [MODEL, *self._agent(request).other_models]
         except Refusal as refusal:
             return _refused(_DIALECTS[0], refusal)
-        model: Body = {"id": MODEL, "object": "model", "created": 0, "owned_by": "warren"}
-        return _json({"object": "list", "data": [model]})
+        models: list[JsonValue] = [
+            {"id": name, "object": "model", "created": 0, "owned_by": "warren"} for name in names
+        ]
+        return _json({"object": "list", "data": models})
 
     def _agent(self, request: web.Request) -> LiveAgent:
         """Whose key it is. Raises `Refusal`."""

@@ -31,7 +31,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 from warren.agents.conversation import Answer, Message
 from warren.agents.history import History
 from warren.agents.live import MODEL, Asked, LiveAgent
-from warren.environment import ChatMessage, Context, Env, Limits, Score, StepResult, TaskT
+from warren.agents.other_models import OtherModel
+from warren.environment import (
+    ChatMessage,
+    ConfigError,
+    Context,
+    Env,
+    Limits,
+    Score,
+    StepResult,
+    TaskT,
+)
 from warren_schemas.chat.tools_in_chat import spoken_in
 
 if TYPE_CHECKING:
@@ -112,13 +122,21 @@ class AgentEnv(Env[TaskT], Generic[TaskT]):
         """Be the agent, from its first call of the model to its end. What it returns is added to what
         `agent.reward` got; None adds nothing, and `score` may be what judges."""
 
+    def other_models(self) -> Mapping[str, OtherModel]:
+        """Models besides the policy, by the names that the agent calls them (a judge, a frozen version): calls of
+        them are passed on, and nothing of those is recorded or trained on. Called before `run`."""
+        return {}
+
     @property
     def asked(self) -> tuple[Message, ...]:
         """The messages that the policy is to answer now; for `demonstrate`."""
         return self._asked.question.messages
 
     async def reset(self, task: TaskT, ctx: Context) -> list[ChatMessage]:
-        self._live, self._history, self._n_turns = LiveAgent(), History(), 0
+        others = self.other_models()
+        if MODEL in others:
+            raise ConfigError(f"other_models() names {MODEL}, which is the policy that is trained")
+        self._live, self._history, self._n_turns = LiveAgent(others), History(), 0
         from warren.agents.endpoint import endpoint  # a web server is for whoever hosts the agent
 
         self._endpoint: Endpoint = await endpoint()

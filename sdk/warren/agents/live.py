@@ -7,14 +7,17 @@ again because its answer got lost is answered with the same answer, and nothing 
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from warren.agents.conversation import Answer, Message, Question
+from warren.agents.other_models import OtherModel
 
 MODEL = "policy"
 """What the policy is called where an agent must name a model."""
 
+_NONE: Mapping[str, OtherModel] = {}
 KeyT = TypeVar("KeyT")
 
 MAX_REMEMBERED = 64
@@ -49,7 +52,9 @@ class Asked:
 
 
 class LiveAgent:
-    def __init__(self) -> None:
+    def __init__(self, other_models: Mapping[str, OtherModel] = _NONE) -> None:
+        self.other_models = other_models
+        """By the names that the agent calls them; all other names are the policy's."""
         self._waiting: asyncio.Queue[Asked] = asyncio.Queue()
         self._asked: OrderedDict[bytes, Asked] = OrderedDict()
         self._by_key: OrderedDict[str, Asked] = OrderedDict()
