@@ -29,8 +29,9 @@ class RunExpectation(Frozen):
     runs: tuple[RunId, ...]
     """Those, newest first."""
     episodes: NonNegativeInt
-    """All that are played: failed ones, and those that are played again, are among them."""
+    """All that complete, also those that are not trained on. Attempts that fail have a part in the time alone."""
     sampled_tokens: NonNegativeInt
+    """Of these episodes; of a replay with evaluations, the recorded tokens that it trains on are among them."""
     wall_s: NonNegativeFloat
     """From its start to its end, without the time in the queue."""
     least_wall_s: NonNegativeFloat

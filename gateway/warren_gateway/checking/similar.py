@@ -1,9 +1,11 @@
 """What a run will cost, by what the last similar ones have cost.
 
-Runs are similar that train the same base model in the same way, on the same environments, from the same kind of source, and have
-completed. What they cost for each episode that their config planned is taken for what this one will: so failed
-episodes, and those that were dropped and played again, are in it. A run that ended before its last step costs less, and
-one with other lengths of answers more: it is an expectation and no bound.
+Runs are similar that train the same base model in the same way, on the same environments, from the same kind of source, with
+or without SFT, and have completed. What they cost for each episode that their config planned is taken for what this one will:
+so episodes that were dropped and played again are in it, while attempts that failed have a part in the time alone. A run that
+ended before its last step costs less, and one with other lengths of answers more: it is an expectation and no bound.
+
+A replay without evaluation samples nothing: the tokens that it counts are those of the recording.
 """
 
 from collections.abc import Iterator
@@ -16,7 +18,7 @@ from warren_gateway.checking.estimate import estimate
 from warren_gateway.runs.newer_versions import readable_config, readable_result
 from warren_gateway.store.tables import Run
 from warren_schemas.check import RunExpectation
-from warren_schemas.config import LARGEST_INT, TrainConfig
+from warren_schemas.config import LARGEST_INT, RecordedSource, TrainConfig
 from warren_schemas.events import RunState
 from warren_schemas.ids import RunId
 
@@ -39,11 +41,12 @@ def expectation(session: Session, viewer: Viewer, config: TrainConfig) -> RunExp
     planned, costs = _planned(config), list(_costs(session, viewer, config))
     if not planned or not costs:
         return None
+    tokens = _mean([cost.tokens for cost in costs])
     times_s = [cost.wall_s * planned for cost in costs]
     return RunExpectation(
         runs=tuple(cost.run for cost in costs),
         episodes=_whole(planned * _mean([cost.episodes for cost in costs])),
-        sampled_tokens=_whole(planned * _mean([cost.tokens for cost in costs])),
+        sampled_tokens=_whole(planned * tokens) if _samples(config) else 0,
         wall_s=_mean(times_s),
         least_wall_s=min(times_s),
         most_wall_s=max(times_s),
@@ -71,7 +74,12 @@ def _costs(session: Session, viewer: Viewer, config: TrainConfig) -> Iterator[_C
 def _kind(config: TrainConfig) -> object:
     environments = frozenset(environment.name for environment in config.environments)
     update, source = config.model.update.kind, config.source.kind
-    return config.model.base, update, source, environments, config.limits.steps > 0
+    trains = config.limits.steps > 0, config.sft is not None
+    return config.model.base, update, source, environments, trains
+
+
+def _samples(config: TrainConfig) -> bool:
+    return config.evaluation is not None or not isinstance(config.source, RecordedSource)
 
 
 def _planned(config: TrainConfig) -> int:

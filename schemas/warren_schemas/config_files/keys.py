@@ -5,7 +5,7 @@ Rule: the keys are those that `--set` takes.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Literal, cast, get_origin
 
 from pydantic import BaseModel, JsonValue
 from pydantic.fields import FieldInfo
@@ -55,9 +55,12 @@ def _below(
 
 
 def _default(value: BaseModel, default: object, name: str, field: FieldInfo) -> object:
-    """Of a field of `value`, in whose place `default` would stand."""
+    """Of a field of `value`, in whose place `default` would stand. Where that is of another kind, the kind was chosen, though it is
+    the default of its own field."""
     if type(default) is type(value):
         return getattr(default, name)
+    if isinstance(default, BaseModel) and get_origin(field.annotation) is Literal:
+        return getattr(default, name, _NONE)
     if field.is_required():
         return _NONE
     return cast("object", field.get_default(call_default_factory=True, validated_data={}))

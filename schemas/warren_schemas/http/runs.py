@@ -65,7 +65,7 @@ class RunResult(Frozen):
     updates: NonNegativeInt = 0
     """Optimizer steps of reinforcement learning."""
     tokens: NonNegativeInt = 0
-    """Tokens sampled."""
+    """Tokens sampled, in completed episodes; of a replay also those that were recorded and trained on."""
     wall_s: float = 0.0
     max_staleness_seen: NonNegativeInt = 0
     failed_episodes: NonNegativeInt = 0

@@ -23,6 +23,10 @@ def test_every_key_says_whether_it_was_written() -> None:
     assert not found["sampling.temperature"].is_set and found["sampling.temperature"].is_default
     assert found["algorithm.loss.kind"].value == "cispo"
     assert found["seed"].is_default and not found["seed"].is_set
+    assert not found["algorithm.loss.kind"].is_default
+    assert found["model.update.kind"].is_default
+    full = keys(TEXT, "model.update.kind=full")
+    assert full["model.update.kind"].value == "full" and not full["model.update.kind"].is_default
     written = keys(TEXT, f"sampling.temperature={found['sampling.temperature'].value}")
     assert written["sampling.temperature"].is_set and written["sampling.temperature"].is_default
 

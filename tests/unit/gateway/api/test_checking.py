@@ -139,6 +139,25 @@ async def test_what_it_will_cost_by_the_last_similar_runs(gateway: Gateway) -> N
         assert (await response.json())["expected"] is None  # others' runs are nobody's business
 
 
+async def test_runs_with_other_work_are_not_similar_and_a_replay_samples_nothing(
+    gateway: Gateway,
+) -> None:
+    planned = (await checked(gateway)).estimate.training_episodes
+    run = await complete(gateway, episodes=planned, tokens=planned, wall_s=30.0)
+    both = {"sft": {"steps": 3, "episodes_per_step": 2}}
+    assert (await checked(gateway, **both)).expected is None
+    recorded = {"kind": "recorded", "run": run}
+
+    def replays(session: Session) -> None:
+        row = session.get_one(Run, run)
+        row.config = {**row.config, "source": recorded}
+
+    await gateway.store.transact(replays)
+    found = (await checked(gateway, source=recorded)).expected
+    assert found is not None
+    assert (found.runs, found.episodes, found.sampled_tokens) == ((run,), planned, 0)
+
+
 def test_bounds_follow_from_the_config() -> None:
     config = TrainConfig.model_validate(
         {

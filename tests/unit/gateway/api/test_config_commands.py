@@ -12,7 +12,7 @@ from tests.unit.gateway.api.test_checking import all_online
 from warren.cli import codes
 from warren.cli.commands.runs.config import check, diff, show
 from warren.cli.options import Gateway as GatewayOption
-from warren.errors import ConfigurationError, NotFound
+from warren.errors import ConfigurationError, GatewayUnreachable, NotFound
 
 GOOD, NAMES, KEYS = "good.yaml", "names.yaml", "keys.yaml"
 
@@ -60,6 +60,24 @@ def test_without_a_gateway_the_rest_is_checked(
     assert json.loads(capsys.readouterr().out)["mistakes"] == ["There is no file no-such.yaml"]
     with pytest.raises(ConfigurationError):
         check()
+
+
+async def test_a_run_may_be_called_like_a_file(
+    gateway: Gateway, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("exp/1", "other.yaml"):
+        await gateway.submit(config=CONFIG | {"name": name})
+        await asyncio.to_thread(partial(show, name, json=True, gateway=options(gateway)))
+        assert {"key": "name", "value": name, "source": "run"} in json.loads(
+            capsys.readouterr().out
+        )
+    with pytest.raises(NotFound, match=r"no file and no run lost\.yaml"):
+        await asyncio.to_thread(partial(show, "lost.yaml", gateway=options(gateway)))
+    nobody = GatewayOption("http://127.0.0.1:9", "wk_1_x")
+    with pytest.raises(GatewayUnreachable, match=r"no file lost\.yaml, and the gateway can't be"):
+        await asyncio.to_thread(partial(show, "lost.yaml", gateway=nobody))
+    with pytest.raises(ConfigurationError, match=r"no file lost\.yaml, and --set is for files"):
+        await asyncio.to_thread(partial(show, "lost.yaml", set_=("seed=1",)))
 
 
 async def test_configs_of_runs_are_shown_and_compared(

@@ -40,7 +40,6 @@ Overrides = Annotated[
     tuple[str, ...], Parameter(name="--set", help="KEY=VALUE that overrides the file; repeatable.")
 ]
 _RUN = "run"
-_FILES = (".yaml", ".yml", ".toml")
 
 
 class ShownKey(Frozen):
@@ -150,20 +149,28 @@ def _shown(key: ConfigKey, whose: str, overrides: Sequence[str]) -> ShownKey:
 async def _read_all(
     sources: Sequence[str], overrides: Sequence[str], gateway: Gateway
 ) -> list[TrainConfig]:
-    if all(map(_is_file, sources)):
+    runs = [source for source in sources if not _is_file(source)]
+    if not runs:
         return [read_config(Path(source), overrides) for source in sources]
-    async with connected(gateway) as client:
-        return [
-            read_config(Path(source), overrides)
-            if _is_file(source)
-            else await _of_run(client, source, overrides)
-            for source in sources
-        ]
-
-
-async def _of_run(client: Client, name: str, overrides: Sequence[str]) -> TrainConfig:
     if overrides:
-        raise ConfigurationError("--set is for files", hint="A run has what it was submitted with.")
+        raise ConfigurationError(
+            f"There is no file {runs[0]}, and --set is for files",
+            hint="A run has what it was submitted with.",
+        )
+    try:
+        async with connected(gateway) as client:
+            return [
+                read_config(Path(source)) if _is_file(source) else await _of_run(client, source)
+                for source in sources
+            ]
+    except (AuthenticationError, GatewayBusy, GatewayUnreachable) as error:
+        raise type(error)(
+            f"There is no file {runs[0]}, and the gateway can't be asked for such a run: {error.message}",
+            hint=error.hint,
+        ) from error
+
+
+async def _of_run(client: Client, name: str) -> TrainConfig:
     try:
         run = await client.run(name)
     except NotFound as error:
@@ -176,7 +183,9 @@ async def _of_run(client: Client, name: str, overrides: Sequence[str]) -> TrainC
 
 
 def _is_file(source: str) -> bool:
-    return Path(source).suffix.lower() in _FILES or "/" in source or Path(source).is_file()
+    """Whether it is there: a run may have the name of any."""
+    path = Path(source).expanduser()
+    return path.exists() and not path.is_dir()
 
 
 async def _check(
