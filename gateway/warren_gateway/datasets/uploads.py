@@ -21,9 +21,9 @@ from warren_gateway.datasets.assembling import check_part
 from warren_gateway.datasets.folder import Folder
 from warren_gateway.datasets.problems import OutOfOrder
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import DatasetRow, DatasetUploadRow, User
+from warren_gateway.store.tables import DatasetRow, DatasetUploadRow
 from warren_gateway.usage.limits import OwnerLimits
-from warren_gateway.usage.stored_bytes import GIB, stored_bytes
+from warren_gateway.usage.space import lack_of_space
 from warren_schemas.datasets.rows import DatasetKind
 from warren_schemas.http import UploadProgress
 
@@ -79,13 +79,8 @@ class Uploads:
 
 def require_space(session: Session, owner: str, n_bytes: int, limits: OwnerLimits) -> None:
     """For so much more than what is stored; of two who ask at once one sees the other's. Raises `OverBudget`."""
-    most_gib = limits.of(session.get(User, owner, with_for_update=True)).stored_gib
-    stored = stored_bytes(session, owner) + n_bytes
-    if stored > most_gib * GIB:
-        raise OverBudget(
-            f"With this you would store {stored / GIB:.3g} GiB of checkpoints, policies and data sets, and"
-            f" may store {most_gib:g}; `warren data rm NAME` and `warren runs delete RUN` make room"
-        )
+    if (reason := lack_of_space(session, owner, n_bytes, limits, is_alone=True)) is not None:
+        raise OverBudget(reason)
 
 
 def uploading_bytes(session: Session, owner: str) -> int:

@@ -58,7 +58,8 @@ def insert_model(
     if body.begin_from is not None:
         _, checkpoint = resolve(session, viewer, body.begin_from.checkpoint)
         load = LoadState(url=checkpoint.url, optimizer=body.begin_from.optimizer)
-        insert_request(session, viewer, model.id, Wanted(load, Asked(is_beginning=True)))
+        asked = Asked(is_beginning=True, source=checkpoint.url)
+        insert_request(session, viewer, model.id, Wanted(load, asked))
     return Created(run, model, is_new=True)
 
 

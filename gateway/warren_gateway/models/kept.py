@@ -12,7 +12,8 @@ from sqlmodel import Session, col, or_, select
 from warren_gateway.access.caller import Viewer
 from warren_gateway.access.shared_runs import may_read
 from warren_gateway.models.owned import owned, readable
-from warren_gateway.models.problems import NoSuchKept
+from warren_gateway.models.problems import KeptInUse, NoSuchKept
+from warren_gateway.runs.loading import runs_by_source, who_loads
 from warren_gateway.store.tables import Checkpoint, Model, Run, SnapshotRow
 from warren_schemas.http.trainable import KeptAsked, KeptList, ModelCheckpoint, ModelSnapshot
 from warren_schemas.ids import can_be_id
@@ -46,8 +47,23 @@ def resolved(session: Session, viewer: Viewer, path: str) -> ModelCheckpoint:
 
 
 def delete_kept(session: Session, viewer: Viewer, model: str, asked: KeptAsked) -> None:
-    """Raises `NoSuchTrainable`, `NoSuchKept`."""
-    session.delete(_own(session, viewer, model, asked))
+    """Raises `NoSuchTrainable`, `NoSuchKept`, `KeptInUse`."""
+    row = _own(session, viewer, model, asked)
+    if isinstance(row, Checkpoint):
+        _require_loaded(session, row)
+    session.delete(row)
+
+
+def _require_loaded(session: Session, row: Checkpoint) -> None:
+    owner = session.exec(
+        select(Run.owner)
+        .join(Model, col(Model.run_id) == col(Run.id))
+        .where(col(Model.id) == row.model_id)
+    ).one()
+    if (loading := who_loads(session, [row.url], owner)) is not None:
+        raise KeptInUse(
+            f"the checkpoint {row.model_id}/{row.name} is yet to be loaded by {loading}"
+        )
 
 
 def set_ttl(
@@ -61,8 +77,11 @@ def set_ttl(
 
 
 def delete_expired(session: Session, now_s: float) -> None:
-    for table in (Checkpoint, SnapshotRow):
-        session.exec(delete(table).where(col(table.expires_s) < now_s))
+    """What a model has yet to load goes after that."""
+    wanted = list(runs_by_source(session))
+    expired = col(Checkpoint.expires_s) < now_s
+    session.exec(delete(Checkpoint).where(expired, col(Checkpoint.url).not_in(wanted)))
+    session.exec(delete(SnapshotRow).where(col(SnapshotRow.expires_s) < now_s))
 
 
 def is_kept(table: type[Checkpoint] | type[SnapshotRow]) -> ColumnElement[bool]:

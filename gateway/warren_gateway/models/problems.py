@@ -15,6 +15,10 @@ class NoSuchKept(LookupError):
     """There is no such checkpoint or snapshot, or the caller may not see it."""
 
 
+class KeptInUse(Exception):
+    """It can't be deleted now; says why."""
+
+
 class ModelClosed(Exception):
     """The model takes no more requests; says why."""
 

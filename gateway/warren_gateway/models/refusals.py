@@ -2,6 +2,7 @@
 
 from warren_gateway.models.problems import (
     InvalidOp,
+    KeptInUse,
     ModelClosed,
     NoSuchFuture,
     NoSuchKept,
@@ -11,10 +12,16 @@ from warren_gateway.models.problems import (
 from warren_schemas.http import Problem
 
 ModelProblem = (
-    InvalidOp | ModelClosed | NoSuchFuture | NoSuchKept | NoSuchTrainable | RequestConflict
+    InvalidOp
+    | KeptInUse
+    | ModelClosed
+    | NoSuchFuture
+    | NoSuchKept
+    | NoSuchTrainable
+    | RequestConflict
 )
 MODEL_PROBLEMS = (
-    InvalidOp, ModelClosed, NoSuchFuture, NoSuchKept, NoSuchTrainable, RequestConflict,
+    InvalidOp, KeptInUse, ModelClosed, NoSuchFuture, NoSuchKept, NoSuchTrainable, RequestConflict,
 )  # fmt: skip
 
 
@@ -38,6 +45,12 @@ def of_models(error: ModelProblem) -> tuple[int, Problem]:
                 code="no_such_checkpoint",
                 message=f"{error}.".capitalize(),
                 hint="GET /v1/trainable/MODEL/kept lists what there is.",
+            )
+        case KeptInUse():
+            return 409, Problem(
+                code="checkpoint_in_use",
+                message=f"{error}.".capitalize(),
+                hint="Delete it once that run trains, or cancel the run.",
             )
         case ModelClosed():
             return 409, Problem(

@@ -126,8 +126,9 @@ class Models:
         Raises `NoSuchTrainable`, `NoSuchKept`, `ModelClosed`, `RequestConflict`, `InvalidOp`, `OverBudget`,
         `StoreUnavailable`.
         """
+        limits = self._limits
         future, run = await self._store.transact(
-            lambda session: insert_request(session, viewer, model, wanted, key, sequence)
+            lambda session: insert_request(session, viewer, model, wanted, key, sequence, limits)
         )
         if not self._store.is_private:  # else nothing was posted
             self._relay.notify()
@@ -179,7 +180,7 @@ class Models:
         return await self._store.transact(lambda session: kept.resolved(session, viewer, path))
 
     async def delete_kept(self, viewer: Viewer, model: str, asked: KeptAsked) -> KeptList:
-        """What is left. Raises `NoSuchTrainable`, `NoSuchKept`, `StoreUnavailable`."""
+        """What is left. Raises `NoSuchTrainable`, `NoSuchKept`, `KeptInUse`, `StoreUnavailable`."""
 
         def work(session: Session) -> KeptList:
             kept.delete_kept(session, viewer, model, asked)

@@ -17,9 +17,11 @@ from warren_gateway.models.asking import Wanted
 from warren_gateway.models.kept import resolve
 from warren_gateway.models.owned import owned
 from warren_gateway.models.problems import InvalidOp, ModelClosed, RequestConflict
+from warren_gateway.models.space import within_space
 from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import Model, RequestRow, Run
+from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
 from warren_gateway.wish import Wish
 from warren_schemas.codec.frame import WireError
 from warren_schemas.codec.wire import encode
@@ -31,6 +33,8 @@ from warren_schemas.training import LoadState, Op, OpBody
 
 MOST_OPEN = 1024
 """Requests of a model that have no outcome."""
+MOST_WAITING_BYTES = 128 * 1024 * 1024
+"""Of requests of a model that are in no log yet; 16 times what the largest one has."""
 FUTURE = "future"
 
 
@@ -50,6 +54,7 @@ def insert_request(
     wanted: Wanted,
     key: str | None = None,
     sequence: int | None = None,
+    limits: OwnerLimits = DEFAULT_LIMITS,
 ) -> tuple[str, Run]:
     """The future, and the run of the model.
 
@@ -57,10 +62,11 @@ def insert_request(
     """
     run, row = owned(session, viewer, model, for_update=True)
     touch(run, session)
-    body = wanted.body
+    body, asked = wanted.body, wanted.asked
     if wanted.checkpoint is not None and isinstance(body, LoadState):
         _, checkpoint = resolve(session, viewer, wanted.checkpoint)
         body = body.model_copy(update={"url": checkpoint.url})
+        asked = asked.model_copy(update={"source": checkpoint.url})
     message = encoded(body)
     digest = hashlib.sha256(message + wanted.asked.model_dump_json().encode()).hexdigest()
     if (known := _known(session, row, key, sequence)) is not None:
@@ -69,7 +75,8 @@ def insert_request(
             raise RequestConflict(what, known.id)
         return known.id, run
     _require_open(run)
-    _require_place(session, row)
+    _require_place(session, row, len(message))
+    body = within_space(session, run.owner, row, body, asked, limits)
     request = RequestRow(
         id=new_id(FUTURE),
         model_id=row.id,
@@ -77,8 +84,8 @@ def insert_request(
         sequence=sequence,
         digest=digest,
         kind=body.kind,
-        asked=wanted.asked.model_dump(),
-        body=message,
+        asked=asked.model_dump(),
+        body=encoded(body),
         arrived_s=time.time(),
     )
     session.add(request)
@@ -135,8 +142,14 @@ def _require_open(run: Run) -> None:
         raise ModelClosed("the model is being closed")
 
 
-def _require_place(session: Session, model: Model) -> None:
+def _require_place(session: Session, model: Model, n_bytes: int) -> None:
     is_open = (col(RequestRow.model_id) == model.id) & col(RequestRow.done_s).is_(None)
-    n_open = session.exec(select(func.count()).select_from(RequestRow).where(is_open)).one()
+    size = func.coalesce(func.sum(func.length(col(RequestRow.body))), 0)
+    n_open, n_waiting = session.exec(select(func.count(), size).where(is_open)).one()
     if n_open >= MOST_OPEN:
         raise OverBudget(f"{n_open} ops of the model have no outcome yet, and {MOST_OPEN} may")
+    if n_waiting + n_bytes > MOST_WAITING_BYTES:
+        raise OverBudget(
+            f"{n_waiting >> 20} MiB of ops of the model wait for the trainer, and"
+            f" {MOST_WAITING_BYTES >> 20} MiB may"
+        )

@@ -7,6 +7,7 @@ another run still needs, or a name is served from, is deleted, whoever's that is
 from sqlmodel import Session, col, delete, select
 
 from warren_broker.topology import FILE_CLEANUP
+from warren_gateway.runs.loading import told_to, who_loads
 from warren_gateway.runs.newer_versions import readable_config
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import (
@@ -68,17 +69,20 @@ def _check_unused(session: Session, run: Run) -> None:
             f" `warren serve rm {name.name}`"
         )
     final = [state.value for state in RunState if state.is_final]
+    saved = (
+        select(Checkpoint.url)
+        .join(Model, col(Model.id) == col(Checkpoint.model_id))
+        .where(col(Model.run_id) == run.id)
+    )
+    if (loading := who_loads(session, session.exec(saved).all(), run.owner)) is not None:
+        raise RunInUse(f"{loading} has yet to load a checkpoint of {run.id}: wait for its start")
     query = select(Run).where(col(Run.state).not_in(final), col(Run.id) != run.id)
     for other in session.exec(query):
-        config, name = readable_config(other), _told_to(run.owner, other)
+        config, name = readable_config(other), told_to(run.owner, other)
         if config is None:
             raise RunInUse(f"{name}, of a newer gateway, may need {run.id}: wait for its end")
         if _needs(config, run.id):
             raise RunInUse(f"{name} goes on from {run.id} or replays it: wait for its end")
-
-
-def _told_to(owner: str, run: Run) -> str:
-    return run.id if run.owner == owner else "a run of another user"
 
 
 def _needs(config: TrainConfig, run: str) -> bool:

@@ -1,9 +1,11 @@
 """What is kept for an owner: checkpoints of their runs, the policies that samplers can load, their data sets."""
 
+from collections.abc import Iterator
+
 from sqlalchemy import literal_column
 from sqlmodel import Session, col, func, select
 
-from warren_gateway.store.tables import Checkpoint, DatasetRow, Model, Run
+from warren_gateway.store.tables import Checkpoint, DatasetRow, Model, Run, SnapshotRow
 
 GIB = 1024**3
 
@@ -21,7 +23,8 @@ def stored_bytes(session: Session, owner: str) -> int:
 def stored_by_run(session: Session, owner: str | None = None) -> dict[str, int]:
     """Of the runs of this owner, or of all, that store something.
 
-    Policies of one model are as large as its newest one.
+    Policies of one model are as large as its newest one, and those that have a name stay when they are not listed any
+    more. What has two names is there once.
     """
     size = func.coalesce(func.sum(col(Checkpoint.size_bytes)), 0)
     checkpoints = (
@@ -40,4 +43,21 @@ def stored_by_run(session: Session, owner: str | None = None) -> dict[str, int]:
         of_owner = query if owner is None else query.where(col(Run.owner) == owner)
         for run, n_bytes in session.exec(of_owner):
             found[run] = found.get(run, 0) + int(n_bytes)
+    for run, n_bytes in _unlisted_snapshots(session, owner):
+        found[run] = found.get(run, 0) + n_bytes
     return found
+
+
+def _unlisted_snapshots(session: Session, owner: str | None) -> Iterator[tuple[str, int]]:
+    named = (
+        select(Model.run_id, SnapshotRow.version, SnapshotRow.size_bytes)
+        .select_from(SnapshotRow)
+        .join(Model, col(Model.id) == col(SnapshotRow.model_id))
+        .join(Run, col(Run.id) == col(Model.run_id))
+        .distinct()
+    )
+    rows = session.exec(named if owner is None else named.where(col(Run.owner) == owner)).all()
+    runs = {run for run, _, _ in rows}
+    models = session.exec(select(Model).where(col(Model.run_id).in_(runs)))
+    listed = {model.run_id: {version for _, version in model.policies} for model in models}
+    return ((run, size) for run, version, size in rows if version not in listed[run])

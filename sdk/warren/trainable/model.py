@@ -10,6 +10,7 @@ given to a `skip` before the next op, which else would wait for it in vain.
 import asyncio
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -253,10 +254,16 @@ class TrainableModel:
         try:
             await self._fill_gaps()
             view = await self._post(op, sequence)
-        except BaseException:
+        except BaseException as error:
             self._unfilled.add(sequence)
+            if isinstance(error, Exception) and sequence + 1 < self._next_sequence:
+                await self._try_to_fill_gaps()  # others wait behind it already
             raise
         return Future(self._transport, view.future, op.kind)
+
+    async def _try_to_fill_gaps(self) -> None:
+        with suppress(GatewayError, GatewayUnreachable):
+            await self._fill_gaps()
 
     async def _fill_gaps(self) -> None:
         """A number leaves the gaps when the gateway has something for it, and not before."""

@@ -3,9 +3,10 @@
 from aiohttp import web
 
 from warren_gateway.api.route import Call, Nothing, reply
+from warren_gateway.api.tinker.errors import invalid
 from warren_gateway.api.tinker.kept import CHECKPOINT, named, no_checkpoint, require_kept
 from warren_gateway.api.tinker.route import tinker_route
-from warren_gateway.models.problems import NoSuchKept
+from warren_gateway.models.problems import KeptInUse, NoSuchKept
 from warren_schemas.tinker.answers import Empty
 from warren_schemas.tinker.requests import TtlAsked
 from warren_schemas.users.access import KeyScope, ShareRun
@@ -17,6 +18,8 @@ async def delete_checkpoint(call: Call[Nothing]) -> web.StreamResponse:
         await call.parts.models.delete_kept(call.viewer, trained.id, asked)
     except NoSuchKept as error:
         raise no_checkpoint(call) from error
+    except KeptInUse as error:
+        raise invalid(f"{error}".capitalize()) from error  # 409 would be tried again for minutes
     return reply(Empty())
 
 
@@ -52,7 +55,7 @@ ROUTES = (
         answers=Empty,
         summary="Delete a checkpoint",
         scope=KeyScope.SUBMIT,
-        errors=(404,),
+        errors=(400, 404),
     ),
     tinker_route(
         "PUT",

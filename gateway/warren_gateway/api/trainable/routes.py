@@ -242,7 +242,7 @@ ROUTES = (
         answers=KeptList,
         summary="Delete a checkpoint or a snapshot of a model",
         scope=KeyScope.SUBMIT,
-        errors=(400, 404, 413, 422),
+        errors=(400, 404, 409, 413, 422),
     ),
     Route(
         "POST",

@@ -27,6 +27,8 @@ class Asked(BaseModel):
     """The client's own, kept with the checkpoint or the snapshot."""
     is_beginning: bool = False
     """The model begins with it: without it there is nothing to go on with."""
+    source: str | None = None
+    """Of a `LoadState`: the URL of another model's checkpoint, which stays until it is loaded."""
     lengths: list[int] = Field(default_factory=list[int])
     """Of the sequences of a batch, for whoever takes its logprobs apart."""
     extra: dict[str, Any] | None = None
