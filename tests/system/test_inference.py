@@ -11,7 +11,7 @@ import pytest
 from tests.support.one_process import Site, in_process, tiny_site
 from tests.support.patience import several_waits
 
-from warren.jobs.answers import write_answers
+from warren.jobs.answers import expected_of, write_answers
 from warren.jobs.configs import config_of_inference
 from warren_broker.port import Broker
 from warren_env_worker.service import serve_env_worker
@@ -86,7 +86,10 @@ async def test_one_that_was_torn_down_in_the_middle_answers_the_same(
         whole = await client.train(config)
         await whole.result()
         for run, name in ((torn, "torn.jsonl"), (whole, "whole.jsonl")):
-            assert await write_answers(run.trajectories(), tmp_path / name) == (len(ROWS), 0)
+            written = await write_answers(
+                run.trajectories(), tmp_path / name, expected_of(run.view)
+            )
+            assert written == (len(ROWS), 0, 0)
     assert lines(tmp_path / "torn.jsonl") == lines(tmp_path / "whole.jsonl")
 
 

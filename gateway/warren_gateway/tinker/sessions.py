@@ -50,7 +50,7 @@ class TinkerSessions:
 
     async def create(self, owner: str, wanted: CreateSession) -> TinkerSession:
         """Raises `StoreUnavailable`, as everything here does."""
-        now_s = time.time()
+        now_s = round(time.time(), 6)  # as cursors tell it
         row = TinkerSession(
             id=new_id("session"),
             owner=owner,

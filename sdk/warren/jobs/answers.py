@@ -1,22 +1,42 @@
 """What an inference answered, as a file with a line for each row and sample, in the order of the data.
 
-Invariant: the file appears whole, under its name, once every answer was read; an interrupted reader leaves only
-`<name>.part` behind. Answers are kept on the disk while they come, and only their places in memory.
+Invariants: the file appears whole, under its name, once every answer was read; an interrupted reader leaves only
+`<name>.part` behind. Answers are kept on the disk while they come, and only their places in memory. What was asked
+and is not in the recording has a line as well, which says why.
 """
 
 import asyncio
 from collections.abc import AsyncIterable, Iterator
 from importlib import import_module
+from itertools import islice, product
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 
+from warren.jobs.configs import PROMPTS
 from warren.streams.export import writer_for
 from warren_schemas.episode import Completed, EpisodeEnded, Failed
-from warren_schemas.http import TrajectoryView
+from warren_schemas.events import RunState
+from warren_schemas.http import RunView, TrajectoryView
 
 _AT_ONCE = 1024
+
+
+class Expected(NamedTuple):
+    """What the run was to answer, and why something of it may be missing."""
+
+    n_rows: int
+    n_samples: int
+    reason: str
+
+
+class Written(NamedTuple):
+    n_lines: int
+    n_failed: int
+    """Lines that tell of a failure."""
+    n_missing: int
+    """Lines for what the recording does not have."""
 
 
 class _Place(NamedTuple):
@@ -26,8 +46,10 @@ class _Place(NamedTuple):
     size: int
 
 
-async def write_answers(trajectories: AsyncIterable[TrajectoryView], path: Path) -> tuple[int, int]:
-    """How many lines there are, and how many of them tell of a failure.
+async def write_answers(
+    trajectories: AsyncIterable[TrajectoryView], path: Path, expected: Expected | None = None
+) -> Written:
+    """Without `expected`, whatever was recorded.
 
     Raises `ConfigurationError` for an ending other than `.jsonl` and `.parquet`, `OSError`.
     """
@@ -46,9 +68,41 @@ async def write_answers(trajectories: AsyncIterable[TrajectoryView], path: Path)
             row = ended.spec.task.row.number
             places.append(_Place(row, ended.spec.member, file.tell(), len(line)))
             await asyncio.to_thread(file.write, line)
-        await asyncio.to_thread(_in_order, file, sorted(places), path)
+        missing = (
+            [] if expected is None else await asyncio.to_thread(_missing, file, places, expected)
+        )
+        await asyncio.to_thread(_in_order, file, sorted([*places, *missing]), path)
     await asyncio.to_thread(part.unlink)
-    return len(places), n_failed
+    return Written(len(places) + len(missing), n_failed, len(missing))
+
+
+def expected_of(run: RunView) -> Expected | None:
+    """Of a run that answers prompts, in the order of the data; None for any other."""
+    config = run.config
+    if config is None or config.evaluation is None or len(config.environments) != 1:
+        return None
+    if config.environments[0].name != PROMPTS:
+        return None
+    if run.state is RunState.COMPLETED:
+        reason = "its answer is not kept any more (`retention` of the run's config)"
+    else:
+        reason = f"the run is {run.state}{f': {run.error}' if run.error else ''}"
+    n_samples = config.evaluation.samples
+    return Expected(config.evaluation.episodes // n_samples, n_samples, reason)
+
+
+def _missing(file: BinaryIO, places: list[_Place], expected: Expected) -> list[_Place]:
+    """Lines at the end of the file for what has none; as many as there are fewer than were asked for."""
+    there = {(place.row, place.sample) for place in places}
+    n = expected.n_rows * expected.n_samples - len(places)
+    asked = product(range(expected.n_rows), range(expected.n_samples))
+    found: list[_Place] = []
+    for row, sample in islice((each for each in asked if each not in there), max(0, n)):
+        nothing = {"row": row, "sample": sample, "input": None, "answer": None, "is_cut": False}
+        line = orjson.dumps({**nothing, "error": expected.reason})
+        found.append(_Place(row, sample, file.tell(), len(line)))
+        file.write(line)
+    return found
 
 
 def answer(ended: EpisodeEnded) -> dict[str, object]:

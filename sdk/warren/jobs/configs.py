@@ -12,6 +12,9 @@ from warren_schemas.config_files.overrides import OverrideError, apply_overrides
 from warren_schemas.datasets.names import referred
 from warren_schemas.http import ChooseDataset
 
+PROMPTS = "prompts"
+"""The environment that judges nothing."""
+
 
 def config_of_fine_tuning(dataset: str, model: str, changes: Sequence[str] = ()) -> TrainConfig:
     """Of a base model on a data set, and nothing else. Raises `ConfigurationError`."""
@@ -36,7 +39,7 @@ def config_of_inference(
 ) -> TrainConfig:
     """An evaluation of the environment `prompts`, which judges nothing: every row, in order. Raises `ConfigurationError`."""
     environment = {
-        "name": "prompts",
+        "name": PROMPTS,
         "dataset": dataset,
         "split": split,
         "splits": {split: {"shuffle": False}},

@@ -15,7 +15,7 @@ from warren.datasets.sources import SUFFIXES
 from warren.display.output import make_output
 from warren.errors import ConfigurationError
 from warren.evaluations.configs import of_policy
-from warren.jobs.answers import write_answers
+from warren.jobs.answers import Expected, Written, expected_of, write_answers
 from warren.jobs.configs import config_of_inference
 from warren.run import Run
 from warren.streams.export import writer_for
@@ -98,10 +98,17 @@ async def _infer(
         if not run.state.is_final:
             output.line(f"Fetch its answers with: warren infer --run {run.id} --to {to}", "dim")
             return code
-        n_lines, n_failed = await write_answers(run.trajectories(), to)
-    failed = f", {n_failed} of them failures with the reason" if n_failed else ""
-    output.line(f"{to}: {n_lines} lines{failed}")
-    return code
+        expected = expected_of(run.view)
+        written = await write_answers(run.trajectories(), to, expected)
+    output.line(f"{to}: {_told(written, expected)}")
+    return code or int(written.n_missing > 0)
+
+
+def _told(written: Written, expected: Expected | None) -> str:
+    failed = f", {written.n_failed} of them failures with the reason" if written.n_failed else ""
+    reason = expected.reason if expected else ""
+    missing = f", {written.n_missing} without an answer: {reason}" if written.n_missing else ""
+    return f"{written.n_lines} lines{failed}{missing}"
 
 
 async def _submitted(client: Client, prompts: str, asked: _Asked) -> Run:
