@@ -11,6 +11,7 @@ from functools import partial
 from sqlmodel import Session, col, func, select
 
 from warren_gateway.access.caller import Viewer
+from warren_gateway.models.kept import is_kept
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import (
     AuditRow,
@@ -28,21 +29,25 @@ from warren_schemas.tinker.account import GIGABYTE, StorageUsed, TokensUsed, Usa
 MOST_LISTED = 10_000
 
 
+class TooMany(ValueError):
+    """More than can be listed at once; says what to ask for."""
+
+
 class Accounts:
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def used(self, viewer: Viewer, begin_s: float, end_s: float) -> list[UsageEvent]:
-        """By days, of the runs of the protocol's clients. Raises `StoreUnavailable`, as the others do."""
+        """By days, of the runs of the protocol's clients. Raises `TooMany`, and `StoreUnavailable`, as the others do."""
         return await self._store.transact(partial(_used, viewer, begin_s, end_s))
 
     async def stored(self, viewer: Viewer, project: str | None) -> list[StorageUsed]:
         """By owner and project, or of one project."""
         return await self._store.transact(partial(_stored, viewer, project))
 
-    async def audited(self, begin_s: float, end_s: float) -> list[AuditRow]:
-        """What all users asked to be changed, by time."""
-        return await self._store.transact(partial(_audited, begin_s, end_s))
+    async def audited(self, begin_s: float, end_s: float, about: str | None) -> list[AuditRow]:
+        """What all users asked to be changed, by time: all of it, or what has this in its action. Raises `TooMany`."""
+        return await self._store.transact(partial(_audited, begin_s, end_s, about))
 
 
 @dataclass(slots=True)
@@ -57,7 +62,7 @@ class Stored:
 def stored_by_session(
     session: Session, viewer: Viewer, only: Sequence[str] | None = None
 ) -> dict[str, Stored]:
-    """Of all sessions that keep something, or of `only` these."""
+    """Of all sessions that keep something, or of `only` these: what their clients saved, as it is listed for them."""
     found = dict[str, Stored]()
     for table in (Checkpoint, SnapshotRow):
         size = func.coalesce(func.sum(col(table.size_bytes)), 0)
@@ -65,9 +70,11 @@ def stored_by_session(
             select(Run.idempotency_key, Run.owner, func.count(), size)
             .join(Model, col(Model.run_id) == col(Run.id))
             .join(table, col(table.model_id) == col(Model.id))
-            .where(col(Run.idempotency_key).startswith(keys_of()))
+            .where(col(Run.idempotency_key).startswith(keys_of()), is_kept(table))
             .group_by(col(Run.id))
         )
+        if table is Checkpoint:
+            query = query.where(col(Checkpoint.is_automatic).is_(False))
         if not viewer.sees_all:
             query = query.where(col(Run.owner) == viewer.user)
         for key, owner, n, size_bytes in session.exec(query):
@@ -122,7 +129,9 @@ def _used(viewer: Viewer, begin_s: float, end_s: float, session: Session) -> lis
     )
     if not viewer.sees_all:
         query = query.where(col(UsageRow.owner) == viewer.user)
-    rows = session.exec(query.order_by(col(UsageRow.day)).limit(MOST_LISTED)).all()
+    rows = session.exec(query.order_by(col(UsageRow.day)).limit(MOST_LISTED + 1)).all()
+    if len(rows) > MOST_LISTED:
+        raise TooMany(f"There is more use than {MOST_LISTED:,} rows; ask for fewer days")
     names = {session_of(name_of(run.idempotency_key)) or "" for _, run, _ in rows}
     projects = _projects(session, list(names))
     return [
@@ -156,7 +165,12 @@ def _event(
     )
 
 
-def _audited(begin_s: float, end_s: float, session: Session) -> list[AuditRow]:
+def _audited(begin_s: float, end_s: float, about: str | None, session: Session) -> list[AuditRow]:
     is_within = (col(AuditRow.at_s) >= begin_s) & (col(AuditRow.at_s) < end_s)
-    query = select(AuditRow).where(is_within).order_by(col(AuditRow.id)).limit(MOST_LISTED)
-    return list(session.exec(query))
+    query = select(AuditRow).where(is_within).order_by(col(AuditRow.id)).limit(MOST_LISTED + 1)
+    if about is not None:
+        query = query.where(col(AuditRow.action).contains(about, autoescape=True))
+    rows = list(session.exec(query))
+    if len(rows) > MOST_LISTED:
+        raise TooMany(f"There are more than {MOST_LISTED:,} rows; ask for one event_type")
+    return rows

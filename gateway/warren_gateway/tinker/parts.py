@@ -37,6 +37,8 @@ class Tinker:
     accounts: Accounts
     trainable: Callable[[], Sequence[str]]
     """Base models that some live trainer offers."""
+    maybe_trainable: Callable[[], Sequence[str]]
+    """And those that one will offer once it has loaded them, is told to, or takes work again; empty where that isn't known."""
 
 
 async def _off_loop(
@@ -63,6 +65,13 @@ def tinker_of(
         trainers = registry.alive(WorkerRole.TRAINER)
         return sorted({base for trainer in trainers for base in trainer.offers})
 
+    def maybe_trainable() -> list[str]:
+        bases = [
+            {*one.offers, *one.drained_offers, *one.loading, *one.may_load}
+            for one in registry.alive(WorkerRole.TRAINER)
+        ]
+        return sorted(set[str]().union(*bases)) if all(bases) else []
+
     async def reading(owner: str, body: bytes) -> Ask:
         takes = await _off_loop(body, Sample.model_validate_json, body)
         try:
@@ -81,4 +90,5 @@ def tinker_of(
         Downloads(store),
         Accounts(store),
         trainable,
+        maybe_trainable,
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+from sqlalchemy import select as select_columns
 from sqlmodel import Session, col, func, select
 
 from warren_gateway.access.caller import Viewer
@@ -25,6 +26,7 @@ from warren_schemas.training import ModelSpec
 
 Scope = Literal["owned", "accessible"]
 MOST_IDS = 4096
+MOST_SPANS = 100_000
 
 
 class NoSuchTrained(LookupError):
@@ -78,9 +80,9 @@ class TrainedModels:
     async def of_session(self, viewer: Viewer, session_id: str) -> list[Trained]:
         return await self._store.transact(partial(_of_session, viewer, session_id))
 
-    async def spans(self, owner: str, session_id: str) -> list[Span]:
-        """Ops of a session's models whose outcomes are still kept, by arrival."""
-        return await self._store.transact(partial(_spans, Viewer(owner), session_id))
+    async def spans(self, owner: str, session_id: str, most: int = MOST_SPANS) -> list[Span]:
+        """Ops of a session's models whose outcomes are still kept, by arrival; the newest of them."""
+        return await self._store.transact(partial(_spans, Viewer(owner), session_id, most))
 
     async def heard(self, viewer: Viewer, session_id: str) -> None:
         """The client of these models is there."""
@@ -127,12 +129,15 @@ def _of_session(viewer: Viewer, session_id: str, session: Session) -> list[Train
     return [_trained(session, run, model) for run, model in session.exec(oldest)]
 
 
-def _spans(viewer: Viewer, session_id: str, session: Session) -> list[Span]:
+def _spans(viewer: Viewer, session_id: str, most: int, session: Session) -> list[Span]:
     names = {one.id: one.name for one in _of_session(viewer, session_id, session)}
-    query = select(RequestRow).where(col(RequestRow.model_id).in_(names))
+    row = RequestRow
+    columns = col(row.model_id), col(row.kind), col(row.id), col(row.arrived_s), col(row.done_s)
+    query = select_columns(*columns).where(columns[0].in_(names))  # bodies and outcomes are large
+    found = session.connection().execute(query.order_by(columns[3].desc()).limit(most)).all()
     return [
-        Span(names[ModelId(row.model_id)], row.kind, row.id, row.arrived_s, row.done_s)
-        for row in session.exec(query.order_by(col(RequestRow.number)))
+        Span(names[ModelId(model)], kind, future, arrived_s, done_s)
+        for model, kind, future, arrived_s, done_s in reversed(found)
     ]
 
 

@@ -5,9 +5,9 @@ Invariants
 - A sample without an outcome is held by one gateway at a time. Who holds it says so every few seconds; where it no
   longer does, whichever gateway is asked for the sample takes it over.
 - An outcome stays for `KEPT_S`.
+- All times are of the store's clock: those of two gateways may differ by more than `HELD_S`.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +16,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Session, col, delete, update
 
 from warren_broker.topology import MODEL_ANSWERS
+from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.outbox import post
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import TinkerSample
@@ -70,11 +71,9 @@ class SampleRows:
             owner=owner,
             asked=asked,
             holder=self._store.gateway,
-            held_until_s=time.time() + HELD_S,
+            held_until_s=0.0,
         )
-        if failed is not None:
-            _fill(row, failed)
-        return await self._store.transact(partial(_add, row))
+        return await self._store.transact(partial(_add, row, failed))
 
     async def finish(self, name: str, outcome: Sampled) -> None:
         """The first outcome stays. Gateways where a client waits for it are told."""
@@ -101,15 +100,19 @@ class SampleRows:
         await self._store.transact(partial(_release, self._store.gateway, name))
 
 
-def _add(row: TinkerSample, session: Session) -> bool:
+def _add(row: TinkerSample, failed: FailedSample | None, session: Session) -> bool:
     """The insert waits for another gateway's of the same name."""
+    now_s = store_time_s(session)
+    row.held_until_s = now_s + HELD_S
+    if failed is not None:
+        _fill(row, failed, now_s)
     insert = sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert
     adding = insert(TinkerSample).values(**row.model_dump()).on_conflict_do_nothing()
     return session.exec(adding.returning(col(TinkerSample.id))).first() is not None
 
 
-def _fill(row: TinkerSample, outcome: Sampled) -> None:
-    row.asked, row.done_s = None, time.time()
+def _fill(row: TinkerSample, outcome: Sampled, now_s: float) -> None:
+    row.asked, row.done_s = None, now_s
     if isinstance(outcome, FailedSample):
         row.failure, row.is_users = outcome.reason, outcome.is_users
     else:
@@ -120,7 +123,7 @@ def _finish(name: str, outcome: Sampled, is_shared: bool, session: Session) -> N
     row = session.get(TinkerSample, name, with_for_update=True)
     if row is None or row.done_s is not None:
         return
-    _fill(row, outcome)
+    _fill(row, outcome, store_time_s(session))
     if is_shared:
         sampler = ModelId(name.rpartition(":")[0])
         told = RequestsAnswered(envelope=Envelope(), answered_model=sampler, requests=(name,))
@@ -137,10 +140,11 @@ def _find(
         return FailedSample(row.failure, row.is_users)
     if row.outcome is not None:
         return row.outcome
-    left_s = row.held_until_s - time.time()
+    now_s = store_time_s(session)
+    left_s = row.held_until_s - now_s
     if left_s > 0 and not is_private and row.holder != gateway:
         return Elsewhere(left_s)
-    row.holder, row.held_until_s = gateway, time.time() + HELD_S
+    row.holder, row.held_until_s = gateway, now_s + HELD_S
     return Taken(row.asked or b"")
 
 
@@ -149,7 +153,7 @@ def _forget(name: str, session: Session) -> None:
 
 
 def _hold(gateway: str, session: Session) -> None:
-    now_s = time.time()
+    now_s = store_time_s(session)
     is_ours = (col(TinkerSample.holder) == gateway) & col(TinkerSample.done_s).is_(None)
     session.exec(update(TinkerSample).where(is_ours).values(held_until_s=now_s + HELD_S))
     is_old = (col(TinkerSample.done_s) < now_s - KEPT_S) | (
@@ -162,4 +166,4 @@ def _release(gateway: str, name: str | None, session: Session) -> None:
     is_it = col(TinkerSample.holder) == gateway
     if name is not None:
         is_it &= col(TinkerSample.id) == name
-    session.exec(update(TinkerSample).where(is_it).values(held_until_s=time.time()))
+    session.exec(update(TinkerSample).where(is_it).values(held_until_s=store_time_s(session)))

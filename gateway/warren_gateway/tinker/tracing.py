@@ -21,18 +21,18 @@ class Span:
 
 def timeline(spans: Sequence[Span]) -> bytes:
     """A process for each model, and in it a row for each kind of op."""
-    models = list(dict.fromkeys(span.model for span in spans))
-    kinds = list(dict.fromkeys(span.kind for span in spans))
+    models = {model: i for i, model in enumerate(dict.fromkeys(span.model for span in spans))}
+    kinds = {kind: i for i, kind in enumerate(dict.fromkeys(span.kind for span in spans))}
     names = [
         {"ph": "M", "name": "process_name", "pid": i, "args": {"name": model}}
-        for i, model in enumerate(models)
+        for model, i in models.items()
     ]
     rows = [
         {"ph": "M", "name": "thread_name", "pid": p, "tid": t, "args": {"name": kind}}
-        for p in range(len(models))
-        for t, kind in enumerate(kinds)
+        for p in models.values()
+        for kind, t in kinds.items()
     ]
-    events = [_event(span, models.index(span.model), kinds.index(span.kind)) for span in spans]
+    events = [_event(span, models[span.model], kinds[span.kind]) for span in spans]
     return orjson.dumps({"traceEvents": [*names, *rows, *events]})
 
 

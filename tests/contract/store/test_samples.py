@@ -77,6 +77,19 @@ async def test_what_cant_be_asked_has_its_failure_at_once_and_goes_with_time(
     assert await two.find("ann", NAME) is None
 
 
+async def test_no_clock_of_a_gateway_decides_who_has_it(
+    stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if stores[0].is_private:
+        return  # there is one gateway, whose clock is the store's
+    (one, _), (two, _) = map(rows_of, stores)
+    await one.add("ann", NAME, b"asked")
+    now_s = time.time()
+    monkeypatch.setattr(time, "time", lambda: now_s + 2 * KEPT_S)
+    await two.hold()
+    assert isinstance(await two.find("ann", NAME), Elsewhere)
+
+
 async def test_what_nobody_wants_is_gone(stores: tuple[Store, Store]) -> None:
     rows, _ = rows_of(stores[0])
     await rows.add("ann", NAME, b"asked")

@@ -8,6 +8,7 @@ from warren_gateway.api.route import Call, reply
 from warren_gateway.api.tinker.errors import invalid
 from warren_gateway.api.tinker.route import tinker_route
 from warren_gateway.store.tables import AuditRow
+from warren_gateway.tinker.accounts import TooMany
 from warren_schemas.tinker.account import (
     AuditAnswer,
     AuditAsked,
@@ -29,11 +30,11 @@ async def show_usage(call: Call[UsageAsked]) -> web.StreamResponse:
     if not begin < end:
         raise invalid("starting_on must be before ending_before")
     accounts = call.parts.tinker.accounts
-    return reply(
-        UsageEvents(
-            data=tuple(await accounts.used(call.viewer, begin.timestamp(), end.timestamp()))
-        )
-    )
+    try:
+        used = await accounts.used(call.viewer, begin.timestamp(), end.timestamp())
+    except TooMany as error:
+        raise invalid(f"{error}") from error
+    return reply(UsageEvents(data=tuple(used)))
 
 
 async def show_storage(call: Call[StorageAsked]) -> web.StreamResponse:
@@ -49,14 +50,14 @@ async def show_audit(call: Call[AuditAsked]) -> web.StreamResponse:
         raise invalid(f"There is no day {takes.day}") from error
     begin = day.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=UTC)
     end = begin + timedelta(days=1)
-    rows = await call.parts.tinker.accounts.audited(begin.timestamp(), end.timestamp())
-    return reply(
-        AuditAnswer(entries=tuple(_event(row) for row in rows if _is_about(row, takes.event_type)))
-    )
-
-
-def _is_about(row: AuditRow, event_type: str) -> bool:
-    return event_type == "all" or _RESOURCES.get(event_type, event_type) in row.action
+    asked = takes.event_type
+    about = None if asked == "all" else _RESOURCES.get(asked, asked)
+    accounts = call.parts.tinker.accounts
+    try:
+        rows = await accounts.audited(begin.timestamp(), end.timestamp(), about)
+    except TooMany as error:
+        raise invalid(f"{error}") from error
+    return reply(AuditAnswer(entries=tuple(map(_event, rows))))
 
 
 def _event(row: AuditRow) -> AuditEvent:

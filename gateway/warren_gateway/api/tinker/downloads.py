@@ -3,6 +3,7 @@
 Invariant: a URL is given to whoever may read what it leads to, for a while; what is deleted meanwhile is gone for it.
 """
 
+import asyncio
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
@@ -53,7 +54,8 @@ async def download(call: Call[DownloadAsked]) -> web.StreamResponse:
         raise no_such("download", name or "of this token") from error
     if found.folder is None:
         spans = await call.parts.tinker.models.spans(found.owner, found.session_id or "")
-        return web.Response(body=timeline(spans), content_type="application/json")
+        body = await asyncio.to_thread(timeline, spans)
+        return web.Response(body=body, content_type="application/json")
     folder = await readable(NamedFolder("", found.folder))
     if not name:
         headers = {"Content-Disposition": 'attachment; filename="checkpoint.tar"'}

@@ -111,10 +111,10 @@ async def _require_session(call: Call[CreateModelAsked] | Call[LoadAsked], sessi
 
 
 def _require_trainer(call: Call[CreateModelAsked], base_model: str) -> None:
-    """Most often it is a name that nobody has. Where no trainer is heard of, one may come: the model waits for it."""
-    offered = call.parts.tinker.trainable()
-    if offered and base_model not in offered:
-        raise invalid(f"No trainer offers {base_model}; online: {', '.join(offered)}")
+    """Most often it is a name that nobody has. Where a trainer may come to offer it, the model waits for that."""
+    possible = call.parts.tinker.maybe_trainable()
+    if possible and base_model not in possible:
+        raise invalid(f"No trainer offers {base_model}; online: {', '.join(possible)}")
 
 
 ROUTES = (

@@ -50,6 +50,9 @@ async def session(gateway: Gateway, ann: Wire, tmp_path: Path) -> str:
         store.add(Checkpoint(**at, name="s1", op=1, step=0, created_s=time.time()))
         store.add(SnapshotRow(**at, name="external.out", created_s=time.time()))
         store.add(SnapshotRow(**at, name="w1", created_s=time.time()))
+        store.add(SnapshotRow(**at, name="w0", created_s=1.0, expires_s=2.0))
+        last: Json = {"op": 2, "step": 0, "created_s": time.time(), "is_automatic": True}
+        store.add(Checkpoint(**at, name="auto", **last))
         day = int(time.time() // 86_400)
         store.add(UsageRow(run_id=made.run, day=day, owner="ann", n_tokens_trained=12))
 
@@ -125,6 +128,10 @@ async def test_a_timeline_has_the_ops(gateway: Gateway, ann: Wire, session: str)
     told = await ann.get(f"sessions/{session}/trace_export")
     events = json.loads(await fetched(gateway, told["url"]))["traceEvents"]
     assert [e["name"] for e in events if e["ph"] == "X"] == ["save_state (no outcome yet)"]
+    await ann.post("optim_step", {"model_id": saving["model_id"], "seq_id": 2, "adam_params": {}})
+    spans = await gateway.parts.tinker.models.spans("ann", session)
+    assert [span.kind for span in spans] == ["save_state", "optim_step"]
+    assert await gateway.parts.tinker.models.spans("ann", session, most=1) == spans[1:]
 
 
 async def test_sessions_are_found_by_what_is_said_of_them(

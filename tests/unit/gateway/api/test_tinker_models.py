@@ -104,6 +104,10 @@ async def test_a_model_that_nobody_can_train_is_refused(gateway: Gateway, ann: W
     gateway.parts.registry.hear(heartbeat("t1", WorkerRole.TRAINER, BASE))
     told = await ann.post("create_model", asked, status=400)
     assert f"No trainer offers no/such; online: {BASE}" in told["detail"]
+    for number, field in enumerate(("drained_offers", "loading", "may_load"), start=1):
+        later = heartbeat("t2", WorkerRole.TRAINER, BASE)
+        gateway.parts.registry.hear(later.model_copy(update={field: ("no/such",)}))
+        await ann.post("create_model", asked | {"model_seq_id": number})
     load: Json = {"session_id": session, "model_seq_id": 0, "path": "tinker://x:train:0/weights/y"}
     assert "no checkpoint" in (await ann.post("load_weights", load, status=400))["detail"]
 
