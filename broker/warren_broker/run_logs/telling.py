@@ -1,7 +1,8 @@
 """A logger whose lines go to the run that they are about, too.
 
 Invariant: who writes such a line has decided that the run's owner, and whoever the run is shared with, may read
-it. So it names no other run, no address of a machine and no secret. A traceback stays in the log of the process.
+it. So it names no run of another owner, no address of a machine and no secret; why a run waits may name other runs of its owner,
+as the run's events do. A traceback stays in the log of the process.
 """
 
 import logging

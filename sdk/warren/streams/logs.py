@@ -1,11 +1,13 @@
 """Reading what all parts said while they worked for a run: each line once, in order, across lost connections.
 
 Invariant: lines of one source have numbers without gaps, so one that comes twice is known, and so is how many
-are missing, whether their source left them out or they are no longer kept.
+are missing, whether their source left them out or they are no longer kept. A gateway that takes connections and tells
+nothing new is waited for no longer than one that is away.
 """
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import AsyncGenerator, Iterator
 from urllib.parse import quote, urlencode
@@ -45,27 +47,46 @@ class LogReader:
         """Lines of each source that were handed out, or known to be missing."""
         self._reconnect_s = reconnect_s
         self._waits = self._transport.backoff.delays()
-        self._alive_s = time.monotonic()
+        self._open_s = math.inf
+        """Since when there is a connection."""
+        self._has_news = False
+        self._failing_s = time.monotonic()
+        """Since when no connection has brought anything new."""
+        self._said_s = 0.0
+        """When the last line was said of which we know."""
 
     async def read(self) -> AsyncGenerator[LogEntry]:
-        """Raises the error of the connection after `reconnect_s` without one."""
+        """Raises the error of the connection after `reconnect_s` without one, or without anything new."""
         while True:
+            self._open_s = math.inf
             try:
                 async with contextlib.aclosing(self._connection()) as views:
                     async for view in views:
                         for entry in self._entries(view.logged):
+                            self._note_news()
                             yield entry
                 return
             except (GatewayUnreachable, GatewayBusy):
-                if time.monotonic() - self._alive_s >= self._reconnect_s:
+                if not self._is_patient():
                     raise
             await asyncio.sleep(next(self._waits))
+
+    def _is_patient(self) -> bool:
+        """Whether to connect again after a connection that ended. One that was long quiet while we followed was a good one."""
+        now_s = time.monotonic()
+        was_quiet = self._follow and now_s - self._open_s > self._reconnect_s
+        if self._has_news or was_quiet:
+            self._failing_s, self._has_news = now_s, False
+        return now_s - self._failing_s < self._reconnect_s
+
+    def _note_news(self) -> None:
+        self._has_news, self._waits = True, self._transport.backoff.delays()
 
     async def _connection(self) -> AsyncGenerator[LogView]:
         query = urlencode({"offset": self._offset, "follow": str(self._follow).lower()})
         async with self._transport.lines(f"{self._path}?{query}") as lines:
+            self._open_s = time.monotonic()
             async for line in lines:
-                self._alive_s = time.monotonic()
                 if line.strip():
                     yield self._accept(line)
 
@@ -77,13 +98,15 @@ class LogReader:
                 "The gateway sent a log that this version of warren can't read",
                 hint="Install the gateway's version of warren-rl; `warren doctor` compares the two.",
             ) from error
-        self._offset = view.offset
-        self._waits = self._transport.backoff.delays()
+        if view.offset > self._offset:
+            self._offset = view.offset
+            self._note_news()
         return view
 
     def _entries(self, logged: RunLogged) -> Iterator[LogEntry]:
         for line in logged.lines:
-            yield from self._gap(logged, line.number - 1, line.at_s)
+            self._said_s = max(self._said_s, line.at_s)
+            yield from self._gap(logged, line.number - 1)
             if line.number > self._read.get(logged.source, 0):
                 self._read[logged.source] = line.number
                 yield LogEntry(
@@ -93,14 +116,14 @@ class LogReader:
                     level=line.level,
                     text=line.text,
                 )
-        yield from self._gap(logged, logged.n_logged, logged.lines[-1].at_s if logged.lines else 0)
+        yield from self._gap(logged, logged.n_logged)
 
-    def _gap(self, logged: RunLogged, until: int, at_s: float) -> Iterator[LogEntry]:
-        """What is missing up to the line with this number."""
+    def _gap(self, logged: RunLogged, until: int) -> Iterator[LogEntry]:
+        """What is missing up to the line with this number, at the time of the last line that we know."""
         if (n_missing := until - self._read.get(logged.source, 0)) > 0:
             self._read[logged.source] = until
             yield LogEntry(
-                at_s=at_s or time.time(),
+                at_s=self._said_s or time.time(),
                 part=logged.part,
                 worker=logged.worker,
                 level=LogLevel.WARNING,

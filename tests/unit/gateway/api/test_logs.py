@@ -5,6 +5,8 @@ from contextlib import aclosing
 from functools import partial
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from sqlalchemy import update
 from sqlmodel import Session, col
 from tests.support.factories import make_run_logged
@@ -14,11 +16,15 @@ from tests.support.patience import PATIENCE_S
 import warren
 from warren.cli.commands.runs.logs import logs
 from warren.cli.options import Gateway as GatewayOption
+from warren.connection.transport import Transport
+from warren.settings import find_settings
+from warren.streams.logs import LogReader
 from warren_broker.topology import run_log
 from warren_gateway.store.tables import Run
 from warren_schemas.codec.wire import encode
 from warren_schemas.envelope import Envelope
 from warren_schemas.events import LogLevel, LogLine, LogPart, RunLogged
+from warren_schemas.http import LogView
 from warren_schemas.ids import RunId, new_message_id
 
 
@@ -114,7 +120,51 @@ async def test_the_command_shows_who_said_what(
     first, second = capsys.readouterr().out.splitlines()
     assert first.endswith("  trainer abcdef  log_1 1")
     assert second.endswith("  trainer abcdef  2 lines were left out")
-    shown = partial(logs, run, level="warning", json=True, gateway=options)
+    shown = partial(logs, run, level="error", json=True, gateway=options)
     assert await asyncio.to_thread(shown) == 0
     (line,) = capsys.readouterr().out.splitlines()
-    assert '"n_left_out":2' in line
+    assert '"n_left_out":2' in line  # they may be of that level
+
+
+async def test_what_is_missing_is_told_at_the_time_of_the_last_line(
+    gateway: Gateway, client: warren.Client
+) -> None:
+    run = await gateway.submit()
+    nothing = said(run, 2, n_logged=9).model_copy(update={"lines": ()})
+    await tell(gateway, said(run, 1, 2), nothing)
+    entries = [entry async for entry in (await client.run(run)).logs()]
+    assert [(entry.at_s, entry.n_left_out) for entry in entries] == [(1.0, 0), (2.0, 0), (2.0, 7)]
+
+
+@pytest.mark.parametrize("follow", [False, True])
+async def test_a_gateway_that_tells_nothing_new_is_not_asked_for_ever(follow: bool) -> None:
+    """It answers each time with the same line, and hangs up."""
+    n_asked = 0
+
+    async def cut_off(request: web.Request) -> web.StreamResponse:
+        nonlocal n_asked
+        n_asked += 1
+        response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
+        await response.prepare(request)
+        line = LogView(offset=3, logged=said(RunId("run_1"), 1)).model_dump_json()
+        await response.write(line.encode() + b"\n")
+        assert request.transport is not None
+        request.transport.abort()
+        return response
+
+    app = web.Application()
+    app.router.add_get("/v1/runs/run_1/logs", cut_off)
+    async with TestServer(app) as server:
+        transport = Transport(
+            find_settings(str(server.make_url("/")), "wk_1_x"), timeout_s=30.0, retry_s=0.0
+        )
+        reader = LogReader(transport, RunId("run_1"), follow=follow, reconnect_s=0.5)
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            warren.Client(transport),
+            aclosing(reader.read()) as entries,
+        ):
+            assert (await anext(entries)).text == "log_1 1"
+            with pytest.raises(warren.GatewayUnreachable):
+                await anext(entries)
+    assert n_asked > 1

@@ -27,7 +27,8 @@ def logs(
         bool, Parameter(alias="-f", help="Go on with what comes, until the run ends.")
     ] = False,
     level: Annotated[
-        Literal["info", "warning", "error"], Parameter(help="Only lines of this level or above.")
+        Literal["info", "warning", "error"],
+        Parameter(help="Only lines of this level or above, and how many are missing."),
     ] = "info",
     json: AsJson = False,
     gateway: GatewayOptions = HERE,
@@ -50,7 +51,8 @@ async def _print(
         run = await client.run(name)
         async with aclosing(run.logs(follow=follow)) as entries:
             async for entry in entries:
-                if _LEVELS.index(entry.level) < _LEVELS.index(level):
+                is_shown = _LEVELS.index(entry.level) >= _LEVELS.index(level)
+                if not is_shown and not entry.n_left_out:  # those may be of any level
                     continue
                 if as_json:
                     print_json(entry)
