@@ -31,6 +31,8 @@ def absorb_answer(state: CoordinatorState, result: OpResult) -> None:
         if not op_log.is_answered(state.learning, result.number):
             _absorb_going_ahead(state, result.number, outcome.ahead_version)
         return
+    if op_log.contradicts(state.learning, result):
+        return trainer_lease.give_elsewhere(state, result.number)
     for answer in op_log.take_answer(state, result):
         if state.is_over:
             return

@@ -64,13 +64,19 @@ def load(session: Session, run_id: RunId, now_s: float) -> CoordinatorState:
         now_s,
         is_admitted=_is_admitted(session, run_id),
     )
-    ids = select(OpRow.number, OpRow.item_id).where(col(OpRow.model_id) == model.id)
-    newer = ids.where(col(OpRow.number) > model.checkpoint_op)
     state.observed.served = kept_versions(session, run_id)
-    op_log.restore_ids(state.learning, session.exec(newer).all())
+    _restore_log(session, state, model)
     if state.is_clients:
         reading.restore(state, reading.open_ops(session, model.id))
     return state
+
+
+def _restore_log(session: Session, state: CoordinatorState, model: Model) -> None:
+    newer = (col(OpRow.model_id) == model.id) & (col(OpRow.number) > model.checkpoint_op)
+    is_done = col(OpRow.outcome)["status"].as_string() == "done"
+    ids = session.exec(select(OpRow.number, OpRow.item_id).where(newer)).all()
+    done = session.exec(select(OpRow.number).where(newer, is_done)).all()
+    op_log.restore(state.learning, ids, done)
 
 
 def end_of_recording(session: Session, run_id: RunId) -> int | None:
@@ -204,5 +210,5 @@ def _send_after(session: Session, state: CoordinatorState, number: int) -> None:
     epoch = state.lease.epoch
     newer = (col(OpRow.model_id) == state.model) & (col(OpRow.number) > number)
     for row in session.exec(select(OpRow).where(newer).order_by(col(OpRow.number))):
-        op = cast("Op", decode(row.body).items[0])
+        op = op_log.sent_again(cast("Op", decode(row.body).items[0]), row.outcome)
         post(session, train(state.model, epoch), op.model_copy(update={"epoch": epoch}))

@@ -207,6 +207,15 @@ def leave(state: CoordinatorState) -> None:
     revoke(state)
 
 
+def give_elsewhere(state: CoordinatorState, number: int) -> None:
+    """The holder fails at an op that another was able to apply: it is no place for the model."""
+    if (holder := state.lease.holder) is None:
+        return
+    log.warning("%s: op %d was done before and fails at %s", state.run, number, holder)
+    _close(state)
+    revoke(state)
+
+
 def withdraw(state: CoordinatorState) -> None:
     """Its owner pauses the run: whoever has the model or is about to take it lets go, and nobody is asked."""
     if state.lease.holder is not None:

@@ -138,6 +138,8 @@ class Refused(Frozen):
     reason: str
     spoils_gradient: bool = False
     """It stands for a `ForwardBackward`: the next `OptimStep` fails too, and begins a new window."""
+    begins_window: bool = False
+    """It stands for an `OptimStep` that failed: the gradient is dropped."""
 
 
 OpBody = Annotated[

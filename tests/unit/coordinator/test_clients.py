@@ -35,7 +35,7 @@ from warren_gateway.models.owned import owned
 from warren_gateway.models.problems import ModelClosed
 from warren_gateway.models.submitting import insert_request
 from warren_gateway.models.viewing import shown
-from warren_gateway.store.tables import Checkpoint, OpRow, Run
+from warren_gateway.store.tables import Checkpoint, OpRow, OutboxRow, Run
 from warren_gateway.usage.limits import DEFAULT_LIMITS
 from warren_gateway.wish import Wish
 from warren_schemas.codec.wire import decode
@@ -333,6 +333,51 @@ def test_an_outcome_stays_when_a_failover_applies_its_op_again(world: World) -> 
     assert world.state.learning.done_op == 0
     world.answer(failing={1: "this time it fails"})
     assert world.outcome(future) == first
+
+
+def test_an_op_that_was_done_and_fails_again_moves_the_model(world: World) -> None:
+    future, after = world.ask(update()), world.ask(optim_step())
+    world.turn()
+    world.answer()
+    world.load()
+    world.ask(save("a"))
+    world.turn()
+    world.answer(failing={1: "no memory here"})
+    assert isinstance(world.outcome(future), Done)
+    assert isinstance(world.outcome(after), Done)
+    assert not world.state.lease.is_opened
+    assert world.checkpoints() == set()  # it would lack the op
+    world.hold()
+    world.answer()
+    assert world.checkpoints() == {"a"}
+
+
+def test_a_model_whose_op_fails_everywhere_ends(world: World) -> None:
+    world.ask(update())
+    world.turn()
+    world.answer()
+    for _ in range(trainer_lease.GRANTS_IN_VAIN):
+        world.hold()
+        world.answer(failing={1: "no memory here"})
+    assert world.state.run_state is RunState.FAILED
+
+
+def test_an_op_that_has_failed_fails_again_after_a_failover(world: World) -> None:
+    world.ask(update())
+    world.ask(LoadState(url="file:///a"))
+    world.ask(optim_step())
+    world.turn()
+    world.answer(failing={1: "too long", 2: "no such file", 3: "op 1: too long", 4: "disk"})
+    world.load()
+    with Session(world.engine) as session, session.begin():
+        records.send_unanswered(session, world.state)
+        sent = [item for row in session.exec(select(OutboxRow)) for item in decode(row.body).items]
+    again = {op.number: op.body for op in sent if isinstance(op, Op)}  # the newest of each
+    assert [again[number] for number in (1, 2, 3)] == [
+        Refused(reason="too long", spoils_gradient=True),
+        Refused(reason="no such file"),
+        Refused(reason="op 1: too long", begins_window=True),
+    ]
 
 
 def test_a_state_is_loaded_once_it_is_saved(world: World) -> None:

@@ -1,20 +1,30 @@
 """The op log of the run's model: append, send, take answers.
 
 Invariants: numbers run without a gap; an op is stored before it is sent; an answer counts once and
-only from the lease in force; answers are taken in the order of their numbers. An answer is bound to its
-op by the op's id: a store that lost its newest changes gives a number to another op, and what a trainer
-answered to the first one says nothing of that.
+only from the lease in force; answers are taken in the order of their numbers; an op that is applied again is done
+or fails as it did before. An answer is bound to its op by the op's id: a store that lost its newest changes gives a
+number to another op, and what a trainer answered to the first one says nothing of that.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Any
 
 from warren_broker.topology import train
 from warren_gateway.coordinator.state.change import op_row
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.learning import LearningState
 from warren_schemas.envelope import Envelope
-from warren_schemas.training import Op, OpBody, OpDone, OpFailed, OpResult
+from warren_schemas.training import (
+    ForwardBackward,
+    Op,
+    OpBody,
+    OpDone,
+    OpFailed,
+    OpResult,
+    OptimStep,
+    Refused,
+)
 
 N_TOKENS = "tokens:sum"
 """What a trainer calls the tokens that it computed a loss over."""
@@ -40,9 +50,28 @@ def append(state: CoordinatorState, body: OpBody) -> int:
     return op.number
 
 
-def restore_ids(learning: LearningState, ids: Iterable[tuple[int, str]]) -> None:
-    """The ids of the ops after the checkpoint, as the store has them."""
-    learning.op_ids = dict(ids)
+def restore(learning: LearningState, ids: Sequence[tuple[int, str]], done: Sequence[int]) -> None:
+    """Of the ops after the checkpoint, as the store has them: their ids, and which were done."""
+    learning.op_ids, learning.known_done = dict(ids), set(done)
+
+
+def sent_again(op: Op, outcome: dict[str, Any] | None) -> Op:
+    """The op as a new holder of the lease is to apply it: one that has failed fails again, for its client was told so."""
+    if outcome is None or outcome["status"] != "failed" or isinstance(op.body, Refused):
+        return op
+    body = Refused(
+        reason=outcome["reason"],
+        spoils_gradient=isinstance(op.body, ForwardBackward),
+        begins_window=isinstance(op.body, OptimStep),
+    )
+    return op.model_copy(update={"body": body})
+
+
+def contradicts(learning: LearningState, result: OpResult) -> bool:
+    """An op that was done for an earlier holder has failed for this one: what follows would not be what it was."""
+    is_new = result.number > learning.done_op and result.op == learning.op_ids.get(result.number)
+    is_failed = isinstance(result.outcome, OpFailed)
+    return is_new and is_failed and result.number in learning.known_done
 
 
 def has_unanswered(learning: LearningState) -> bool:
@@ -90,6 +119,7 @@ def _record(state: CoordinatorState, result: OpResult) -> None:
         state.change.answers[result.number] = outcome.model_dump()
         return
     state.change.answers[result.number] = {"status": "done", "metrics": outcome.metrics}
+    state.learning.known_done.add(result.number)
     state.change.model["version"] = outcome.version
     _count_use(state, result.number, outcome)
     _record_policy(state, outcome)
@@ -105,6 +135,7 @@ def _record(state: CoordinatorState, result: OpResult) -> None:
         state.change.prune_ops_to = result.number
         for number in [n for n in state.learning.op_ids if n <= result.number]:
             del state.learning.op_ids[number]
+            state.learning.known_done.discard(number)
 
 
 def _count_use(state: CoordinatorState, number: int, outcome: OpDone) -> None:

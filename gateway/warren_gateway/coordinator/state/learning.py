@@ -82,6 +82,8 @@ class LearningState(BaseModel):
     """The newest op that was answered in any lease."""
     op_ids: dict[int, str] = Field(default_factory=dict[int, str], exclude=True)
     """Of the ops after the checkpoint: the id of each one's envelope, by number."""
+    known_done: set[int] = Field(default_factory=set[int], exclude=True)
+    """Those of them that a trainer has answered as done, in this lease or an earlier one."""
     early_answers: dict[int, InstanceOf[OpResult]] = Field(
         default_factory=dict[int, OpResult], exclude=True
     )

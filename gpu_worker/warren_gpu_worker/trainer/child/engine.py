@@ -287,7 +287,7 @@ def _failed(model: TrainableModel, body: OpBody, why: str, *, is_users: bool = F
     if isinstance(body, ForwardBackward) or (isinstance(body, Refused) and body.spoils_gradient):
         model.optimizer.zero_grad(set_to_none=True)
         model.window_failure = model.window_failure or f"op {model.last_op}: {why}"
-    elif isinstance(body, OptimStep):
+    elif isinstance(body, OptimStep) or (isinstance(body, Refused) and body.begins_window):
         model.drop_gradient()
     return OpFailed(reason=why, is_users=is_users)
 
