@@ -5,6 +5,8 @@ import errno
 import torch
 from safetensors import SafetensorError
 
+from warren_schemas.ids import ModelId
+
 _NO_MEMORY = (
     "can't allocate memory",
     "not enough memory",
@@ -33,6 +35,18 @@ class PassTooLarge(RuntimeError):
         super().__init__(reason_of(error))
         self.max_tokens = max_tokens
         """Most tokens of a pass that may fit."""
+
+
+class OpTooLarge(RuntimeError):
+    """This process has no memory for an op and can't go on: half a gradient is there, or other ranks wait."""
+
+    def __init__(
+        self, model: ModelId, number: int, reason: str, max_tokens: int | None = None
+    ) -> None:
+        super().__init__(f"op {number} of {model}: {reason}")
+        self.model, self.number, self.reason = model, number, reason
+        self.max_tokens = max_tokens
+        """Most tokens of a pass that may fit; None: it can't be cut."""
 
 
 def reason_of(error: Exception) -> str:

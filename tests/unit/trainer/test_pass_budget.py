@@ -1,13 +1,16 @@
 # pyright: reportUnknownMemberType=false
 """No memory for a pass: the op is computed in smaller ones, with the same result as if they had been asked for."""
 
+import socket
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 import torch
+from tests.support.small_trainer_child import SmallEngine
 from tests.support.trainer import (
+    BASE,
     LORA,
     MODEL,
     SPECS,
@@ -23,9 +26,24 @@ from tests.support.trainer import (
     weights_of,
 )
 
+from warren_broker.worker.child import Channel
+from warren_gpu_worker.policy_copies import LocalCopies
+from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.child.engine import Engine
-from warren_gpu_worker.trainer.errors import PassTooLarge
+from warren_gpu_worker.trainer.child.main import TrainerChild
+from warren_gpu_worker.trainer.errors import OpTooLarge
+from warren_gpu_worker.trainer.messages import (
+    Apply,
+    ApplyBatched,
+    Open,
+    TooLarge,
+    Turn,
+    pack,
+    unpack_report,
+)
 from warren_gpu_worker.trainer.training.pass_budget import PassBudget
+from warren_gpu_worker.trainer.training.ranks import ALONE
+from warren_schemas.ids import ModelId
 from warren_schemas.training import Forward, ModelSpec
 
 ROOM = 14
@@ -80,7 +98,7 @@ def test_a_gradient_that_is_there_already_ends_the_process_and_the_next_one_begi
 ) -> None:
     engine = opened(engine_for(base_folder, tmp_path, packs=False), LORA)
     done(engine.apply(MODEL, 1, OP))
-    with small_device(engine), pytest.raises(PassTooLarge, match="out of memory") as raised:
+    with small_device(engine), pytest.raises(OpTooLarge, match="out of memory") as raised:
         engine.apply(MODEL, 2, OP)
     following = engine_for(base_folder, tmp_path / "next", packs=False)
     done(
@@ -92,6 +110,37 @@ def test_a_gradient_that_is_there_already_ends_the_process_and_the_next_one_begi
         outcomes = [done(outcome) for outcome in apply_all(following, [OP, OP, optim_step()])]
     assert outcomes[0].notice
     assert outcomes[2].version == 1
+
+
+def test_the_last_word_names_the_one_of_several_models_that_was_too_large(
+    base_folder: Path, tmp_path: Path
+) -> None:
+    settings = GpuWorkerSettings(
+        base_models={BASE: str(base_folder)},
+        checkpoint_url=str(tmp_path),
+        device="cpu",
+        pack_sequences=False,
+    )
+    other, large = ModelId("model_other"), forward_backward(random_batch(2, [30] * 3))
+    turns = [
+        *(Open(model, 1, LORA, checkpoint_url=None, next_op=1) for model in (MODEL, other)),
+        Apply(other, 1, ((1, OP),)),
+        ApplyBatched((Apply(MODEL, 1, ((1, OP),)), Apply(other, 1, ((2, large),)))),
+    ]
+    word = _last_word(settings, turns)
+    assert isinstance(word, TooLarge)
+    assert (word.model, word.number, word.max_tokens) == (other, 2, 45)
+
+
+def _last_word(settings: GpuWorkerSettings, turns: list[Turn]) -> object:
+    """What a child whose device is small says before it ends."""
+    ours, theirs = map(Channel, socket.socketpair())
+    with closing(ours), closing(LocalCopies()) as copies:
+        for turn in turns:
+            ours.send(pack(turn))
+        with closing(theirs), pytest.raises(OpTooLarge, match="out of memory"):
+            TrainerChild(theirs, settings, ALONE, copies, SmallEngine).run()
+        return [unpack_report(frame) for frame in iter(ours.receive, None)][-1]
 
 
 def test_one_sequence_that_is_too_long_fails_with_what_to_change(

@@ -36,7 +36,14 @@ from warren_gpu_worker.trainer.child.checkpoint import (
 from warren_gpu_worker.trainer.child.model_factory import EngineConfig, ModelFactory
 from warren_gpu_worker.trainer.child.offloading import Offloading
 from warren_gpu_worker.trainer.child.policy_publishing import Publisher
-from warren_gpu_worker.trainer.errors import OpError, PassTooLarge, is_disk_full, reason_of
+from warren_gpu_worker.trainer.errors import (
+    OpError,
+    OpTooLarge,
+    PassTooLarge,
+    is_disk_full,
+    is_out_of_memory,
+    reason_of,
+)
 from warren_gpu_worker.trainer.training.lora_batching import LoraBatching, Member, apply_batch
 from warren_gpu_worker.trainer.training.op_seed import seed_op
 from warren_gpu_worker.trainer.training.optimizer_step import optimizer_step
@@ -154,7 +161,8 @@ class Engine:
             torch.cuda.empty_cache()
 
     def apply(self, model_id: ModelId, number: int, body: OpBody) -> OpOutcome:
-        """Apply one op; the caller sees to the order. Raises only what must end the process."""
+        """Apply one op; the caller sees to the order. Raises only what must end the process, `OpTooLarge` for a
+        lack of memory."""
         entry = self._entries.get(model_id)
         if entry is None:
             return OpFailed(reason="the model is not open")
@@ -168,9 +176,13 @@ class Engine:
             return _failed(model, body, str(error), is_users=True)
         except Exception as error:  # out of memory, a store's own errors, a bug: the model lives on
             log.exception("op %d of model %s failed", number, model_id)
-            if self._ranks.must_end(error) or isinstance(error, PassTooLarge):
-                raise
-            return _failed(model, body, reason_of(error))
+            if isinstance(error, PassTooLarge):
+                raise OpTooLarge(model_id, number, str(error), error.max_tokens) from error
+            if not self._ranks.must_end(error):
+                return _failed(model, body, reason_of(error))
+            if is_out_of_memory(error):
+                raise OpTooLarge(model_id, number, reason_of(error)) from error
+            raise
 
     def fail(self, model_id: ModelId, number: int, body: OpBody, reason: str) -> OpOutcome:
         """Leave an op out that can't be applied here."""
@@ -185,7 +197,7 @@ class Engine:
     ) -> list[OpOutcome]:
         """Apply one op of each of several models; those that fit together share a batch.
 
-        What each does and answers is what it would alone, but for the last bits.
+        What each does and answers is what it would alone, but for the last bits. Raises what `apply` does.
         """
         outcomes: dict[ModelId, OpOutcome] = {}
         for batched_with in self._lora_batching.batches(self._members(orders)):

@@ -24,7 +24,7 @@ from warren_gpu_worker.policy_copies import LocalCopies
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.child.engine import Engine
 from warren_gpu_worker.trainer.child.model_factory import EngineConfig
-from warren_gpu_worker.trainer.errors import PassTooLarge, is_out_of_memory, reason_of
+from warren_gpu_worker.trainer.errors import OpTooLarge
 from warren_gpu_worker.trainer.messages import (
     Answer,
     Apply,
@@ -39,6 +39,7 @@ from warren_gpu_worker.trainer.messages import (
     Ready,
     Report,
     TooLarge,
+    Turn,
     pack,
     unpack_order,
 )
@@ -81,20 +82,28 @@ class TrainerChild:
         """Serve until the supervisor hangs up."""
         self._say(Ready())
         while (frame := self._channel.receive()) is not None:
-            match unpack_order(frame):
-                case Open() as order:
-                    self._open(order)
-                case Apply() as order:
-                    self._apply(order)
-                case ApplyBatched() as order:
-                    self._apply_batched(order)
-                case Fail(order, reason):
-                    self._fail(order, reason)
-                case Close() as order:
-                    self._close(order)
-                case Offload():
-                    self._engine.offload()
-                    self._say(Offloaded())
+            try:
+                self._carry_out(unpack_order(frame))
+            except OpTooLarge as error:  # of whichever rank
+                word = TooLarge(error.model, error.number, error.reason, error.max_tokens)
+                self._channel.send(pack(word))
+                raise
+
+    def _carry_out(self, turn: Turn | Fail) -> None:
+        match turn:
+            case Open() as order:
+                self._open(order)
+            case Apply() as order:
+                self._apply(order)
+            case ApplyBatched() as order:
+                self._apply_batched(order)
+            case Fail(order, reason):
+                self._fail(order, reason)
+            case Close() as order:
+                self._close(order)
+            case Offload():
+                self._engine.offload()
+                self._say(Offloaded())
 
     def _open(self, order: Open) -> None:
         self._epochs[order.model] = order.epoch
@@ -115,21 +124,9 @@ class TrainerChild:
     def _apply(self, order: Apply) -> None:
         for number, body in order.ops:
             begun_s = time.monotonic()
-            try:
-                outcome = self._engine.apply(order.model, number, body)
-            except PassTooLarge as error:
-                self._last_word(TooLarge(order.model, number, str(error), error.max_tokens))
-                raise
-            except Exception as error:
-                if is_out_of_memory(error):
-                    self._last_word(TooLarge(order.model, number, reason_of(error)))
-                raise
+            outcome = self._engine.apply(order.model, number, body)
             timed = self._timed(outcome, begun_s)
             self._say(Answer(order.model, order.epoch, number, timed))
-
-    def _last_word(self, word: TooLarge) -> None:
-        """Of whichever rank."""
-        self._channel.send(pack(word))
 
     def _fail(self, order: Apply, reason: str) -> None:
         for number, body in order.ops:
