@@ -23,8 +23,16 @@ class OpError(ValueError):
     """The op can't be applied as it is; says what is wrong and what would help."""
 
 
-class OpDiskFull(OpError):
-    """The op would have gone well with more space; raised by every rank for what one of them found."""
+class CheckpointError(OpError):
+    """The checkpoint is damaged or belongs to something else; says what."""
+
+
+class RankFailed(OpError):
+    """The op is as it should be, and a rank could not apply it; raised by every rank for what one of them found."""
+
+
+class OpDiskFull(RankFailed):
+    """The op would have gone well with more space."""
 
 
 class PassTooLarge(RuntimeError):

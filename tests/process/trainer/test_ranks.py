@@ -56,6 +56,7 @@ from warren_schemas.training import (
     LoadState,
     ModelSpec,
     OpBody,
+    OpFailed,
     PublishPolicy,
     SaveState,
 )
@@ -280,6 +281,7 @@ def test_what_fails_on_one_rank_fails_on_both_and_the_model_lives_on(
     assert "op 3: " in failed(outcomes[3])
     assert "is not there" in failed(outcomes[4])
     assert "Error" in failed(outcomes[5])
+    assert [o.is_users for o in outcomes[:6] if isinstance(o, OpFailed)] == [True] * 5 + [False]
     states.unlink()
     assert done(outcomes[7]).version == 1
     assert done(outcomes[8]).policy is not None

@@ -2,7 +2,7 @@
 """No memory for a pass: the op is computed in smaller ones, with the same result as if they had been asked for."""
 
 import socket
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -132,7 +132,7 @@ def test_the_last_word_names_the_one_of_several_models_that_was_too_large(
     assert (word.model, word.number, word.max_tokens) == (other, 2, 45)
 
 
-def _last_word(settings: GpuWorkerSettings, turns: list[Turn]) -> object:
+def _last_word(settings: GpuWorkerSettings, turns: Sequence[Turn]) -> object:
     """What a child whose device is small says before it ends."""
     ours, theirs = map(Channel, socket.socketpair())
     with closing(ours), closing(LocalCopies()) as copies:
@@ -165,3 +165,5 @@ def test_budgets_fall_by_halves_to_the_longest_sequence_and_no_further() -> None
         budget.lower(smaller)
         tried.append(smaller)
     assert tried == [16_384, 64, 40]
+    assert PassBudget(16_384).smaller_for(batch, n_ranks=2) == 40  # of 40 + 28 + 10
+    assert PassBudget(16_384).smaller_for(random_batch(4, [10] * 16), n_ranks=4) == 20

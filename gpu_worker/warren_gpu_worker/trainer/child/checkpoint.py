@@ -41,6 +41,7 @@ from warren_gpu_worker.atomic_folder import (
     write_folder,
 )
 from warren_gpu_worker.file_progress import Progress, folder_bytes, unheard
+from warren_gpu_worker.trainer.errors import CheckpointError
 from warren_gpu_worker.trainer.training.critic import is_critic
 from warren_gpu_worker.trainer.training.sharding import shard_like, whole_on_first
 from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
@@ -56,10 +57,6 @@ _GRADIENT, _REFERENCE = "gradient", "reference"
 _NOT_ADOPTED = (f"/{_GRADIENT}", f"/{_REFERENCE}")
 
 log = logging.getLogger(__name__)
-
-
-class CheckpointError(Exception):
-    """The checkpoint is damaged or belongs to something else; says what."""
 
 
 class SavedState(Frozen):

@@ -25,7 +25,6 @@ from warren_gpu_worker.atomic_folder import join_url, sweep
 from warren_gpu_worker.file_progress import Progress, unheard
 from warren_gpu_worker.policy_copies import LocalCopies
 from warren_gpu_worker.trainer.child.checkpoint import (
-    CheckpointError,
     adopt_checkpoint,
     forget_older,
     load_checkpoint,
@@ -33,15 +32,15 @@ from warren_gpu_worker.trainer.child.checkpoint import (
     save_checkpoint,
     states_url,
 )
+from warren_gpu_worker.trainer.child.failures import failed, too_large
 from warren_gpu_worker.trainer.child.model_factory import EngineConfig, ModelFactory
 from warren_gpu_worker.trainer.child.offloading import Offloading
 from warren_gpu_worker.trainer.child.policy_publishing import Publisher
 from warren_gpu_worker.trainer.errors import (
+    CheckpointError,
     OpError,
-    OpTooLarge,
-    PassTooLarge,
+    RankFailed,
     is_disk_full,
-    is_out_of_memory,
     reason_of,
 )
 from warren_gpu_worker.trainer.training.lora_batching import LoraBatching, Member, apply_batch
@@ -172,17 +171,16 @@ class Engine:
         try:
             self._offloading.use(model_id, model)
             return self._apply_waiting_for_disk_space(entry, model_id, body)
-        except (OpError, CheckpointError) as error:
-            return _failed(model, body, str(error), is_users=True)
+        except OpError as error:
+            is_users = not isinstance(error, RankFailed)
+            return failed(model, body, str(error), is_users=is_users)
         except Exception as error:  # out of memory, a store's own errors, a bug: the model lives on
             log.exception("op %d of model %s failed", number, model_id)
-            if isinstance(error, PassTooLarge):
-                raise OpTooLarge(model_id, number, str(error), error.max_tokens) from error
-            if not self._ranks.must_end(error):
-                return _failed(model, body, reason_of(error))
-            if is_out_of_memory(error):
-                raise OpTooLarge(model_id, number, reason_of(error)) from error
-            raise
+            if (word := too_large(error, model_id, number, self._ranks)) is not None:
+                raise word from error
+            if self._ranks.must_end(error):
+                raise
+            return failed(model, body, reason_of(error))
 
     def fail(self, model_id: ModelId, number: int, body: OpBody, reason: str) -> OpOutcome:
         """Leave an op out that can't be applied here."""
@@ -190,7 +188,7 @@ class Engine:
         if entry is None:
             return OpFailed(reason="the model is not open")
         entry.model.last_op = number
-        return _failed(entry.model, body, reason)
+        return failed(entry.model, body, reason)
 
     def apply_batched(
         self, orders: Sequence[tuple[ModelId, int, ForwardBackward]]
@@ -239,7 +237,7 @@ class Engine:
         for m, result in zip(batched_with, results, strict=True):
             m.model.last_op = m.number
             if not isinstance(result, OpDone):
-                result = _failed(m.model, m.op, str(result), is_users=True)
+                result = failed(m.model, m.op, str(result), is_users=True)
             outcomes[m.model_id] = result
         return outcomes
 
@@ -292,16 +290,6 @@ class Engine:
             self._ranks.by_first(partial(sweep, folder))
         n_kept = self._config.keep_policies
         return Publisher(url, model_id, self._ranks, self._copies, self._progress, n_kept)
-
-
-def _failed(model: TrainableModel, body: OpBody, why: str, *, is_users: bool = False) -> OpFailed:
-    """What a failed op leaves behind: no half gradient, and a window that knows."""
-    if isinstance(body, ForwardBackward) or (isinstance(body, Refused) and body.spoils_gradient):
-        model.optimizer.zero_grad(set_to_none=True)
-        model.window_failure = model.window_failure or f"op {model.last_op}: {why}"
-    elif isinstance(body, OptimStep) or (isinstance(body, Refused) and body.begins_window):
-        model.drop_gradient()
-    return OpFailed(reason=why, is_users=is_users)
 
 
 def _continue_at(model: TrainableModel, next_op: int, *, restored: bool) -> None:

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from warren_gpu_worker.trainer.errors import PassTooLarge, is_out_of_memory
@@ -33,10 +34,11 @@ class PassBudget:
     notice: str | None = None
     """What a person should know of it, until it is told."""
 
-    def smaller_for(self, batch: TokenBatch) -> int | None:
+    def smaller_for(self, batch: TokenBatch, n_ranks: int = 1) -> int | None:
         """The next budget to try; None where each pass has one sequence already."""
-        longest, n_tokens = int(batch.lengths_B.max()), batch.ids_N.size
-        smaller = max(longest, min(self.max_tokens, n_tokens) // 2)
+        lengths_B = np.sort(batch.lengths_B)[::-1]
+        n_tokens = int(lengths_B[::n_ranks].sum())  # of the rank that has most
+        smaller = max(int(lengths_B[0]), min(self.max_tokens, n_tokens) // 2)
         return smaller if smaller < min(self.max_tokens, n_tokens) else None
 
     def lower(self, max_tokens: int) -> None:
@@ -61,6 +63,7 @@ def fitted_loss(
     Raises what it does, and `PassTooLarge` where smaller ones would do and this process can't try them.
     """
     may_try_again = isinstance(op, Forward) or model.n_backward == 0
+    n_ranks = model.network.ranks.size
     while True:
         smaller = None
         try:
@@ -69,10 +72,10 @@ def fitted_loss(
             )
         except Exception as error:
             if is_out_of_memory(error):
-                smaller = budget.smaller_for(op.batch)
+                smaller = budget.smaller_for(op.batch, n_ranks)
             if smaller is None:
                 raise
-            if not may_try_again or model.network.ranks.size > 1:
+            if not may_try_again or n_ranks > 1:
                 raise PassTooLarge(smaller, error) from error
         # Only here has the error let go of what was computed.
         _forget_try(model, op)

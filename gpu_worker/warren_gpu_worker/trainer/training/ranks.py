@@ -28,6 +28,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from warren_gpu_worker.trainer.errors import (
     OpDiskFull,
     OpError,
+    RankFailed,
     is_device_lost,
     is_disk_full,
     reason_of,
@@ -116,8 +117,15 @@ def _attempt(work: Callable[[], T]) -> tuple[T | None, OpError | None]:
             raise
         if not isinstance(error, OpError):
             log.warning("a rank can't go on with an op", exc_info=True)
-        kind = OpDiskFull if is_disk_full(error) else OpError
-        return None, kind(reason_of(error))
+        return None, _as_told(error)
+
+
+def _as_told(error: Exception) -> OpError:
+    if is_disk_full(error):
+        return OpDiskFull(reason_of(error))
+    if isinstance(error, OpError):
+        return OpError(str(error))
+    return RankFailed(reason_of(error))
 
 
 def _settled(result: T | None, error: OpError | None) -> T:
