@@ -180,6 +180,9 @@ def _advance_to_end(state: CoordinatorState) -> bool | None:
 def _advance_sft(state: CoordinatorState) -> bool:
     assert state.config.sft is not None
     sft.advance(state, state.config.sft)
+    if (reason := sft.reason_to_end(state.learning, state.config.sft)) is not None:
+        ending.end(state, RunState.FAILED, reason)
+        return False
     is_published = state.learning.n_published_steps >= state.stage.n_steps
     return is_published or _is_exhausted(state)
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from sqlmodel import Session
 
@@ -17,6 +17,7 @@ from warren_schemas.ids import RunId
 RETRY_S = 1.0
 
 T = TypeVar("T")
+ErrorT = TypeVar("ErrorT", bound=Exception)
 
 log = logging.getLogger(__name__)
 
@@ -65,3 +66,11 @@ class Retrying:
             except BrokerUnavailable as error:
                 log.warning("%s waits for the broker: %s", self._run, error)
                 await asyncio.sleep(self._retry_s)
+
+
+def find(error: Exception, kind: type[ErrorT]) -> ErrorT | None:
+    """The first error of this kind in what may be a group of groups."""
+    if isinstance(error, ExceptionGroup):
+        below = cast("ExceptionGroup[Exception]", error).exceptions
+        return next((found for e in below if (found := find(e, kind))), None)
+    return error if isinstance(error, kind) else None

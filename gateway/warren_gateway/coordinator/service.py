@@ -9,7 +9,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar, cast
 
 from pydantic import ValidationError
 from sqlmodel import Session
@@ -20,12 +19,13 @@ from warren_broker.port import Broker
 from warren_broker.run_logs.sending import sending_run_logs
 from warren_broker.topology import RUN_CHANGES
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
-from warren_gateway.coordinator import records, run_leases
+from warren_gateway.coordinator import records, run_leases, wishes
 from warren_gateway.coordinator.actor import RunActor
-from warren_gateway.coordinator.retrying import RETRY_S
+from warren_gateway.coordinator.retrying import RETRY_S, find
 from warren_gateway.coordinator.rollouts import fair_shares
 from warren_gateway.coordinator.run_leases import LOOK_AGAIN_S, RENEWALS, LeaseLost, LimitsChanged
 from warren_gateway.coordinator.state.client_change import Answered
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.rows import Rows
 from warren_gateway.datasets.problems import FilesUnavailable
 from warren_gateway.defaults import LEASE_S
@@ -43,8 +43,6 @@ LAPSED_S = 0.02
 """A lease that is looked at so long after its end has run out, by any rounding."""
 LEAVE_S = 2.0
 """How long, when the gateway stops, giving its leases back may take."""
-
-ErrorT = TypeVar("ErrorT", bound=Exception)
 
 log = logging.getLogger(__name__)
 
@@ -219,9 +217,7 @@ class Coordinators:
             if state.epoch != holding.epoch:
                 raise LeaseLost(f"{run}: epoch {holding.epoch} is over")
             state.observed.advice = self._advice
-            if not state.is_over:
-                state.rows = await self._open_rows(state.config)
-            actor = RunActor(
+            actor = holding.actor = RunActor(
                 state,
                 self._store,
                 self._broker,
@@ -231,7 +227,8 @@ class Coordinators:
                 reschedule=self._reschedule,
                 answered=self._answered,
             )
-            holding.actor = actor
+            if not state.is_over:
+                state.rows = await self._rows(state)
             log.info("%s drives %s (epoch %d)", self._gateway, run, holding.epoch)
             await actor.run()
             await self._store.transact(
@@ -241,24 +238,29 @@ class Coordinators:
             return await self._is_settled(run, holding, error)
         return True
 
+    async def _rows(self, state: CoordinatorState) -> Rows:
+        """Of its data sets; a run that is to end goes without where they can't be read."""
+        try:
+            return await self._open_rows(state.config)
+        except FilesUnavailable:
+            if not wishes.is_to_end(state.observed):
+                raise
+            return {}
+
     async def _is_settled(self, run: RunId, holding: _Holding, error: Exception) -> bool:
         """What an actor's failure means; False if it should be tried again."""
-        if _find(error, LeaseLost):
+        if find(error, LeaseLost):
             log.warning("%s: another gateway has taken over", run)
             return True
-        if _find(error, BrokerClosed):
+        if find(error, BrokerClosed):
             log.warning("%s rests: this gateway has closed its connection to the broker", run)
             return True
-        if _find(error, LimitsChanged):
+        if find(error, LimitsChanged):
             log.info("%s begins again from the store, with the limits that its owner has set", run)
             return False
-        away = (
-            _find(error, BrokerError)
-            or _find(error, StoreUnavailable)
-            or _find(error, FilesUnavailable)
-        )
-        if away is not None:
-            log.warning("%s begins again from the store: %s", run, away)
+        away = (BrokerError, StoreUnavailable, FilesUnavailable)
+        if (reason := next(filter(None, (find(error, kind) for kind in away)), None)) is not None:
+            log.warning("%s begins again from the store: %s", run, reason)
             return False
         if holding.actor is None and isinstance(error, ValidationError):
             self._unreadable.add(run)  # our lease runs out, and we take no other
@@ -289,11 +291,3 @@ class Coordinators:
                 )
         except (StoreUnavailable, TimeoutError) as error:
             log.warning("the leases of runs run out by themselves: %s", error)
-
-
-def _find(error: Exception, kind: type[ErrorT]) -> ErrorT | None:
-    """The first error of this kind in what may be a group of groups."""
-    if isinstance(error, ExceptionGroup):
-        below = cast("ExceptionGroup[Exception]", error).exceptions
-        return next((found for e in below if (found := _find(e, kind))), None)
-    return error if isinstance(error, kind) else None

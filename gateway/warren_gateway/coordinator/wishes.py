@@ -12,6 +12,7 @@ from warren_gateway.coordinator.clients import requests
 from warren_gateway.coordinator.learning import checkpointing, op_log, resuming, steps
 from warren_gateway.coordinator.rollouts import completed, episodes, evaluation
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.observed import Observed
 from warren_gateway.wish import Wish
 from warren_schemas.events import Phase, RunState, StateChanged
 
@@ -57,13 +58,21 @@ def is_still(state: CoordinatorState) -> bool:
     return state.obeying in (Wish.SAVE_AND_CANCEL, Wish.CLIENT_GONE, Wish.PAUSE)
 
 
+def is_to_end(observed: Observed) -> bool:
+    """Whether it is to end without starting anything more."""
+    is_wanted = observed.wish in (Wish.SAVE_AND_CANCEL, Wish.CLIENT_GONE)
+    return observed.is_cancel_requested or is_wanted or observed.given_up is not None
+
+
 def is_finishing(state: CoordinatorState) -> bool:
     return state.obeying is Wish.FINISH
 
 
 def unhosted(state: CoordinatorState, without_worker: frozenset[int]) -> frozenset[int]:
-    """The environments to which nothing is sent: all of them, while a run is still."""
-    return frozenset(range(len(state.config.environments))) if is_still(state) else without_worker
+    """The environments to which nothing is sent: all of them, while a run is still, and the rows that are learned
+    (`conversations.next_environment`)."""
+    n_all = len(state.config.environments) + 1
+    return frozenset(range(n_all)) if is_still(state) else without_worker
 
 
 def advance_to_end(state: CoordinatorState) -> bool:

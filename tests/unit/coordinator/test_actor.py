@@ -21,12 +21,15 @@ from warren_gateway.coordinator.rollouts import failure_limits
 from warren_gateway.coordinator.rollouts.fair_shares import Shares
 from warren_gateway.coordinator.service import Coordinators
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.rows import Rows
+from warren_gateway.datasets.problems import FilesUnavailable
 from warren_gateway.registry import Registry
 from warren_gateway.runs.streams import recording
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
 from warren_gateway.store.tables import Run
 from warren_schemas.codec.wire import encode
+from warren_schemas.config import TrainConfig
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.events import RunState
 from warren_schemas.ids import new_message_id
@@ -220,6 +223,43 @@ class FailingRegistry(Registry):
         if self.n_asked == 1:
             raise ValueError("the decision")
         return super().alive(role)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_cancelled", "end"),
+    [
+        (FilesUnavailable("the folder is not mounted"), True, "cancelled"),
+        (ValueError("no line of JSON"), False, "failed"),
+    ],
+)
+async def test_a_run_whose_data_set_can_t_be_read_ends(
+    world: World, tmp_path: Path, broker: Broker, error: Exception, is_cancelled: bool, end: str
+) -> None:
+    """As its owner wants it where the folder may come back; by itself where what is there is wrong."""
+    store = await Store.open(f"sqlite:///{tmp_path / 'warren.db'}")
+    wanted = update(Run).values(is_cancel_requested=is_cancelled)
+    await store.transact(lambda session: session.exec(wanted))
+
+    async def unreadable(_: TrainConfig) -> Rows:
+        raise error
+
+    coordinators = Coordinators(
+        store,
+        broker,
+        Registry(broker),
+        Relay(store, broker),
+        driving=lambda _: None,
+        open_rows=unreadable,
+    )
+
+    async def has_ended() -> bool:
+        return (await state_of(store))[0] == end
+
+    async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(coordinators.run())
+        await eventually(has_ended)
+        running.cancel()
+    await store.close()
 
 
 async def test_a_run_whose_failure_can_t_be_written_ends_no_other(

@@ -1,17 +1,20 @@
 """Rows of data sets: as what is learned, and as tasks of environments."""
 
 import random
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 from tests.unit.coordinator.world import N_ROWS, World, config
 
+from warren_gateway.wish import Wish
 from warren_schemas.config import TrainConfig
 from warren_schemas.control import WorkerRole
 from warren_schemas.datasets.order import Order
-from warren_schemas.episode import EpisodePurpose, Generate
-from warren_schemas.events import RunState
+from warren_schemas.episode import EpisodeEnded, EpisodePurpose, Generate
+from warren_schemas.events import RunState, WarningRaised
 from warren_schemas.training import ForwardBackward
 
 RECORDED = {"kind": "recorded", "run": "run_1"}
@@ -70,6 +73,59 @@ def test_rows_that_fail_are_left_out_and_the_next_ones_take_their_place() -> Non
     learned = rows_learned(world)
     assert len(learned) == 5 * 4
     assert learned == sorted(learned)
+
+
+@dataclass
+class UntaughtWorld(World):
+    """Some rows become tokens of which none is learned."""
+
+    untaught: frozenset[int] = frozenset()
+
+    def finish_episode(self) -> None:
+        n_before = len(self.stream)
+        super().finish_episode()
+        self.stream[n_before:] = [self._spoilt(item) for item in self.stream[n_before:]]
+
+    def _spoilt(self, item: EpisodeEnded) -> EpisodeEnded:
+        if item.spec.task.index not in self.untaught:
+            return item
+        nothing = np.array([1, 0, 0], np.uint8)  # nothing predicts the first token
+        tokens = item.transcript.tokens.model_copy(update={"mask_T": nothing})
+        transcript = item.transcript.model_copy(update={"tokens": tokens})
+        return item.model_copy(update={"transcript": transcript})
+
+
+def told(world: World) -> list[str]:
+    bodies = [event.body for event in world.events]
+    return [body.message for body in bodies if isinstance(body, WarningRaised)]
+
+
+def test_rows_without_a_token_to_learn_are_left_out() -> None:
+    """One of the second batch; and all of the first and of the last, whose steps change nothing."""
+    untaught = frozenset({0, 1, 2, 3, 5, 16, 17, 18, 19})
+    world = UntaughtWorld(tuned(), random.Random(3), untaught=untaught)
+    state = world.drive(0.0)
+    assert state.run_state is RunState.COMPLETED, world.error
+    assert rows_learned(world) == [row for row in range(16) if row not in untaught]
+    assert (state.learning.version_issued, state.learning.policy_version) == (3, 3)
+    assert [text.split(" of the")[0] for text in told(world)] == ["1", "2"]
+
+
+def test_a_run_that_has_nothing_to_learn_fails_and_says_why() -> None:
+    world = UntaughtWorld(tuned(), random.Random(3), untaught=frozenset(range(20)))
+    assert world.drive(0.0).run_state is RunState.FAILED
+    assert "no step of fine-tuning had a token to learn; look at" in world.error
+
+
+def test_no_row_is_sent_out_once_a_run_is_still() -> None:
+    world = World(tuned(steps=50), random.Random(3))
+    world.decide()
+    world.state.observed.wish = Wish.PAUSE
+    n_sent = len(world.episodes)
+    while world.state.run_state is not RunState.PAUSED:
+        world.move()
+        assert len(world.episodes) <= n_sent
+        n_sent = len(world.episodes)
 
 
 def test_an_environment_plays_the_rows_of_its_data_set() -> None:

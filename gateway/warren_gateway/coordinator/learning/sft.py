@@ -1,7 +1,8 @@
 """SFT: supervised steps on demonstrations or on rows of a data set, through the same episodes and the same trainer.
 
 The learning rate rises over the first 20 steps and falls linearly to a tenth; the loss is the mean
-negative log-likelihood of the demonstrated tokens.
+negative log-likelihood of the demonstrated tokens. What has no such token teaches nothing and is left out; where
+that is all of a batch, its step changes nothing and says so.
 """
 
 import numpy as np
@@ -10,14 +11,20 @@ from warren_gateway.coordinator.learning.batches import Datum
 from warren_gateway.coordinator.learning.steps import Objective, take_step
 from warren_gateway.coordinator.rollouts import completed, held_out
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.learning import LearningState
 from warren_schemas.config import CrossEntropyLoss, SftConfig
 from warren_schemas.episode import Completed, EpisodeEnded, EpisodePurpose
 from warren_schemas.events import WarningRaised
+from warren_schemas.transcript import Tokens
 
 STEPS_AHEAD = 8
 """Batches of demonstrations in flight; they do not depend on the policy."""
 RISE_STEPS = 20
 FLOOR = 0.1
+_ADVICE = (
+    "look at what is demonstrated, at sft.roles (whose messages are learned) and at sft.max_tokens (what is"
+    " longer is cut)"
+)
 
 
 def advance(state: CoordinatorState, sft: SftConfig) -> None:
@@ -27,6 +34,13 @@ def advance(state: CoordinatorState, sft: SftConfig) -> None:
     ahead = (state.learning.n_published_steps + STEPS_AHEAD) * sft.episodes_per_step
     wanted = min(ahead, sft.steps * sft.episodes_per_step) - state.rollouts.n_admitted
     state.source.request(state, EpisodePurpose.DEMONSTRATE, wanted, n_members=1)
+
+
+def reason_to_end(learning: LearningState, sft: SftConfig) -> str | None:
+    """Why fine-tuning has failed, though no step of it has."""
+    if learning.n_empty_steps < sft.steps:
+        return None
+    return f"no step of fine-tuning had a token to learn; {_ADVICE}"
 
 
 def _has_batch(state: CoordinatorState, sft: SftConfig) -> bool:
@@ -59,7 +73,8 @@ def _take_step(state: CoordinatorState, sft: SftConfig) -> None:
     step = state.learning.n_consumed_steps
     groups = completed.take_batch(state.rollouts, sft.episodes_per_step)
     items = [item for group in groups for item, _ in group.completed]
-    sequences = [tokens for item in items for tokens in item.transcript.sequences]
+    transcripts = [item.transcript for item in items]
+    sequences = [tokens for each in transcripts for tokens in each.sequences if _teaches(tokens)]
     n_tokens = sum(tokens.n_sampled for tokens in sequences)
     share = np.float32(1.0 / max(1, n_tokens))
     data = [Datum(tokens, tokens.mask_T * share) for tokens in sequences]
@@ -69,20 +84,38 @@ def _take_step(state: CoordinatorState, sft: SftConfig) -> None:
         state.source.close(state, group, "trained")
     take_step(
         state,
-        data if n_tokens else [],
+        data,
         Objective(CrossEntropyLoss()),
         learning_rate=sft.learning_rate * rate,
         publish=_steps_left(state, sft) == 1,
         metrics={"seq/truncated_frac": _truncated(items)},
         held_out=evaluated,
     )
+    if not data:
+        _note_empty(state)
+
+
+def _teaches(tokens: Tokens) -> bool:
+    """Nothing predicts the first token."""
+    return bool(tokens.mask_T[1:].any())
+
+
+def _note_empty(state: CoordinatorState) -> None:
+    """Say so at the first such step, then after twice as many."""
+    state.learning.n_empty_steps += 1
+    n = state.learning.n_empty_steps
+    if n.bit_count() == 1:
+        message = (
+            f"{n} of the steps of fine-tuning had no token to learn and changed nothing; {_ADVICE}"
+        )
+        state.emit(WarningRaised(message=message))
 
 
 def _held_out(state: CoordinatorState, sft: SftConfig) -> list[Datum]:
     """The rows of the evaluation that is due, each learned token with a weight of 1."""
     items = [item for group in held_out.take(state) for item, _ in group.completed]
     sequences = [tokens for item in items for tokens in item.transcript.sequences]
-    data = [Datum(s, s.mask_T.astype(np.float32)) for s in sequences if s.mask_T[1:].any()]
+    data = [Datum(s, s.mask_T.astype(np.float32)) for s in sequences if _teaches(s)]
     if not data:
         message = f"no row of {sft.evaluation_split} has tokens that are learned, so its loss can't be told"
         state.emit(WarningRaised(message=message))

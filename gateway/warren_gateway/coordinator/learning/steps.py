@@ -84,7 +84,8 @@ def take_step(
     metrics: dict[str, float],
     held_out: Sequence[Datum] = (),
 ) -> None:
-    """Append the ops of one step; a step without data has none and changes no version.
+    """Append the ops of one step; a step without data has none and changes no version, but that the last one of SFT
+    publishes what those before it have learned.
 
     Of `held_out` the policy's loss is measured once the step is taken.
     """
@@ -92,9 +93,10 @@ def take_step(
     if data:
         _append_update(state, data, objective, learning_rate)
         metrics = {**metrics, "policy/learning_rate": learning_rate}
-        if publish:
-            append(state, PublishPolicy(keep=_versions_in_use(state)))
+    if publish and (data or _is_sft_unpublished(state)):
+        append(state, PublishPolicy(keep=_versions_in_use(state)))
     first_evaluation_op = _append_evaluation(state, held_out)
+    has_ops = state.learning.last_op >= first_op
     state.learning.n_consumed_steps += 1
     if state.stage.phase is Phase.TRAINING:
         state.learning.n_trained_steps = state.learning.n_consumed_steps
@@ -106,12 +108,19 @@ def take_step(
             version=state.learning.version_issued,
             n_updates=state.learning.n_updates,
             first_op=first_op,
-            last_op=state.learning.last_op if data or held_out else 0,
+            last_op=state.learning.last_op if has_ops else 0,
             first_evaluation_op=first_evaluation_op,
             metrics=metrics,
             batched_s=state.now_s,
         )
     )
+
+
+def _is_sft_unpublished(state: CoordinatorState) -> bool:
+    """Only its last step publishes."""
+    learning = state.learning
+    is_sft = state.stage.phase is Phase.SFT
+    return is_sft and learning.version_issued > learning.policy_version
 
 
 def _append_update(

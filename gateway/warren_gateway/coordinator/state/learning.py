@@ -101,6 +101,8 @@ class LearningState(BaseModel):
     """Batches of this stage that were consumed."""
     n_published_steps: int = 0
     """Batches of this stage whose update, if any, is published."""
+    n_empty_steps: int = 0
+    """Batches of SFT that had no token to learn."""
     pending: list[PendingStep] = Field(default_factory=list[PendingStep])
     counted_op: int = 0
     """The newest op whose use is counted; those that are applied again after a failover are not."""
