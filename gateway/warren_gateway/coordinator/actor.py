@@ -72,7 +72,7 @@ class RunActor:
         self._relay = relay
         self._shares = shares
         self._mailbox = mailbox or Mailbox()
-        self._retrying = Retrying(state.run, store, broker, retry_s, was_away=self._note_absence)
+        self._retrying = Retrying(state.run, store, broker, retry_s, was_away=self._be_back)
         self._trainer_search = TrainerSearch(
             state, registry, self._retrying, relay, commit=self._commit
         )
@@ -190,10 +190,9 @@ class RunActor:
 
     def _notice_sleep(self) -> None:
         """No nap is as long as the time in which this machine slept, or was stopped."""
-        state, before_s = self._state, self._state.now_s
-        state.now_s = time.time()
-        if state.now_s - before_s > LONGEST_NAP_S + RESTART_GRACE_S:
-            episodes.reprieve(state.rollouts, state.now_s + RESTART_GRACE_S)
+        before_s, self._state.now_s = self._state.now_s, time.time()
+        if self._state.now_s - before_s > LONGEST_NAP_S + RESTART_GRACE_S:
+            self._be_back()
 
     def _absorb(self, mail: Mail) -> None:
         state = self._state
@@ -228,9 +227,9 @@ class RunActor:
     async def _look_for_end_of_recording(self) -> None:
         source = self._state.source
         if isinstance(source, Recorded):
-            run = source.recording.run
-            source.recording.end_offset = await self._retrying.transact(
-                lambda session: records.end_of_recording(session, run)
+            read = source.recording
+            read.end_offset = await self._retrying.transact(
+                lambda session: records.end_of_recording(session, read.run, read.start)
             )
 
     async def _look_for_wishes(self) -> None:
@@ -259,11 +258,11 @@ class RunActor:
         if not change.client.is_empty:
             self._answered(self._state.model, change.client.answered)
 
-    def _note_absence(self) -> None:
-        """The store was away for a while, and is back."""
-        state = self._state
-        state.now_s = time.time()
-        episodes.reprieve(state.rollouts, state.now_s + RESTART_GRACE_S)
+    def _be_back(self) -> None:
+        """The store was away for a while, or this machine was: nobody could be heard meanwhile."""
+        self._state.now_s = time.time()
+        episodes.reprieve(self._state.rollouts, self._state.now_s + RESTART_GRACE_S)
+        reading.attend(self._state)
 
     async def _watch_workers(self) -> None:
         while True:

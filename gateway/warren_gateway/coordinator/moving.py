@@ -2,7 +2,8 @@
 
 Training goes on while it is saved, and what was applied after the checkpoint is applied again elsewhere, as after a
 trainer's death. Invariants: the lease is given back only once a checkpoint of the moment in which the worker was seen to
-be drained is known to be saved; that says nothing about the model, so it is not counted as one that trainers lose.
+be drained is known to be saved, or to have failed, in which case more is applied again; that says nothing about the
+model, so it is not counted as one that trainers lose.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +27,7 @@ def move_if_drained(state: CoordinatorState, alive: Alive, *, is_still: bool) ->
         checkpointing.checkpoint_if_new(state)
         marks = state.learning.checkpoints
         lease.leaves_after_op = marks[-1].op if marks else 0
-    if state.learning.checkpoint_op >= lease.leaves_after_op:
+    if state.learning.done_op >= lease.leaves_after_op:
         lease.leaves_after_op = None
         trainer_lease.leave(state)
 

@@ -1,5 +1,6 @@
 """What a coordinator reads from and writes to the store, besides its changes."""
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import cast
@@ -33,6 +34,9 @@ from warren_schemas.config import ClientSource, LimitsConfig, RecordedSource, Tr
 from warren_schemas.events import RunState
 from warren_schemas.ids import GroupId, ModelId, RunId
 from warren_schemas.training import Op
+
+CLOCK_SKEW_S = 10.0
+"""How far the clocks of gateways and of those who record may differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +83,14 @@ def _restore_log(session: Session, state: CoordinatorState, model: Model) -> Non
     op_log.restore(state.learning, ids, done)
 
 
-def end_of_recording(session: Session, run_id: RunId) -> int | None:
-    """The offset at which a run's recording ends; None while the run goes on."""
+def end_of_recording(session: Session, run_id: RunId, start: Position | FromTime) -> int | None:
+    """The offset at which a run's recording ends, 0 where nothing of it is from `start` on; None while the run goes on."""
     run = session.get_one(Run, run_id)
-    return run.stream_offset if RunState(run.state).is_final else None
+    if not RunState(run.state).is_final:
+        return None
+    last_s = math.inf if run.ended_s is None else run.ended_s + CLOCK_SKEW_S
+    is_older = isinstance(start, FromTime) and last_s < start.unix_s
+    return 0 if is_older else run.stream_offset
 
 
 def _source(session: Session, run: Run, now_s: float) -> Source[CoordinatorState]:
@@ -103,12 +111,13 @@ def _recording(
 ) -> Recording:
     recorder = session.get_one(Run, name)
     config = TrainConfig.model_validate(recorder.config)
+    start = _start(source, name)
     return Recording(
         run=RunId(recorder.id),
         stream=recording(recorder.id, config),
         terms=Terms.of(config),
-        start=_start(source, name),
-        end_offset=end_of_recording(session, RunId(recorder.id)),
+        start=start,
+        end_offset=end_of_recording(session, RunId(recorder.id), start),
         closed=set(consumed),
     )
 

@@ -40,7 +40,10 @@ seen the grant."""
 
 
 def watch(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> bool:
-    """Take the lease back from a holder that lost it; True when somebody needs it now."""
+    """Take the lease back from a holder that lost it; True when somebody needs it now.
+
+    A model for which there was nothing to do is not what its trainer died of: models have neighbours there.
+    """
     lease = state.lease
     if (newest := _newest_epoch(state, trainers)) > lease.epoch:
         log.warning("%s: a trainer has epoch %d, the store %d", state.run, newest, lease.epoch)
@@ -57,13 +60,14 @@ def watch(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> bool:
     if beat is not None and held in beat.models:
         lease.seen_s, lease.was_listed = state.now_s, True
         return False
+    was_idle = lease.is_opened and not op_log.has_unanswered(state.learning)
     if beat is not None and lease.was_listed:
+        lease.n_grants_in_vain -= was_idle
         return revoke(state)
     if state.now_s - lease.seen_s <= (TAKING_S if beat is not None else SILENCE_S):
         return False
     lease.n_grants_in_vain -= 1
-    if beat is None:
-        lease.n_losses_in_vain += 1
+    lease.n_losses_in_vain += beat is None and not was_idle
     return revoke(state)
 
 

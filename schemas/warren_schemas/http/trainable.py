@@ -17,6 +17,7 @@ from warren_schemas.config import (
 from warren_schemas.config.numbers import Name
 from warren_schemas.events import RunState
 from warren_schemas.fields.arrays import Logprobs, Mask, TokenIds, Weights
+from warren_schemas.fields.kept_names import CheckpointName, KeptName
 from warren_schemas.http.runs import QueuePlace
 from warren_schemas.ids import ModelId, RunId
 from warren_schemas.training import OptimStep
@@ -31,8 +32,6 @@ __all__ = [
     "TrainableView",
 ]
 
-KeptName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
-"""Of a checkpoint or a snapshot."""
 ClientKey = Annotated[str, Field(min_length=1, max_length=128)]
 Metadata = dict[str, JsonValue]
 MIN_IDLE_S, MAX_IDLE_S = 30.0, 7 * 86400.0
@@ -140,7 +139,8 @@ class SaveStateAsked(Frozen):
     """Save weights and optimizer."""
 
     kind: Literal["save_state"] = "save_state"
-    name: KeptName
+    name: CheckpointName
+    """Not `op-NUMBER`: automatic checkpoints are called so."""
     ttl_s: PositiveFloat | None = None
     """Delete it after so long; null keeps it."""
     overwrite: bool = False

@@ -5,12 +5,13 @@ The store is real, the trainer a few lines: what it applies is what stands in th
 
 import random
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
+from pydantic import ValidationError
 from sqlalchemy import Engine
 from sqlmodel import Session, SQLModel, col, create_engine, select
-from tests.support.factories import make_token_batch
+from tests.support.factories import make_heartbeat, make_token_batch
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.coordinator import answering, decisions, records, trainer_lease
@@ -40,8 +41,9 @@ from warren_gateway.usage.limits import DEFAULT_LIMITS
 from warren_gateway.wish import Wish
 from warren_schemas.codec.wire import decode
 from warren_schemas.config import PpoLoss
+from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.envelope import Envelope
-from warren_schemas.events import RunState
+from warren_schemas.events import RunEvent, RunState, WarningRaised
 from warren_schemas.http import ServeModel
 from warren_schemas.http.trainable import (
     BeginFrom,
@@ -81,6 +83,10 @@ class World:
     state: CoordinatorState = field(init=False)
     version: int = 0
     now_s: float = 0.0
+    beats: tuple[Heartbeat, ...] = ()
+    """Of trainers."""
+    notice: str | None = None
+    """What the trainer wants people to know."""
 
     def __post_init__(self) -> None:
         SQLModel.metadata.create_all(self.engine)
@@ -121,11 +127,11 @@ class World:
         with Session(self.engine) as session, session.begin():
             client = self.state.client
             seen = reading.look(session, self.run, self.model, client.next_sequence)
-        reading.take_in(self.state, seen)
+        reading.take_in(self.state, replace(seen, now_s=self.now_s))
         self._decide()
 
     def _decide(self) -> None:
-        decisions.decide(self.state, lambda _: ())
+        decisions.decide(self.state, lambda role: self.beats if role is WorkerRole.TRAINER else ())
         change = self.state.take_change()
         with Session(self.engine) as session, session.begin():
             records.save(session, self.state, change)
@@ -139,6 +145,14 @@ class World:
 
     def kinds(self) -> list[str]:
         return [body.kind for _, body in self.log()]
+
+    def warnings(self) -> list[str]:
+        with Session(self.engine) as session:
+            told = [
+                item for row in session.exec(select(OutboxRow)) for item in decode(row.body).items
+            ]
+        bodies = [item.body for item in told if isinstance(item, RunEvent)]
+        return [body.message for body in bodies if isinstance(body, WarningRaised)]
 
     def answer(self, *, failing: dict[int, str] | None = None, duration_s: float = 0.0) -> None:
         """The trainer answers everything that it has not answered yet."""
@@ -155,7 +169,7 @@ class World:
         if isinstance(body, Refused):
             return OpFailed(reason=body.reason, is_users=True)
         self.version += isinstance(body, OptimStep | LoadState)
-        done = OpDone(version=self.version, duration_s=duration_s)
+        done = OpDone(version=self.version, duration_s=duration_s, notice=self.notice)
         if isinstance(body, SaveState):
             return done.model_copy(update={"checkpoint_url": f"file:///{body.name}"})
         if isinstance(body, PublishPolicy):
@@ -408,6 +422,49 @@ def test_a_name_is_taken_until_it_is_overwritten(world: World) -> None:
     assert world.checkpoints() == {"a"}
 
 
+def test_what_is_overwritten_stays_until_the_new_one_is_saved(world: World) -> None:
+    world.ask(save("a"))
+    world.turn()
+    world.answer()
+    over = world.ask(save("a", overwrite=True))
+    world.turn()
+    world.answer(failing={2: "the disk is gone"})
+    assert isinstance(world.outcome(over), Failed)
+    world.ask(save("b"))
+    world.ask(wanted(LoadStateAsked(checkpoint="a")))
+    world.turn()
+    saved, loaded, *_ = [body for number, body in world.log() if number > 2]
+    assert isinstance(saved, SaveState) and "op-00000001" in (saved.keep or ())
+    assert isinstance(loaded, LoadState) and loaded.url == "file:///op-00000001"
+    world.answer()
+    world.ask(save("a", overwrite=True))
+    world.turn()
+    world.answer()
+    assert [mark.op for mark in world.state.learning.checkpoints if mark.label == "a"] == [6]
+
+
+def test_a_checkpoint_can_t_have_the_name_of_an_automatic_one() -> None:
+    with pytest.raises(ValidationError, match="op-0002 is a name of automatic checkpoints"):
+        save("op-0002")
+    save("op-0002-mine")
+
+
+def test_a_drained_trainer_loses_a_model_that_can_t_be_saved(world: World) -> None:
+    world.ask(update())
+    world.turn()
+    world.answer()
+    trainer = WorkerId("trainer_1")
+    world.beats = (make_heartbeat(worker=trainer, role=WorkerRole.TRAINER, is_draining=True),)
+    world.turn()
+    assert world.kinds() == ["forward_backward", "save_state"]
+    assert world.state.lease.holder == trainer
+    world.answer(failing={2: "the disk is gone"})
+    assert world.state.lease.holder is None
+    world.beats = ()
+    world.hold()
+    assert world.state.lease.is_opened
+
+
 def test_a_save_keeps_what_has_a_name_and_what_a_failover_begins_with(world: World) -> None:
     for name in ("a", "b"):
         world.ask(update())
@@ -449,6 +506,39 @@ def test_a_model_whose_client_is_silent_is_saved_and_closed(world: World) -> Non
     assert len(world.checkpoints()) == 1
     with pytest.raises(ModelClosed):
         world.ask(update())
+
+
+def test_a_client_is_not_silent_while_nobody_could_hear_it(world: World) -> None:
+    world.ask(update())
+    world.turn()
+    world.answer()
+    world.now_s += 10_000.0
+    world.load()  # no gateway was there for so long
+    assert world.state.run_state is RunState.RUNNING
+    world.turn(after_s=590.0)
+    assert world.state.run_state is RunState.RUNNING
+    world.turn(after_s=11.0)
+    assert world.state.run_state is RunState.FINISHING
+
+
+def test_what_nobody_could_take_is_no_gap(world: World) -> None:
+    behind = world.ask(update(), 2)
+    world.turn()
+    world.now_s += 10_000.0
+    world.load()
+    first = world.ask(update(), 1)
+    world.turn(after_s=GAP_S - 1)
+    world.answer()
+    assert isinstance(world.outcome(first), Done)
+    assert isinstance(world.outcome(behind), Done)
+
+
+def test_a_notice_of_the_trainer_is_told(world: World) -> None:
+    world.notice = "the trainer had no memory for passes of 16384 tokens"
+    world.ask(update())
+    world.turn()
+    world.answer()
+    assert world.warnings() == [world.notice]
 
 
 def test_a_model_waits_for_what_its_silent_client_asked_for(world: World) -> None:

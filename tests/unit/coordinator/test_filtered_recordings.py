@@ -12,7 +12,7 @@ from sqlmodel import Session, col, select
 from tests.unit.coordinator.test_recording import ops_of
 from tests.unit.coordinator.world import ReplayWorld, World, config, copied
 
-from warren_gateway.store.tables import GroupRow
+from warren_gateway.store.tables import GroupRow, Run
 from warren_schemas.config import RecordedFacts, RecordedSource, RecordingFilter
 from warren_schemas.episode import Completed, EpisodeEnded
 from warren_schemas.events import RunState
@@ -130,6 +130,22 @@ def test_several_recordings_come_one_after_the_other(chaos: float) -> None:
         op for op in (*ours, *theirs) if "forward_backward" in op
     ][: len(ours)]
     assert max(replay.trained_episodes.values()) == 1
+
+
+def test_a_recording_that_ended_before_the_time_to_replay_from_is_passed_over() -> None:
+    first = played(7)
+    second = World(
+        first.config, random.Random(8), engine=copied(first.engine), run=THIRD, model=ModelId("model_3"),
+    )  # fmt: skip
+    second.drive(0.0)
+    with Session(second.engine) as session, session.begin():
+        session.get_one(Run, THIRD).ended_s = 100.0
+    source = {"also_runs": [THIRD], "from_s": 500.0}
+    replay = ReplayWorld.of(second, random.Random(9), source=source, limits={"steps": 1000})
+    replay.recorded, replay.n_visible = first.stream, len(first.stream)
+    replay.drive(0.0)
+    assert replay.state.run_state is RunState.COMPLETED, replay.error
+    assert set(trained_groups(replay)) <= set(groups_of(first.stream))
 
 
 @pytest.mark.parametrize(

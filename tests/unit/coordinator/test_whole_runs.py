@@ -222,6 +222,23 @@ def test_a_model_that_kills_every_trainer_ends_the_run(is_worker_lost: bool, lim
     assert last.reason.startswith(f"{limit} trainers in a row died")
 
 
+@pytest.mark.parametrize("is_worker_lost", [False, True])
+def test_a_model_with_nothing_to_do_is_not_what_its_trainers_die_of(is_worker_lost: bool) -> None:
+    """A neighbour's op is, perhaps."""
+    limits = {"steps": 6, "episode_s": 50_000, "episode_attempts": 2}
+    world = World(config(limits=limits), random.Random(1))
+    for _ in range(2 * trainer_lease.LOSSES_IN_VAIN):
+        world.decide()
+        while world.answers:
+            world.read_mail()
+        assert world.state.lease.is_opened
+        if is_worker_lost:
+            world.kill_trainer()
+        else:
+            world.lose_model()
+    assert not world.state.is_over, world.error
+
+
 def test_a_known_checkpoint_outlives_saves_that_were_asked_for_before_it_was_known() -> None:
     """Three saves are on their way; the gateway hears of the first, and the trainer is lost."""
     algorithm = {"group_size": 4, "groups_per_step": 2, "max_staleness": 2, "advantage": "direct"}

@@ -507,8 +507,7 @@ class ReplayWorld(World):
         recording = self.source.recording
         stream = self.others.get(recording.run, self.recorded[: self.n_visible])
         recording.end_offset = None if self.is_recorder_going else self._end()
-        start = recording.read_from
-        assert isinstance(start, int)
+        start = recording.read_from if isinstance(recording.read_from, int) else 0
         if self.source.wants_more(self.state) and start < len(stream):
             items = [stream[start]]
             with Session(self.engine) as session:
@@ -519,7 +518,8 @@ class ReplayWorld(World):
 
     def _end(self) -> int | None:
         with Session(self.engine) as session:
-            return records.end_of_recording(session, self.source.recording.run)
+            recording = self.source.recording
+            return records.end_of_recording(session, recording.run, recording.start)
 
 
 def loss_at(weights: str, op: Forward) -> dict[str, float]:

@@ -158,7 +158,7 @@ def _named(op: Callable[[], Asking], name: str) -> Asking:
     except ValueError:
         return SkipAsked(
             reason=f"{name[:64]} can't be the name of a checkpoint: letters, digits, - and _ first, then"
-            " also points, 64 at most"
+            " also points, 64 at most, and not op-NUMBER"
         )
 
 

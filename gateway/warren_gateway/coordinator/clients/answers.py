@@ -9,7 +9,7 @@ from warren_gateway.coordinator import ending
 from warren_gateway.coordinator.learning import client_checkpoints, steps
 from warren_gateway.coordinator.state.client import Taken
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
-from warren_schemas.events import RunState
+from warren_schemas.events import RunState, WarningRaised
 from warren_schemas.training import OpDone, OpFailed, OpResult
 
 log = logging.getLogger(__name__)
@@ -21,14 +21,17 @@ def note(state: CoordinatorState, answer: OpResult) -> None:
     if isinstance(outcome, OpFailed):
         _note_failure(state, answer, outcome, taken)
     else:
-        _note_done(state, outcome, taken)
+        _note_done(state, answer.number, outcome, taken)
     if taken is not None:
         state.change.client.outcomes[taken.id] = answer
 
 
-def _note_done(state: CoordinatorState, outcome: OpDone, taken: Taken | None) -> None:
+def _note_done(state: CoordinatorState, number: int, outcome: OpDone, taken: Taken | None) -> None:
     client = state.client
+    if outcome.notice is not None:
+        state.emit(WarningRaised(message=outcome.notice))
     if outcome.checkpoint_url is not None:
+        client_checkpoints.forget_overwritten(state.learning, number)
         client.save_s = outcome.duration_s
     else:
         client.unsaved_s += outcome.duration_s

@@ -1,7 +1,8 @@
 """The order of a client's requests, whatever order they come in. Pure.
 
 Invariants: requests with a sequence number take their turns by it, without a gap; those without one as they came.
-What waits behind a gap is told so after `GAP_S`: nobody hangs because a number never came.
+What waits behind a gap is told so after `GAP_S`: nobody hangs because a number never came. Only the time counts in
+which it could have come (`attended_since_s`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,16 +28,20 @@ def in_turn(arrived: Iterable[Arrived], next_sequence: int) -> list[Arrived]:
     return ready
 
 
-def behind_gap(arrived: Sequence[Arrived], next_sequence: int, now_s: float) -> list[Arrived]:
+def behind_gap(
+    arrived: Sequence[Arrived], next_sequence: int, now_s: float, attended_since_s: float
+) -> list[Arrived]:
     """Those that wait for a number that has not come in time, or came after theirs was given up."""
-    due_s = next_gap_s(arrived, next_sequence)
+    due_s = next_gap_s(arrived, next_sequence, attended_since_s)
     waiting = _waiting(arrived, next_sequence)
     if due_s is not None and now_s >= due_s:
         return waiting
     return [one for one in waiting if (one.sequence or 0) < next_sequence]
 
 
-def next_gap_s(arrived: Sequence[Arrived], next_sequence: int) -> float | None:
+def next_gap_s(
+    arrived: Sequence[Arrived], next_sequence: int, attended_since_s: float
+) -> float | None:
     """When the oldest that waits for a missing number has waited long enough.
 
     None also while the next number is here and the log has no room for it: nothing is missing yet.
@@ -44,7 +49,8 @@ def next_gap_s(arrived: Sequence[Arrived], next_sequence: int) -> float | None:
     if any(one.sequence == next_sequence for one in arrived):
         return None
     waiting = _waiting(arrived, next_sequence)
-    return min((one.arrived_s + GAP_S for one in waiting), default=None)
+    begun_s = (max(one.arrived_s, attended_since_s) for one in waiting)
+    return min((since_s + GAP_S for since_s in begun_s), default=None)
 
 
 def _waiting(arrived: Sequence[Arrived], next_sequence: int) -> list[Arrived]:

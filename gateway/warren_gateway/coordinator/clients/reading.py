@@ -10,6 +10,7 @@ from warren_gateway.coordinator.clients.order import in_turn
 from warren_gateway.coordinator.learning import client_checkpoints
 from warren_gateway.coordinator.state.client import Arrived, Asked, Taken
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.tables import Checkpoint, RequestRow, Run, SnapshotRow
 from warren_schemas.codec.wire import decode
 from warren_schemas.training import Op, OpBody
@@ -25,7 +26,11 @@ class Transact(Protocol):
 @dataclass(frozen=True, slots=True)
 class Seen:
     arrived: list[Arrived]
+    now_s: float
+    """On the store's clock."""
     until_s: float | None
+    silence_s: float | None
+    """How long the client may be silent."""
     pinned: frozenset[int]
     checkpoints: frozenset[str]
     """Names."""
@@ -37,9 +42,12 @@ def look(session: Session, run: str, model: str, next_sequence: int) -> Seen:
     bodies = _bodies(session, in_turn(arrived, next_sequence)[:MOST_BODIES])
     snapshots = select(SnapshotRow.version).where(col(SnapshotRow.model_id) == model)
     checkpoints = select(Checkpoint.name).where(col(Checkpoint.model_id) == model)
+    row = session.get_one(Run, run)
     return Seen(
         [replace(one, body=bodies.get(one.id)) for one in arrived],
-        session.get_one(Run, run).client_until_s,
+        store_time_s(session),
+        row.client_until_s,
+        row.client_lease_s,
         frozenset(session.exec(snapshots)),
         frozenset(session.exec(checkpoints)),
     )
@@ -67,6 +75,12 @@ async def look_again(state: CoordinatorState, transact: Transact) -> None:
 def restore(state: CoordinatorState, taken: dict[int, Taken]) -> None:
     """Another coordinator has left these in the log."""
     state.client.taken = taken
+    attend(state)
+
+
+def attend(state: CoordinatorState) -> None:
+    """Clients can be heard from now on, and perhaps could not before: no gateway was there, or no store."""
+    state.client.attended_since_s = state.now_s
 
 
 def take_in(state: CoordinatorState, seen: Seen) -> None:
@@ -74,7 +88,9 @@ def take_in(state: CoordinatorState, seen: Seen) -> None:
     client = state.client
     client.arrived, client.until_s, client.pinned = seen.arrived, seen.until_s, set(seen.pinned)
     client.looked_s = state.now_s
-    client.is_gone = seen.until_s is not None and state.now_s >= seen.until_s
+    attended_s = state.now_s - client.attended_since_s
+    is_overdue = seen.until_s is not None and seen.now_s >= seen.until_s
+    client.is_gone = is_overdue and attended_s >= (seen.silence_s or 0.0)
 
 
 def _heads(session: Session, model: str) -> list[Arrived]:

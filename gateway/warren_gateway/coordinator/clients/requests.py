@@ -47,7 +47,9 @@ def needs_reading(state: CoordinatorState) -> bool:
 def next_check_s(state: CoordinatorState, *, is_advancing: bool) -> float:
     """When to look again even if nothing comes in; a gap counts while `advance` would act on it."""
     client = state.client
-    gap_s = next_gap_s(client.arrived, client.next_sequence) if is_advancing else None
+    gap_s = None
+    if is_advancing:
+        gap_s = next_gap_s(client.arrived, client.next_sequence, client.attended_since_s)
     return min(_next_look_s(state), math.inf if gap_s is None else gap_s)
 
 
@@ -116,10 +118,11 @@ def _is_taken(state: CoordinatorState, asked: Asked) -> bool:
 
 def _fail_behind_gap(state: CoordinatorState) -> None:
     """A number that never came: what was to follow it can't be applied in its order."""
-    lost = behind_gap(state.client.arrived, state.client.next_sequence, state.now_s)
+    client = state.client
+    missing = client.next_sequence
+    lost = behind_gap(client.arrived, missing, state.now_s, client.attended_since_s)
     if not lost:
         return
-    missing = state.client.next_sequence
     for request in lost:
         sequence = request.sequence or 0
         reason = _late(sequence) if sequence < missing else _gap(missing, sequence)

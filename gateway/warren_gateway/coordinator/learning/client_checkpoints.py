@@ -2,7 +2,8 @@
 
 Invariants: a folder has the number of the op that writes it, so no two have one, and a trainer that takes over
 never finds a newer state under the URL that it is given. A client's own stay until they are deleted, overwritten
-or expire; of the others only the newest that is known, and what is newer, are kept.
+or expire; one that is to be overwritten until what takes its place is saved. Of the others only the newest that is
+known, and what is newer, are kept.
 """
 
 from collections.abc import Collection
@@ -24,13 +25,9 @@ def save(
     """Append a checkpoint, with a name that its client gave or without; the number of the op."""
     learning = state.learning
     known = {mark.name for mark in learning.checkpoints if mark.op >= learning.checkpoint_op}
-    kept = [
-        mark
-        for mark in learning.checkpoints
-        if (mark.label is not None and mark.label != label)
-        or (mark.label is None and mark.name in known)
-    ]
-    keep = {mark.name for mark in kept} | known | {_folder(learning.checkpoint_op)}
+    kept = [mark for mark in learning.checkpoints if mark.label is not None or mark.name in known]
+    own = {mark.name for mark in kept if mark.label is None or mark.label != label}
+    keep = own | known | {_folder(learning.checkpoint_op)}
     name = _folder(learning.last_op + 1)
     op = append(state, SaveState(name=name, keep=tuple(sorted(keep))))
     mark = CheckpointMark(
@@ -65,6 +62,16 @@ def newest_op(learning: LearningState) -> int:
 def forget_failed(learning: LearningState, op: int) -> None:
     """It could not be written."""
     learning.checkpoints = [mark for mark in learning.checkpoints if mark.op != op]
+
+
+def forget_overwritten(learning: LearningState, op: int) -> None:
+    """What this op has saved takes the place of older ones with its name."""
+    label = next((mark.label for mark in learning.checkpoints if mark.op == op), None)
+    learning.checkpoints = [
+        mark
+        for mark in learning.checkpoints
+        if mark.op >= op or label is None or mark.label != label
+    ]
 
 
 def forget_deleted(learning: LearningState, stored: Collection[str]) -> None:

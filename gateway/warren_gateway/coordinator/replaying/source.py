@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from warren_broker.port import FromTime
 from warren_gateway.coordinator.replaying.counted import Counted
 from warren_gateway.coordinator.replaying.recording import Recording
 from warren_gateway.coordinator.rollouts import group_policy
@@ -185,6 +186,9 @@ class Recorded:
             self._heard_s = state.now_s
         if state.now_s - self._heard_s <= SILENCE_S:
             return None
+        here = self.recording
+        if isinstance(here.read_from, FromTime):
+            return f"{here.run} recorded nothing from that time on; leave it out, or replay from an earlier time"
         return (
             f"the recording of {self.recording.run} can't be read from offset"
             f" {self.recording.next_offset or 0} on; it may be older than its retention"

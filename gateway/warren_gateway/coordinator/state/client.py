@@ -78,5 +78,7 @@ class ClientState(BaseModel):
     """It was silent for longer, when it was looked at last."""
     looked_s: float = Field(default=0.0, exclude=True)
     """When that was."""
+    attended_since_s: float = Field(default=0.0, exclude=True)
+    """Since when clients could have been heard: neither we nor the store were away since then."""
     pinned: set[int] = Field(default_factory=set[int], exclude=True)
     """Versions of the snapshots that have a name."""
