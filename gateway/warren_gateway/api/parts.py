@@ -13,6 +13,7 @@ from warren_gateway.checking.service import Checking
 from warren_gateway.datasets.service import Datasets
 from warren_gateway.evaluations.stored import Evaluations
 from warren_gateway.following.followers import Followers
+from warren_gateway.following.log_marks import LogMarks
 from warren_gateway.inference.names import ServedNames
 from warren_gateway.inference.questions import Questions
 from warren_gateway.inference.served import Served
@@ -61,6 +62,7 @@ class Parts:
     followers: Followers
     store_probe: Probe
     broker_probe: Probe
+    log_marks: LogMarks = field(default_factory=LogMarks)
     timings: StreamTimings = field(default_factory=StreamTimings)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the gateway stops: streams of events end at once."""

@@ -4,7 +4,7 @@ Invariants
 - All that is kept comes in the order of the stream; the reader tells twins and gaps by the numbers of the lines.
 - The answer ends with what was there when it began, with `follow` with what was there when the run had ended. That place
   is found by a mark that the gateway appends: an answer that can't get there is cut off, so that nobody takes a part
-  for all.
+  for all. Of a run that is over, a mark of the last minute will do (`log_marks`).
 - A quiet connection is kept alive by empty lines.
 """
 
@@ -52,7 +52,7 @@ async def run_logs(call: Call[ReadLog]) -> web.StreamResponse:
     run = await call.parts.runs.show(call.viewer, call.run)
     broker, follows = call.parts.broker, call.takes.follow and not run.state.is_final
     stream, start = run_log(run.id), call.takes.offset or "first"
-    feed = _Feed(call, RunId(run.id))
+    feed = _Feed(call, RunId(run.id), is_over=run.state.is_final)
     with call.parts.budgets.streams.hold(call.owner, 2 if follows else 1):
         async with (
             follow(broker, stream, RunLogged, start=start, prefetch=PREFETCH, aside=True) as inbox,
@@ -69,11 +69,13 @@ async def run_logs(call: Call[ReadLog]) -> web.StreamResponse:
 class _Feed:
     """From the stream to one client."""
 
-    def __init__(self, call: Call[ReadLog], run: RunId) -> None:
+    def __init__(self, call: Call[ReadLog], run: RunId, *, is_over: bool) -> None:
         self.response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
         self._call = call
         self._run = run
-        self._mark = new_id("mark")
+        self._is_over, marks = is_over, call.parts.log_marks
+        self._known_mark = marks.find(run, call.takes.offset) if is_over else None
+        self._mark = self._known_mark or new_id("mark")
         self.is_whole = False
 
     async def find_end(self, events: Inbox[RunEvent] | None) -> None:
@@ -81,7 +83,8 @@ class _Feed:
         try:
             if events is not None:
                 await self._until_over(events)
-            await self._set_mark()
+            if self._known_mark is None:
+                await self._set_mark()
         except (BrokerError, StoreUnavailable, NoSuchRun) as error:
             return self.cut_off(error)
         await asyncio.get_running_loop().create_future()
@@ -140,6 +143,8 @@ class _Feed:
         for claim in claims:
             if claim.item.source == self._mark:
                 self.is_whole = True
+                if self._is_over:
+                    self._call.parts.log_marks.keep(self._run, self._mark, offset)
             elif claim.item.n_logged:  # no other reader's mark
                 view = LogView(offset=offset, logged=claim.item)
                 await self.response.write(view.model_dump_json().encode() + b"\n")

@@ -19,6 +19,7 @@ from warren.cli.options import Gateway as GatewayOption
 from warren.connection.transport import Transport
 from warren.settings import find_settings
 from warren.streams.logs import LogReader
+from warren_broker.inbox import follow
 from warren_broker.topology import run_log
 from warren_gateway.store.tables import Run
 from warren_schemas.codec.wire import encode
@@ -124,6 +125,23 @@ async def test_the_command_shows_who_said_what(
     assert await asyncio.to_thread(shown) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert '"n_left_out":2' in line  # they may be of that level
+
+
+async def test_readers_of_a_run_that_is_over_push_nothing_out_of_its_log(
+    gateway: Gateway, client: warren.Client
+) -> None:
+    run = await gateway.submit()
+    await tell(gateway, said(run, 1))
+    await end(gateway, run)
+    handle = await client.run(run)
+    for _ in range(3):
+        assert [entry.text async for entry in handle.logs()] == ["log_1 1"]
+    await tell(gateway, said(run, 2))
+    async with follow(gateway.broker, run_log(run), RunLogged, start="first") as inbox:
+        sources: list[str] = []
+        while not sources or sources[-1] != "log_1" or len(sources) < 3:
+            sources += [claim.item.source for claim in await anext(inbox)]
+    assert [source == "log_1" for source in sources] == [True, False, True]
 
 
 async def test_what_is_missing_is_told_at_the_time_of_the_last_line(
