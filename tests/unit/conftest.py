@@ -5,9 +5,9 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from tests.support.gateway_fixtures import broker, store
+from tests.support.gateway_fixtures import broker, empty_store, store
 
-__all__ = ["broker", "store"]
+__all__ = ["broker", "empty_store", "store"]
 
 HERE = Path(__file__).parent
 STARTING = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}

@@ -7,13 +7,12 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 
-import orjson
 from aiohttp import web
 
 from warren_gateway.api.admission import admitted, served
 from warren_gateway.api.dialects import told
 from warren_gateway.api.http_server import Runner
-from warren_gateway.api.openapi import document
+from warren_gateway.api.openapi import encoded
 from warren_gateway.api.parts import Parts
 from warren_gateway.api.problems import answering_problems
 from warren_gateway.api.reading import MAX_BODY_BYTES
@@ -30,7 +29,7 @@ def build_app(parts: Parts) -> web.Application:
     app = web.Application(middlewares=[answering_problems(told)], client_max_size=MAX_BODY_BYTES)
     for route in ROUTES:
         app.router.add_route(route.method, _pattern(route.path), partial(_serve, route, parts))
-    app.router.add_route("GET", "/openapi.json", partial(_serve_document, orjson.dumps(document())))
+    app.router.add_route("GET", "/openapi.json", _serve_document)
 
     async def close_streams(_: web.Application) -> None:
         parts.closing.set()
@@ -95,5 +94,6 @@ async def _finished(
         raise
 
 
-async def _serve_document(body: bytes, request: web.Request) -> web.StreamResponse:
+async def _serve_document(_: web.Request) -> web.StreamResponse:
+    body = await asyncio.to_thread(encoded)
     return web.Response(body=body, content_type="application/json")

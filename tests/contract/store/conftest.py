@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.gateway_fixtures import broker, budgets, gateway, store
+from tests.support.gateway_fixtures import broker, budgets, empty_store, gateway, store
 
-__all__ = ["broker", "budgets", "gateway", "store"]
+__all__ = ["broker", "budgets", "empty_store", "gateway", "store"]
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.server)])
