@@ -145,7 +145,7 @@ async def _serve(
         served=served,
         names=ServedNames(store, lambda: served.offered, progress.posted),
         questions=questions,
-        tinker=tinker_of(store, questions, budgets.answers, registry, waiters, posted),
+        tinker=tinker_of(store, questions, budgets, registry, waiters, posted),
         budgets=budgets,
         followers=Followers(broker),
         store_probe=Probe(partial(answers_store, store)),

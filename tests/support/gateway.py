@@ -146,7 +146,7 @@ async def open_gateway(
         served=served,
         names=ServedNames(store, lambda: served.offered, relay.notify),
         questions=questions,
-        tinker=tinker_of(store, questions, pool.answers, registry, waiters, relay.notify),
+        tinker=tinker_of(store, questions, pool, registry, waiters, relay.notify),
         budgets=pool,
         followers=Followers(broker),
         store_probe=Probe(partial(answers_store, store)),

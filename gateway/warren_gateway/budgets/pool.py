@@ -8,6 +8,8 @@ from warren_gateway.budgets.wrong_keys import WrongKeys
 from warren_schemas.users.budgets import BudgetView
 
 DEFAULTS = BudgetOptions()
+ASKED_KIB_PER_OWNER, ASKED_KIB = 256 * 1024, 1024 * 1024
+"""Of questions whose answers are fetched later."""
 
 
 class Budgets:
@@ -23,6 +25,9 @@ class Budgets:
         )
         self.answers = Budget(
             "pending answers", per_owner=options.answers_per_owner, total=options.answers
+        )
+        self.asked = Budget(
+            "KiB of questions to samplers", per_owner=ASKED_KIB_PER_OWNER, total=ASKED_KIB
         )
         self.env_workers = Budget(
             "remote env workers", per_owner=options.env_workers_per_owner, total=options.env_workers
@@ -41,7 +46,7 @@ class Budgets:
         self, owner: str, requests_per_s: float | None = None, address: str | None = None
     ) -> tuple[BudgetView, ...]:
         """Each, as this owner may see it; `requests_per_s` is the owner's own rate."""
-        budgets = self.streams, self.answers, self.env_workers, self.env_queues
+        budgets = self.streams, self.answers, self.asked, self.env_workers, self.env_queues
         views = (budget.view(owner) for budget in budgets)
         requests = self.requests.view("requests", owner, requests_per_s)
         wrong_keys = self.wrong_keys.view(address)

@@ -5,6 +5,7 @@ not exist. The files of what is deleted go with the model's next checkpoint or p
 """
 
 import time
+from collections.abc import Collection
 
 from sqlalchemy import ColumnElement, delete
 from sqlmodel import Session, col, or_, select
@@ -22,12 +23,23 @@ from warren_schemas.ids import can_be_id
 def list_kept(session: Session, viewer: Viewer, model: str) -> KeptList:
     """Raises `NoSuchTrainable`."""
     _, row = readable(session, viewer, model)
-    saved = select(Checkpoint).where(col(Checkpoint.model_id) == row.id, is_kept(Checkpoint))
-    named = select(SnapshotRow).where(col(SnapshotRow.model_id) == row.id, is_kept(SnapshotRow))
-    return KeptList(
-        checkpoints=tuple(map(_checkpoint, session.exec(saved.order_by(col(Checkpoint.op))))),
-        snapshots=tuple(map(_snapshot, session.exec(named.order_by(col(SnapshotRow.created_s))))),
-    )
+    return kept_of(session, [row.id])[row.id]
+
+
+def kept_of(session: Session, models: Collection[str]) -> dict[str, KeptList]:
+    """Of each of these, oldest first."""
+    saved = select(Checkpoint).where(col(Checkpoint.model_id).in_(models), is_kept(Checkpoint))
+    named = select(SnapshotRow).where(col(SnapshotRow.model_id).in_(models), is_kept(SnapshotRow))
+    checkpoints: dict[str, list[ModelCheckpoint]] = {model: [] for model in models}
+    snapshots: dict[str, list[ModelSnapshot]] = {model: [] for model in models}
+    for row in session.exec(saved.order_by(col(Checkpoint.op))):
+        checkpoints[row.model_id].append(_checkpoint(row))
+    for row in session.exec(named.order_by(col(SnapshotRow.created_s))):
+        snapshots[row.model_id].append(_snapshot(row))
+    return {
+        model: KeptList(checkpoints=tuple(checkpoints[model]), snapshots=tuple(snapshots[model]))
+        for model in models
+    }
 
 
 def resolve(session: Session, viewer: Viewer, path: str) -> tuple[Model, Checkpoint]:

@@ -6,7 +6,7 @@ is answered, so that no future is lost with a gateway.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Protocol
 
@@ -174,6 +174,10 @@ class Models:
     async def kept(self, viewer: Viewer, model: str) -> KeptList:
         """Raises `NoSuchTrainable`, `StoreUnavailable`."""
         return await self._store.transact(lambda session: kept.list_kept(session, viewer, model))
+
+    async def kept_of(self, models: Collection[str]) -> dict[str, KeptList]:
+        """Of many models, which the caller was shown. Raises `StoreUnavailable`."""
+        return await self._store.transact(lambda session: kept.kept_of(session, models))
 
     async def checkpoint(self, viewer: Viewer, path: str) -> ModelCheckpoint:
         """The one that `MODEL/NAME` names. Raises `NoSuchKept`, `StoreUnavailable`."""

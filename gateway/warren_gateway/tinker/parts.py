@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ParamSpec, TypeVar
 
-from warren_gateway.budgets.budget import Budget
+from warren_gateway.budgets.pool import Budgets
 from warren_gateway.inference.questions import Questions
 from warren_gateway.models.outcomes import Waiters
 from warren_gateway.registry import Registry
@@ -53,12 +53,12 @@ async def _off_loop(
 def tinker_of(
     store: Store,
     questions: Questions,
-    budget: Budget,
+    budgets: Budgets,
     registry: Registry,
     waiters: Waiters,
     posted: Callable[[], None],
 ) -> Tinker:
-    """`budget` is of the answers that owners wait for; `posted` is told of messages in the outbox."""
+    """`posted` is told of messages in the outbox."""
     sessions = TinkerSessions(store)
 
     def trainable() -> list[str]:
@@ -82,7 +82,9 @@ def tinker_of(
         without_prompt = takes.model_copy(update={"prompt": Prompt(chunks=())})
         return Ask(question, partial(told, without_prompt))
 
-    futures = SampleFutures(questions, budget, SampleRows(store, posted), waiters, reading)
+    futures = SampleFutures(
+        questions, budgets.answers, budgets.asked, SampleRows(store, posted), waiters, reading
+    )
     return Tinker(
         sessions,
         TrainedModels(store),

@@ -54,6 +54,8 @@ Reading = Callable[[str, bytes], Awaitable[Ask]]
 @dataclass(slots=True, eq=False)
 class _Future:
     owner: str
+    n_answers: int
+    n_kib: int
     outcome: Sampled | None = None
     is_done: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
@@ -65,18 +67,20 @@ class NoSuchFuture(LookupError):
 
 
 class SampleFutures:
-    """`budget` is what owners may wait for. `run` must go on meanwhile."""
+    """`budget` is of the answers that owners wait for, `asked` of the KiB of their questions. `run` must go on meanwhile."""
 
     def __init__(
         self,
         questions: Questions,
         budget: Budget,
+        asked: Budget,
         rows: SampleRows,
         waiters: Waiters,
         reading: Reading,
     ) -> None:
         self._questions = questions
         self._budget = budget
+        self._kib = asked
         self._rows = rows
         self._waiters = waiters
         self._reading = reading
@@ -116,33 +120,47 @@ class SampleFutures:
         except CantSample as error:
             await self._rows.add(owner, name, body, FailedSample(f"{error}", is_users=True))
             return
-        self._require_place(owner, ask)
+        future = _Future(owner, ask.question.n, _kib(body))
+        self._require_place(future)
         if await self._rows.add(owner, name, body):
-            await self._begin(owner, name, ask)
+            await self._begin(name, future, ask)
 
     def _require_possible(self, ask: Ask) -> None:
         """What can never be waited for fails at once: the clients try 429 again for ever. Raises `CantSample`."""
         if (n := ask.question.n) > self._budget.most:
             raise CantSample(f"num_samples is {n}, and {self._budget.most} is the most here")
 
-    def _require_place(self, owner: str, ask: Ask) -> None:
-        """Whoever may wait for no more is refused before anything is written."""
-        with self._budget.hold(owner, ask.question.n):
-            pass
+    def _require_place(self, future: _Future) -> None:
+        """Whoever may wait for no more is refused before anything is written. Raises `OverBudget`."""
+        self._take(future)
+        self._give_back(future)
 
-    async def _begin(self, owner: str, name: str, ask: Ask) -> None:
+    def _take(self, future: _Future) -> None:
+        """Raises `OverBudget`."""
+        self._budget.take(future.owner, future.n_answers)
+        try:
+            self._kib.take(future.owner, future.n_kib)
+        except OverBudget:
+            self._budget.give_back(future.owner, future.n_answers)
+            raise
+
+    def _give_back(self, future: _Future) -> None:
+        self._budget.give_back(future.owner, future.n_answers)
+        self._kib.give_back(future.owner, future.n_kib)
+
+    async def _begin(self, name: str, future: _Future, ask: Ask) -> None:
         """Raises `OverBudget`, `AnswersLost`: the sample is free for other gateways then."""
         try:
             if self._tasks is None:
                 raise AnswersLost("the gateway stops")
-            self._budget.take(owner, ask.question.n)
+            self._take(future)
         except (OverBudget, AnswersLost):
             await self._rows.release(name)
             raise
-        future = self._futures[name] = _Future(owner)
+        self._futures[name] = future
         answering = self._answer(name, future, ask)
         future.task = self._tasks.create_task(answering, name="an answer that is fetched later")
-        future.task.add_done_callback(partial(self._ended, name, future, ask.question.n))
+        future.task.add_done_callback(partial(self._ended, name, future))
 
     async def outcome(self, owner: str, name: str, *, within_s: float) -> Sampled | None:
         """None when it isn't there by then. Raises `NoSuchFuture`, `OverBudget`, `StoreUnavailable`, `AnswersLost`."""
@@ -175,7 +193,8 @@ class SampleFutures:
             await self._rows.finish(name, FailedSample(f"{error}", is_users=True))
             return
         if name not in self._futures:
-            await self._begin(owner, name, ask)
+            future = _Future(owner, ask.question.n, _kib(taken.asked))
+            await self._begin(name, future, ask)
 
     async def cancel(self, owner: str, name: str) -> None:
         """Its client wants it no more; one that is not here is no error."""
@@ -221,12 +240,16 @@ class SampleFutures:
         except StoreUnavailable as error:
             log.info("the sample %s stays for a while: %s", name, error)
 
-    def _ended(self, name: str, future: _Future, n: int, task: asyncio.Task[None]) -> None:
-        self._budget.give_back(future.owner, n)
+    def _ended(self, name: str, future: _Future, task: asyncio.Task[None]) -> None:
+        self._give_back(future)
         future.task = None
         future.is_done.set()
         if self._futures.get(name) is future:
             del self._futures[name]
+
+
+def _kib(body: bytes) -> int:
+    return -(-len(body) // 1024)
 
 
 async def _awaited(name: str, future: _Future, ends_s: float) -> Sampled | None:

@@ -11,10 +11,11 @@ import time
 from dataclasses import dataclass
 from functools import partial
 
-from sqlmodel import Session, col, select
+from sqlmodel import Session, col, delete, func, select
 
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import TinkerSampler, TinkerSession
+from warren_gateway.store.tables import Run, TinkerSampler, TinkerSession
+from warren_gateway.tinker.paths import keys_of, name_of, session_of
 from warren_gateway.tinker.searching import search
 from warren_schemas.episode import PolicyRef
 from warren_schemas.ids import can_be_id, new_id
@@ -23,6 +24,10 @@ from warren_schemas.tinker.requests import CreateSession
 
 _HEARD_S = 20.0
 """How exact it is known when a client was last heard of."""
+SILENT_S = 30 * 86_400.0
+"""So long after its client's last word does a session stay without models."""
+MOST_SESSIONS = 10_000
+"""Of one owner."""
 
 
 _SAMPLER = re.compile(r"[A-Za-z0-9_-]{1,64}:sample:[0-9]{1,19}")
@@ -30,6 +35,10 @@ _SAMPLER = re.compile(r"[A-Za-z0-9_-]{1,64}:sample:[0-9]{1,19}")
 
 class NoSuchSession(LookupError):
     """Neither a session of this owner nor one that was."""
+
+
+class TooManySessions(Exception):
+    """The owner may have no more."""
 
 
 class NoSuchSampler(LookupError):
@@ -49,7 +58,7 @@ class TinkerSessions:
         self._store = store
 
     async def create(self, owner: str, wanted: CreateSession) -> TinkerSession:
-        """Raises `StoreUnavailable`, as everything here does."""
+        """Raises `TooManySessions`; `StoreUnavailable`, as everything here does."""
         now_s = round(time.time(), 6)  # as cursors tell it
         row = TinkerSession(
             id=new_id("session"),
@@ -123,7 +132,28 @@ def own_session(owner: str, session_id: str, session: Session) -> TinkerSession:
 
 
 def _add(row: TinkerSession, session: Session) -> None:
+    _sweep(session, row.owner, row.created_s - SILENT_S)
+    is_owners = col(TinkerSession.owner) == row.owner
+    n = session.exec(select(func.count()).select_from(TinkerSession).where(is_owners)).one()
+    if n >= MOST_SESSIONS:
+        raise TooManySessions(
+            f"You have {n} sessions, and may have {MOST_SESSIONS}; those of which nothing was heard for"
+            f" {SILENT_S / 86400:g} days go, once the runs of their models are deleted"
+        )
     session.add(row)
+
+
+def _sweep(session: Session, owner: str, before_s: float) -> None:
+    """Sessions of which nothing was heard since then; a model is found by its session, which stays as long."""
+    is_old = (col(TinkerSession.owner) == owner) & (col(TinkerSession.seen_s) < before_s)
+    old = set(session.exec(select(TinkerSession.id).where(is_old)))
+    if not old:
+        return
+    is_ours = col(Run.idempotency_key).startswith(keys_of())
+    keys = session.exec(select(Run.idempotency_key).where(col(Run.owner) == owner, is_ours))
+    gone = old - {session_of(name_of(key)) for key in keys}
+    session.exec(delete(TinkerSampler).where(col(TinkerSampler.session_id).in_(gone)))
+    session.exec(delete(TinkerSession).where(col(TinkerSession.id).in_(gone)))
 
 
 def _heard(owner: str, session_id: str, session: Session) -> None:

@@ -2,7 +2,8 @@
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, JsonValue, RootModel
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, RootModel
+from pydantic_core import to_json
 
 from warren_schemas.base import Frozen, Listed
 from warren_schemas.config.numbers import NonNegativeInt, PositiveInt, WholeNumber
@@ -10,7 +11,16 @@ from warren_schemas.config.numbers import NonNegativeInt, PositiveInt, WholeNumb
 MAX_ID = 256
 
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID)]
-Metadata = dict[str, JsonValue]
+MOST_METADATA_BYTES = 16 * 1024
+
+
+def _small(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if (n := len(to_json(metadata))) > MOST_METADATA_BYTES:
+        raise ValueError(f"{n} bytes as JSON, and {MOST_METADATA_BYTES} are the most")
+    return metadata
+
+
+Metadata = Annotated[dict[str, JsonValue], AfterValidator(_small)]
 
 
 class Lenient(Frozen):
@@ -36,7 +46,7 @@ class OpAsked(Frozen):
 
 
 class CreateSession(Lenient):
-    tags: Listed[Annotated[str, Field(max_length=256)]] = ()
+    tags: Annotated[Listed[Annotated[str, Field(max_length=256)]], Field(max_length=64)] = ()
     user_metadata: Metadata | None = None
     sdk_version: Annotated[str, Field(max_length=64)] = ""
     project_id: Annotated[str, Field(max_length=256)] | None = None

@@ -1,6 +1,7 @@
 """What is kept of Tinker's training runs: a client lists it, sets how long it stays, shares it, deletes it."""
 
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -11,7 +12,7 @@ from warren_gateway.api.tinker.errors import invalid, no_such
 from warren_gateway.api.tinker.route import tinker_route
 from warren_gateway.tinker.paths import InvalidPath, KeptPath, Kind
 from warren_gateway.tinker.runs import NoSuchTrained, Trained
-from warren_schemas.http.trainable import ModelCheckpoint, ModelSnapshot
+from warren_schemas.http.trainable import KeptList, ModelCheckpoint, ModelSnapshot
 from warren_schemas.tinker.answers import (
     Cursor,
     Kept,
@@ -34,13 +35,18 @@ async def list_training_runs(call: Call[ListAsked]) -> web.StreamResponse:
     found, n = await call.parts.tinker.models.listed(
         call.viewer, takes.access_scope, takes.limit, takes.offset
     )
-    views = [await _run_view(call, trained) for trained in found]
+    kept = await call.parts.models.kept_of([trained.id for trained in found])
+    views = [_run_view(trained, _views(trained, kept[trained.id])) for trained in found]
     cursor = Cursor(offset=takes.offset, limit=takes.limit, total_count=n)
     return reply(TrainingRuns(training_runs=tuple(views), cursor=cursor))
 
 
 async def show_training_run(call: Call[ScopeAsked]) -> web.StreamResponse:
-    return reply(await _run_view(call, await _trained(call, call.request.match_info["training"])))
+    name = call.request.match_info["training"]
+    trained = await _trained(call, name)
+    if call.takes.access_scope == "owned" and trained.run.owner != call.owner:
+        raise no_such("training run", name)
+    return reply(_run_view(trained, await _kept(call, trained)))
 
 
 async def list_run_checkpoints(call: Call[Nothing]) -> web.StreamResponse:
@@ -50,8 +56,9 @@ async def list_run_checkpoints(call: Call[Nothing]) -> web.StreamResponse:
 
 async def list_checkpoints(call: Call[ListAsked]) -> web.StreamResponse:
     takes = call.takes
-    found, _ = await call.parts.tinker.models.listed(call.viewer, "owned", MOST_RUNS, 0)
-    every = [kept for trained in found for kept in await _kept(call, trained)]
+    found, _ = await call.parts.tinker.models.listed(call.viewer, takes.access_scope, MOST_RUNS, 0)
+    kept = await call.parts.models.kept_of([trained.id for trained in found])
+    every = [view for trained in found for view in _views(trained, kept[trained.id])]
     page = tuple(every[takes.offset : takes.offset + takes.limit])
     cursor = Cursor(offset=takes.offset, limit=takes.limit, total_count=len(every))
     return reply(KeptAnswer(checkpoints=page, cursor=cursor))
@@ -83,8 +90,11 @@ async def _trained(call: _Calls, name: str) -> Trained:
 
 
 async def _kept(call: _Calls, trained: Trained) -> list[Kept]:
+    return _views(trained, await call.parts.models.kept(call.viewer, trained.id))
+
+
+def _views(trained: Trained, kept: KeptList) -> list[Kept]:
     """What its client has saved, oldest first."""
-    kept = await call.parts.models.kept(call.viewer, trained.id)
     saved = [_view(trained, row) for row in kept.checkpoints if not row.is_automatic]
     return saved + [_view(trained, row) for row in kept.snapshots]
 
@@ -112,8 +122,8 @@ def _view(trained: Trained, row: ModelCheckpoint | ModelSnapshot) -> Kept:
     )
 
 
-async def _run_view(call: _Calls, trained: Trained) -> TrainingRun:
-    kept, spec, run = await _kept(call, trained), trained.spec, trained.run
+def _run_view(trained: Trained, kept: Sequence[Kept]) -> TrainingRun:
+    spec, run = trained.spec, trained.run
     newest = {row.checkpoint_type: row for row in kept}
     heard_s = (run.client_until_s or time.time()) - (run.client_lease_s or 0.0)
     return TrainingRun(

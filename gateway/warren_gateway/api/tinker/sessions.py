@@ -3,9 +3,9 @@
 from aiohttp import web
 
 from warren_gateway.api.route import Call, Nothing, reply
-from warren_gateway.api.tinker.errors import no_such
+from warren_gateway.api.tinker.errors import invalid, no_such
 from warren_gateway.api.tinker.route import tinker_route
-from warren_gateway.tinker.sessions import NoSuchSession
+from warren_gateway.tinker.sessions import NoSuchSession, TooManySessions
 from warren_schemas.tinker.account import ProjectNamed, SearchSessions, SessionsFound
 from warren_schemas.tinker.answers import (
     Accepted,
@@ -62,7 +62,10 @@ async def server_capabilities(call: Call[Nothing]) -> web.StreamResponse:
 
 
 async def create_session(call: Call[CreateSession]) -> web.StreamResponse:
-    row = await call.parts.tinker.sessions.create(call.owner, call.takes)
+    try:
+        row = await call.parts.tinker.sessions.create(call.owner, call.takes)
+    except TooManySessions as error:
+        raise invalid(f"{error}") from error
     return reply(SessionCreated(session_id=row.id))
 
 

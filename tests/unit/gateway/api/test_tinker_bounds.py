@@ -1,0 +1,151 @@
+"""What Tinker's clients may have, and what looking at all of it costs."""
+
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import partial
+
+import pytest
+from sqlalchemy import Engine, event
+from sqlmodel import Session, col, select
+from tests.support.gateway import Gateway, heartbeat
+from tests.support.tinker import Json, Wire
+
+from warren_gateway.access.caller import Viewer
+from warren_gateway.budgets.pool import ASKED_KIB_PER_OWNER
+from warren_gateway.store.tables import Model, SnapshotRow, TinkerSampler, TinkerSession
+from warren_gateway.tinker.paths import key_of
+from warren_gateway.tinker.sessions import MOST_SESSIONS
+from warren_schemas.control import WorkerRole
+from warren_schemas.episode import PolicyRef
+from warren_schemas.http.trainable import CreateModel
+from warren_schemas.ids import ModelId
+from warren_schemas.users.access import ShareRun
+
+OLD_S = 1.0
+
+
+@pytest.fixture
+def ann(gateway: Gateway) -> Wire:
+    return Wire(gateway.ann)
+
+
+async def models_of(gateway: Gateway, session: str, n: int) -> list[str]:
+    """So many of Ann's, each with a snapshot."""
+    names = [f"{session}:train:{number}" for number in range(n)]
+    for name in names:
+        body = CreateModel(base_model="warren/tiny", name=name, key=key_of(name))
+        made, _ = await gateway.parts.models.create(Viewer("ann"), body)
+        await gateway.store.transact(partial(_keep, made.run))
+    return names
+
+
+def _keep(run: str, session: Session) -> None:
+    model = session.exec(select(Model).where(col(Model.run_id) == run)).one()
+    row = SnapshotRow(
+        model_id=model.id, name="w", version=1, url="u", size_bytes=1, created_s=time.time()
+    )
+    session.add(row)
+
+
+@contextmanager
+def transactions(gateway: Gateway) -> Generator[list[object]]:
+    """Those that are begun meanwhile."""
+    begun: list[object] = []
+
+    def note(connection: object) -> None:
+        begun.append(connection)
+
+    engine: Engine = gateway.store._engine  # pyright: ignore[reportPrivateUsage]
+    event.listen(engine, "begin", note)
+    try:
+        yield begun
+    finally:
+        event.remove(engine, "begin", note)
+
+
+@pytest.mark.parametrize(
+    ("path", "listed"), [("checkpoints", "checkpoints"), ("training_runs", "training_runs")]
+)
+async def test_a_list_takes_as_many_transactions_however_long_it_is(
+    gateway: Gateway, ann: Wire, path: str, listed: str
+) -> None:
+    await models_of(gateway, await ann.session(), 1)
+    with transactions(gateway) as for_one:
+        assert len((await ann.get(path))[listed]) == 1
+    await models_of(gateway, await ann.session(), 9)
+    with transactions(gateway) as for_ten:
+        assert len((await ann.get(path))[listed]) == 10
+    assert len(for_ten) < len(for_one) + 9  # others have theirs meanwhile
+
+
+async def test_what_is_anothers_is_shown_where_it_is_asked_for(gateway: Gateway, ann: Wire) -> None:
+    (name,) = await models_of(gateway, await ann.session(), 1)
+    run = (await gateway.parts.tinker.models.find(Viewer("ann"), name)).run.id
+    await gateway.parts.sharing.share(Viewer("ann"), run, ShareRun())
+    bob = Wire(gateway.bob)
+    await bob.get(f"training_runs/{name}", status=404)
+    await bob.get(f"training_runs/{name}?access_scope=accessible")
+    assert (await bob.get("checkpoints"))["checkpoints"] == []
+    assert len((await bob.get("checkpoints?access_scope=accessible"))["checkpoints"]) == 1
+
+
+async def test_metadata_and_tags_have_a_bound(ann: Wire) -> None:
+    large: Json = {"user_metadata": {"a": "x" * 16 * 1024}}
+    told = await ann.post("create_session", large, status=422)
+    assert "16384 are the most" in told["detail"]
+    await ann.post("create_session", {"tags": ["a"] * 65}, status=422)
+
+
+async def open_sampler(gateway: Gateway, session: str) -> str:
+    policy = PolicyRef(model=ModelId("m"), base_model="warren/tiny", min_version=0)
+    row = await gateway.parts.tinker.sessions.open_sampler("ann", session, 0, policy)
+    return row.id
+
+
+def session_row(name: str, seen_s: float) -> TinkerSession:
+    return TinkerSession(id=name, owner="ann", created_s=seen_s, seen_s=seen_s)
+
+
+async def test_a_session_that_is_silent_goes_unless_a_model_is_found_by_it(
+    gateway: Gateway, ann: Wire
+) -> None:
+    with_model, without = await ann.session(), await ann.session()
+    await models_of(gateway, with_model, 1)
+    await open_sampler(gateway, without)
+
+    def silence(store: Session) -> None:
+        for row in store.exec(select(TinkerSession)):
+            row.seen_s = OLD_S
+
+    await gateway.store.transact(silence)
+    new = await ann.session()
+    left = await gateway.store.transact(lambda store: set(store.exec(select(TinkerSession.id))))
+    assert left == {with_model, new}
+    assert await gateway.store.transact(lambda s: list(s.exec(select(TinkerSampler)))) == []
+
+
+async def test_an_owner_has_so_many_sessions(gateway: Gateway, ann: Wire) -> None:
+    rows = [session_row(f"session_{n}", time.time()) for n in range(MOST_SESSIONS)]
+    await gateway.store.transact(lambda store: store.add_all(rows))
+    told = await ann.post("create_session", {}, status=400)
+    assert f"may have {MOST_SESSIONS}" in told["detail"]
+    await Wire(gateway.bob).session()
+
+
+async def test_questions_have_a_bound_by_bytes(gateway: Gateway, ann: Wire) -> None:
+    gateway.parts.registry.hear(heartbeat("s1", WorkerRole.SAMPLER, "warren/tiny"))
+    sampler = await open_sampler(gateway, await ann.session())
+    with gateway.parts.budgets.asked.hold("ann", ASKED_KIB_PER_OWNER):
+        told = await ann.post("asample", question(sampler), status=429)
+    assert "KiB of questions to samplers" in told["detail"]
+    assert gateway.parts.budgets.answers.n_held == 0
+
+
+def question(sampler: str) -> Json:
+    return {
+        "sampling_session_id": sampler,
+        "seq_id": 0,
+        "prompt": {"chunks": [{"type": "encoded_text", "tokens": [1, 2]}]},
+        "sampling_params": {"max_tokens": 4},
+    }
