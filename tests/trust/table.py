@@ -127,6 +127,9 @@ ATTACKS: Mapping[str, Attack] = {
         "no data set", environments=[{"name": "echo", "dataset": "local/theirs"}]
     ),
     "sft.dataset": at_gateway("no data set", sft={"dataset": "local/theirs"}),
+    "sft.evaluation_split": at_gateway(
+        "sft.evaluation_split", sft={"dataset": "mine", "evaluation_split": "../outside"}
+    ),
     "sft.split": at_gateway("sft.split", sft={"dataset": "mine", "split": "../outside"}),
     "environments.secrets": Attack(lambda _: environment(secrets=["JUDGE"]), "none of this name"),
     "secrets": Attack(lambda _: base(secrets=["JUDGE"]), "none of this name"),
