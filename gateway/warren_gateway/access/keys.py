@@ -17,7 +17,7 @@ from sqlmodel import Session, col, select
 from warren_gateway.access.caller import Caller
 from warren_gateway.access.callers import Callers
 from warren_gateway.access.key import InvalidKey, Key
-from warren_gateway.access.problems import NoSuchKey, NotPermitted
+from warren_gateway.access.problems import KeyHasEnded, NoSuchKey, NotPermitted
 from warren_gateway.access.rows import LOCAL_USER, first_key_row, key_view, require_user
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import ApiKey, User
@@ -84,7 +84,7 @@ class ApiKeys:
     async def rotate(self, caller: Caller, key_id: str, wanted: RotateKey) -> NewKey:
         """A new key in the place of this one, which ends after the overlap.
 
-        Raises `NoSuchKey`, `NotPermitted` for a key that may do more than the caller's, or for longer.
+        Raises `NoSuchKey`, `KeyHasEnded`, `NotPermitted` for a key that may do more than the caller's, or for longer.
         """
         new = Key.new()
         row = await self._store.transact(partial(_rotate, caller, key_id, new, wanted.overlap_s))
@@ -151,7 +151,7 @@ def _rotate(caller: Caller, key_id: str, new: Key, overlap_s: float, session: Se
         )
     now_s = time.time()
     if old.revoked_s is not None or (old.expires_s is not None and old.expires_s <= now_s):
-        raise NoSuchKey(key_id, "it can't be used any more; make a new one")
+        raise KeyHasEnded(key_id)
     row = ApiKey(
         id=new.id,
         owner=old.owner,

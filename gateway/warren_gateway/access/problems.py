@@ -12,8 +12,15 @@ class NoSuchUser(LookupError):
 class NoSuchKey(LookupError):
     """There is no such key, or it belongs to somebody else."""
 
-    def __init__(self, key: str, why: str | None = None) -> None:
-        super().__init__(f"There is no key {key}" if why is None else f"Key {key}: {why}")
+    def __init__(self, key: str) -> None:
+        super().__init__(f"There is no key {key}")
+
+
+class KeyHasEnded(Exception):
+    """The key was revoked, or has expired: nothing takes its place."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"The key {key} can't be used any more")
 
 
 class UserConflict(Exception):

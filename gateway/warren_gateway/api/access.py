@@ -174,7 +174,7 @@ ROUTES = (
         summary="Create a key in the place of another, which ends at once or after an overlap",
         scope="any",
         status=201,
-        errors=(400, 404, 413, 422),
+        errors=(400, 404, 409, 413, 422),
     ),
     Route(
         "POST",

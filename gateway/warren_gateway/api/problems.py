@@ -13,7 +13,13 @@ from aiohttp.typedefs import Middleware
 from pydantic import BaseModel
 
 from warren_broker.errors import BrokerError
-from warren_gateway.access.problems import NoSuchKey, NoSuchUser, NotPermitted, UserConflict
+from warren_gateway.access.problems import (
+    KeyHasEnded,
+    NoSuchKey,
+    NoSuchUser,
+    NotPermitted,
+    UserConflict,
+)
 from warren_gateway.budgets.budget import OverBudget
 from warren_gateway.datasets.problems import (
     DatasetInUse,
@@ -47,13 +53,13 @@ Told = Callable[[str, int, Problem], tuple[int, BaseModel]]
 """(path, status, problem) -> status and body, as the clients of that path read errors."""
 
 _OURS = (
-    BrokerError, CannotServe, DatasetInUse, FilesUnavailable, InvalidChange, KeyReused, NoSuchDataset, NoSuchKey, NoSuchName,
+    BrokerError, CannotServe, DatasetInUse, FilesUnavailable, InvalidChange, KeyHasEnded, KeyReused, NoSuchDataset, NoSuchKey, NoSuchName,
     NoSuchRun, NoSuchUser, NotPermitted, OutOfOrder, OverBudget, RunHasEnded, RunInUse, StoreUnavailable, UnusableCheckpoint, UnusableDataset,
     UnusableSource, UserConflict, WrongState, WrongUpload, *MODEL_PROBLEMS,
 )  # fmt: skip
 
 
-_ACCESS = (NoSuchKey, NoSuchUser, NotPermitted, UserConflict)
+_ACCESS = (KeyHasEnded, NoSuchKey, NoSuchUser, NotPermitted, UserConflict)
 _DATASETS = (
     DatasetInUse,
     FilesUnavailable,
@@ -185,10 +191,14 @@ def _of_ours(error: Exception) -> Refusal:
     return _away("store" if isinstance(error, StoreUnavailable) else "broker")
 
 
-def _of_access(error: NoSuchKey | NoSuchUser | NotPermitted | UserConflict) -> Refusal:
+def _of_access(
+    error: KeyHasEnded | NoSuchKey | NoSuchUser | NotPermitted | UserConflict,
+) -> Refusal:
     match error:
         case NoSuchKey():
             status, code, hint = 404, "no_such_key", "`warren keys ls` lists yours."
+        case KeyHasEnded():
+            status, code, hint = 409, "key_has_ended", "`warren keys create` makes a new one."
         case NoSuchUser():
             status, code, hint = 404, "no_such_user", "`warren users ls` lists them."
         case NotPermitted():

@@ -10,7 +10,13 @@ from tests.support.gateway import CONFIG
 
 from warren_gateway.access.key import Key
 from warren_gateway.access.keys import MOST_LISTED
-from warren_gateway.access.problems import NoSuchKey, NoSuchUser, NotPermitted, UserConflict
+from warren_gateway.access.problems import (
+    KeyHasEnded,
+    NoSuchKey,
+    NoSuchUser,
+    NotPermitted,
+    UserConflict,
+)
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import ApiKey, Run
 from warren_schemas.users.access import USER_SCOPES, AddUser, CreateKey, KeyScope, RotateKey
@@ -129,7 +135,7 @@ async def test_a_rotated_key_is_like_the_old_one_which_ends(access: Access) -> N
     assert "was revoked" in await access.refusal_of(old.key)
     assert await access.user_of(new.key) == "ann"
     assert (new.view.name, new.view.scopes) == (old.view.name, old.view.scopes)
-    with pytest.raises(NoSuchKey, match="can't be used any more"):
+    with pytest.raises(KeyHasEnded, match="can't be used any more"):
         await access.keys.rotate(user("ann"), old.view.id, RotateKey())
 
 
